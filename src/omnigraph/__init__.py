@@ -1,0 +1,50 @@
+"""OmniGraph: a typed property graph in a lakehouse.
+
+Names are imported when they are first used, so that `import omnigraph` and the command line start at once.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from omnigraph.errors import NotFound, OmnigraphError, ParameterError, QueryError, SchemaError
+
+if TYPE_CHECKING:
+    from omnigraph.catalog import Catalog, compile_schema
+    from omnigraph.compiler import CompiledQuery, compile_queries, compile_query
+
+    __version__: str
+
+__all__ = [
+    "Catalog",
+    "CompiledQuery",
+    "NotFound",
+    "OmnigraphError",
+    "ParameterError",
+    "QueryError",
+    "SchemaError",
+    "compile_queries",
+    "compile_query",
+    "compile_schema",
+]
+
+_HOMES = {
+    "Catalog": "omnigraph.catalog",
+    "compile_schema": "omnigraph.catalog",
+    "CompiledQuery": "omnigraph.compiler",
+    "compile_queries": "omnigraph.compiler",
+    "compile_query": "omnigraph.compiler",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name == "__version__":
+        from importlib.metadata import version  # noqa: PLC0415 - reading the metadata costs as much as the command line
+
+        return version("omnigraph")
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(_HOMES[name]), name)
+
+
+def __dir__() -> list[str]:
+    return [*__all__, "__version__"]

@@ -1,0 +1,5 @@
+"""`python -m omnigraph` is `omnigraph`."""
+
+from omnigraph.cli.main import run
+
+run()

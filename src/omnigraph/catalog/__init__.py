@@ -1,0 +1,59 @@
+"""The compiled schema: types, constraints, keys, identities."""
+
+from omnigraph.catalog.compile import CompiledSchema, check_schema, compile_schema
+from omnigraph.catalog.keys import UnspellableKey, derived_ids, node_id
+from omnigraph.catalog.model import (
+    Cardinality,
+    Catalog,
+    Check,
+    EdgeType,
+    Embedding,
+    EntityType,
+    Interface,
+    KeptAnnotation,
+    NodeType,
+    Property,
+    Range,
+)
+from omnigraph.catalog.serial import catalog_from_json, catalog_to_json, type_from_json, type_to_json
+from omnigraph.catalog.tables import table_schema
+from omnigraph.catalog.types import Enum, List, PropertyType, Scalar, Vector, arrow_type, property_type
+from omnigraph.catalog.values import OutOfRange, Value, WrongType, literal_value, value_from_json, value_to_json
+
+__all__ = [
+    "Cardinality",
+    "Catalog",
+    "Check",
+    "CompiledSchema",
+    "EdgeType",
+    "Embedding",
+    "EntityType",
+    "Enum",
+    "Interface",
+    "KeptAnnotation",
+    "List",
+    "NodeType",
+    "OutOfRange",
+    "Property",
+    "PropertyType",
+    "Range",
+    "Scalar",
+    "UnspellableKey",
+    "Value",
+    "Vector",
+    "WrongType",
+    "arrow_type",
+    "catalog_from_json",
+    "catalog_to_json",
+    "check_schema",
+    "compile_schema",
+    "derived_ids",
+    "literal_value",
+    "node_id",
+    "property_type",
+    "table_schema",
+    "type_from_json",
+    "type_to_json",
+    "value_from_json",
+    "value_to_json",
+]

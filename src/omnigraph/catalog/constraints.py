@@ -1,0 +1,234 @@
+"""Reads the constraints of a type from its annotations and refuses those that could not be kept."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from omnigraph.catalog.model import DESTINATION, SOURCE, Cardinality, Check, Range
+from omnigraph.catalog.types import NUMBERS, List, PropertyType, Scalar, Vector
+from omnigraph.codes import Code
+from omnigraph.diagnostics import Findings, Span, did_you_mean, quoted
+from omnigraph.syntax import nodes
+
+_EDGE_CONSTRAINTS = ("unique", "index")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Target:
+    """The type that constraints are read for: what they may name, and what they may be."""
+
+    properties: Mapping[str, PropertyType]
+    nullable: frozenset[str]
+    is_edge: bool
+
+
+@dataclass(slots=True)
+class Constraints:
+    """The constraints of one type, each kept once."""
+
+    key: tuple[str, ...] = ()
+    unique: list[tuple[str, ...]] = field(default_factory=list)
+    indexes: list[tuple[str, ...]] = field(default_factory=list)
+    ranges: list[Range] = field(default_factory=list)
+    checks: list[Check] = field(default_factory=list)
+
+
+def constraints_of(
+    target: Target,
+    short_forms: Iterable[tuple[str, nodes.Annotation]],
+    annotations: Iterable[nodes.Annotation],
+    findings: Findings,
+) -> Constraints:
+    """All constraints of a type: the short forms of its properties, then those that name their properties."""
+    found = Constraints()
+    for name, annotation in short_forms:
+        _add(annotation, [nodes.NameArgument(name, span=annotation.span)], target, found, findings)
+    for annotation in annotations:
+        _add_written(annotation, target, found, findings)
+    return found
+
+
+def _add_written(annotation: nodes.Annotation, target: Target, found: Constraints, findings: Findings) -> None:
+    if annotation.name == "range":
+        _add_range(annotation, target, found, findings)
+    elif annotation.name == "check":
+        _add_check(annotation, target, found, findings)
+    else:
+        names = [argument.value for argument in annotation.arguments]
+        bare = [name for name in names if isinstance(name, nodes.NameArgument)]
+        if not bare or len(bare) < len(names):
+            message = f"{quoted('@' + annotation.name)} takes the names of properties"
+            findings.report(Code.ANNOTATION_ARGUMENTS, message, annotation.span, f"write `@{annotation.name}(a, b)`")
+            return
+        _add(annotation, bare, target, found, findings)
+
+
+def _add(
+    annotation: nodes.Annotation,
+    names: list[nodes.NameArgument],
+    target: Target,
+    found: Constraints,
+    findings: Findings,
+) -> None:
+    """Adds a key, a unique or an index over `names`."""
+    kind = annotation.name
+    if not _allowed_on_edge(annotation, target, findings):
+        return
+    if not all(_usable(name, kind, target, findings) for name in names):
+        return
+    columns = tuple(name.name for name in names)
+    if len(set(columns)) < len(columns):
+        message = f"{quoted('@' + kind)} names a property twice"
+        findings.report(Code.ANNOTATION_ARGUMENTS, message, annotation.span)
+    elif kind == "key":
+        _set_key(columns, annotation.span, found, findings)
+    else:
+        listed = found.unique if kind == "unique" else found.indexes
+        if columns not in listed:
+            listed.append(columns)
+
+
+def _set_key(columns: tuple[str, ...], span: Span, found: Constraints, findings: Findings) -> None:
+    if found.key and found.key != columns:
+        together = ", ".join([*found.key, *columns])
+        findings.report(
+            Code.SECOND_KEY,
+            "a type has one key",
+            span,
+            f"for one key of several properties write `@key({together})`; otherwise use `@unique`",
+        )
+        return
+    found.key = columns
+
+
+def _allowed_on_edge(annotation: nodes.Annotation, target: Target, findings: Findings) -> bool:
+    if not target.is_edge or annotation.name in _EDGE_CONSTRAINTS:
+        return True
+    message = f"an edge cannot have {quoted('@' + annotation.name)}, only `@unique`, `@index` and `@card`"
+    findings.report(Code.CONSTRAINT_NOT_ALLOWED, message, annotation.span)
+    return False
+
+
+def _usable(name: nodes.NameArgument, kind: str, target: Target, findings: Findings) -> bool:
+    """Whether a key, unique or index can be over this property."""
+    if target.is_edge and name.name in (SOURCE, DESTINATION):
+        return True
+    type = _type_of(name, target, findings)
+    if type is None:
+        return False
+    if type is Scalar.BLOB or (kind != "index" and isinstance(type, Vector | List)):
+        message = f"{quoted(name.name)} is {type} and cannot be {quoted('@' + kind)}"
+        findings.report(Code.CONSTRAINT_NOT_ALLOWED, message, name.span)
+        return False
+    if kind == "key" and name.name in target.nullable:
+        message = f"a key cannot be null, but {quoted(name.name)} is nullable"
+        findings.report(Code.CONSTRAINT_NOT_ALLOWED, message, name.span, "remove the `?` from its type")
+        return False
+    return True
+
+
+def _type_of(name: nodes.NameArgument, target: Target, findings: Findings) -> PropertyType | None:
+    type = target.properties.get(name.name)
+    if type is None:
+        findings.report(
+            Code.UNKNOWN_TARGET,
+            f"no property {quoted(name.name)} here",
+            name.span,
+            did_you_mean(name.name, target.properties),
+        )
+    return type
+
+
+def _add_range(annotation: nodes.Annotation, target: Target, found: Constraints, findings: Findings) -> None:
+    if not _allowed_on_edge(annotation, target, findings):
+        return
+    match [argument.value for argument in annotation.arguments]:
+        case [nodes.NameArgument() as name, nodes.RangeArgument(low, high) as bounds]:
+            pass
+        case _:
+            findings.report(
+                Code.ANNOTATION_ARGUMENTS,
+                "`@range` takes a property and its bounds",
+                annotation.span,
+                "write `@range(age, 0..200)`; either bound may be left out",
+            )
+            return
+    type = _type_of(name, target, findings)
+    if type is None:
+        return
+    if type not in NUMBERS:
+        message = f"{quoted(name.name)} is {type}, and only a number has a range"
+        findings.report(Code.CONSTRAINT_NOT_ALLOWED, message, name.span)
+    elif low is None and high is None:
+        findings.report(Code.ANNOTATION_ARGUMENTS, "a range needs at least one bound", annotation.span)
+    elif low is not None and high is not None and low.value > high.value:
+        findings.report(Code.ANNOTATION_ARGUMENTS, "the range is empty: its bounds are reversed", bounds.span)
+    else:
+        rule = Range(name.name, low.value if low else None, high.value if high else None)
+        if rule not in found.ranges:
+            found.ranges.append(rule)
+
+
+def _add_check(annotation: nodes.Annotation, target: Target, found: Constraints, findings: Findings) -> None:
+    if not _allowed_on_edge(annotation, target, findings):
+        return
+    match [argument.value for argument in annotation.arguments]:
+        case [nodes.NameArgument() as name, nodes.TextLiteral(pattern) as text]:
+            pass
+        case _:
+            findings.report(
+                Code.ANNOTATION_ARGUMENTS,
+                "`@check` takes a property and a regular expression",
+                annotation.span,
+                'write `@check(name, "^[A-Z]")`',
+            )
+            return
+    type = _type_of(name, target, findings)
+    if type is None:
+        return
+    if type is not Scalar.STRING:
+        message = f"{quoted(name.name)} is {type}, and only a String can be checked"
+        findings.report(Code.CONSTRAINT_NOT_ALLOWED, message, name.span)
+        return
+    problem = regex_problem(pattern)
+    if problem is not None:
+        findings.report(Code.INVALID_REGEX, f"invalid regular expression: {problem}", text.span)
+    elif Check(name.name, pattern) not in found.checks:
+        found.checks.append(Check(name.name, pattern))
+
+
+def regex_problem(pattern: str) -> str | None:
+    """Why RE2, which will run the pattern over whole columns in linear time, does not accept it."""
+    try:
+        pc.match_substring_regex(pa.array([""], pa.string()), pattern)
+    except pa.ArrowInvalid as error:
+        return str(error).removeprefix("Invalid regular expression: ")
+    return None
+
+
+def cardinality_of(annotations: Iterable[nodes.Annotation], findings: Findings) -> Cardinality:
+    """What `@card` says of an edge; without it any number is allowed."""
+    found = Cardinality()
+    for annotation in annotations:
+        if annotation.name != "card":
+            continue
+        match [argument.value for argument in annotation.arguments]:
+            case [nodes.RangeArgument(low, high)] if _counts(low) and _counts(high):
+                found = Cardinality(int(low.value) if low else 0, int(high.value) if high else None)
+            case _:
+                findings.report(
+                    Code.INVALID_CARDINALITY,
+                    "`@card` takes how many edges one source may have",
+                    annotation.span,
+                    "write `@card(0..1)`, or `@card(1..)` for at least one",
+                )
+                continue
+        if found.maximum is not None and found.maximum < max(1, found.minimum):
+            findings.report(Code.INVALID_CARDINALITY, f"no source could have {found} edges", annotation.span)
+    return found
+
+
+def _counts(bound: nodes.IntLiteral | nodes.FloatLiteral | None) -> bool:
+    return bound is None or (isinstance(bound, nodes.IntLiteral) and bound.value >= 0)

@@ -1,0 +1,107 @@
+"""Expands interfaces into the types that implement them."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from omnigraph.codes import Code
+from omnigraph.diagnostics import Findings, did_you_mean, quoted
+from omnigraph.syntax import nodes
+from omnigraph.syntax.printer import print_type
+from omnigraph.syntax.schema_ast import InterfaceDeclaration, NodeDeclaration, PropertyDeclaration
+
+
+@dataclass(frozen=True, slots=True)
+class Expanded:
+    """A declaration with everything it has from its interfaces, which are listed with theirs."""
+
+    interfaces: tuple[str, ...]
+    properties: tuple[PropertyDeclaration, ...]
+    constraints: tuple[nodes.Annotation, ...]
+
+
+def expanded_interfaces(interfaces: Mapping[str, InterfaceDeclaration], findings: Findings) -> dict[str, Expanded]:
+    """Every interface with what it has from those it implements; one in a cycle is reported and stands alone."""
+    expanded: dict[str, Expanded] = {}
+    in_cycles = _in_cycles(interfaces)
+    remaining = dict(interfaces)
+    while remaining:
+        for name, declaration in list(remaining.items()):
+            if name in in_cycles:
+                message = f"interface {quoted(name)} implements itself"
+                findings.report(Code.CYCLIC_IMPLEMENTS, message, declaration.span)
+                expanded[name] = expansion(replace(declaration, implements=()), expanded, findings)
+            elif any(parent.name in remaining for parent in declaration.implements):
+                continue
+            else:
+                expanded[name] = expansion(declaration, expanded, findings)
+            del remaining[name]
+    return expanded
+
+
+def expansion(
+    declaration: InterfaceDeclaration | NodeDeclaration, interfaces: Mapping[str, Expanded], findings: Findings
+) -> Expanded:
+    """The declaration's own members, then those of its interfaces that it does not declare itself."""
+    properties = {declared.name: declared for declared in reversed(declaration.properties)}
+    properties = {declared.name: properties[declared.name] for declared in declaration.properties}
+    constraints = list(declaration.constraints)
+    names: dict[str, None] = {}
+    for reference in declaration.implements:
+        inherited = interfaces.get(reference.name)
+        if inherited is None:
+            message = f"unknown interface {quoted(reference.name)}"
+            findings.report(Code.UNKNOWN_INTERFACE, message, reference.span, did_you_mean(reference.name, interfaces))
+            continue
+        names.update(dict.fromkeys((reference.name, *inherited.interfaces)))
+        for declared in inherited.properties:
+            properties[declared.name] = _merged(properties.get(declared.name), declared, reference, findings)
+        constraints += [constraint for constraint in inherited.constraints if constraint not in constraints]
+    return Expanded(tuple(names), tuple(properties.values()), tuple(constraints))
+
+
+def _merged(
+    own: PropertyDeclaration | None,
+    inherited: PropertyDeclaration,
+    interface: nodes.NameArgument,
+    findings: Findings,
+) -> PropertyDeclaration:
+    """The property as declared, with the annotations of the interface that it does not give itself."""
+    if own is None:
+        return inherited
+    same = _comparable(own.type) == _comparable(inherited.type)
+    if not same or (own.type.nullable and not inherited.type.nullable):
+        findings.report(
+            Code.INTERFACE_CONFLICT,
+            f"{quoted(own.name)} is {print_type(own.type)}, but interface {quoted(interface.name)} "
+            f"says {print_type(inherited.type)}",
+            own.span,
+            "a type may drop the `?` of its interface, and change nothing else",
+        )
+        return own
+    given = {annotation.name for annotation in own.annotations}
+    added = tuple(annotation for annotation in inherited.annotations if annotation.name not in given)
+    return replace(own, annotations=own.annotations + added)
+
+
+def _comparable(type: nodes.TypeExpression) -> nodes.TypeExpression:
+    """The type without what may differ: whether it is nullable, and the order of an enum's values."""
+    if isinstance(type, nodes.EnumType):
+        return nodes.EnumType(tuple(sorted(type.values)))
+    return replace(type, nullable=False)
+
+
+def _in_cycles(interfaces: Mapping[str, InterfaceDeclaration]) -> set[str]:
+    """The interfaces that can be reached from themselves."""
+    return {name for name in interfaces if name in _reachable([name], interfaces)}
+
+
+def _reachable(start: Sequence[str], interfaces: Mapping[str, InterfaceDeclaration]) -> set[str]:
+    seen: set[str] = set()
+    pending = list(start)
+    while pending:
+        declaration = interfaces.get(pending.pop())
+        for parent in declaration.implements if declaration else ():
+            if parent.name not in seen:
+                seen.add(parent.name)
+                pending.append(parent.name)
+    return seen

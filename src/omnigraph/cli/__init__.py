@@ -1,0 +1,1 @@
+"""The command line: `main` declares the commands, every other module runs one of them."""

@@ -1,0 +1,152 @@
+"""`omnigraph lint`: checks files and tells what their queries touch."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import typer
+
+from omnigraph.catalog import Catalog, check_schema
+from omnigraph.catalog.serial import type_to_json
+from omnigraph.cli.output import plural, print_diagnostic, print_json
+from omnigraph.compiler import CompiledQuery, check_queries, ir
+from omnigraph.diagnostics import Diagnostic, Source, Span
+from omnigraph.syntax import QUERY, SCHEMA, Language, decoded, parse_queries
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """What was found in one file."""
+
+    file: str
+    diagnostics: tuple[Diagnostic, ...]
+    queries: tuple[CompiledQuery, ...] = ()
+
+
+def run(files: Sequence[Path], schema: Path | None, *, as_json: bool) -> int:
+    """Checks everything and returns the exit code."""
+    schemas, queries = _sorted_by_language(files)
+    catalog: Catalog | None = None
+    checked = []
+    for path in dict.fromkeys([*([schema] if schema is not None else []), *schemas]):
+        result, compiled = _checked_schema(path)
+        checked.append(result)
+        catalog = compiled if path == schema or (schema is None and len(schemas) == 1) else catalog
+    checked += [_checked_queries(path, catalog) for path in queries]
+    if as_json:
+        print_json(report(checked, names_checked=catalog is not None))
+    else:
+        _print(checked, names_checked=catalog is not None)
+    return 1 if any(finding.is_error for each in checked for finding in each.diagnostics) else 0
+
+
+def _sorted_by_language(files: Iterable[Path]) -> tuple[list[Path], list[Path]]:
+    """Schemas and query files; a folder stands for all of them below it."""
+    found: dict[Path, None] = {}
+    for path in files:
+        inside = (each for each in path.rglob("*") if each.suffix in (".gq", ".pg")) if path.is_dir() else [path]
+        found.update(dict.fromkeys(sorted(inside)))
+    schemas = [path for path in found if path.suffix == ".pg"]
+    return schemas, [path for path in found if path.suffix != ".pg"]
+
+
+def _checked_schema(path: Path) -> tuple[Checked, Catalog | None]:
+    source, problem = _source(path, SCHEMA)
+    if problem is not None:
+        return Checked(str(path), (problem,)), None
+    compiled = check_schema(source)
+    return Checked(str(path), compiled.diagnostics), compiled.catalog
+
+
+def _checked_queries(path: Path, catalog: Catalog | None) -> Checked:
+    source, problem = _source(path, QUERY)
+    if problem is not None:
+        return Checked(str(path), (problem,))
+    if catalog is None:
+        return Checked(str(path), parse_queries(source).diagnostics)
+    compiled = check_queries(source, catalog)
+    return Checked(str(path), compiled.diagnostics, compiled.queries)
+
+
+def _source(path: Path, language: Language) -> tuple[Source, Diagnostic | None]:
+    """A file's text; a file that cannot be read is a finding, so that the other files are still checked."""
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        source = Source(str(path), "")
+        message = f"cannot read this file: {error.strerror or error}"
+        return source, source.diagnostic(language.unreadable, message, Span(0, 0))
+    return decoded(str(path), data, language)
+
+
+# --- output ---
+
+
+def report(checked: Sequence[Checked], *, names_checked: bool) -> dict[str, Any]:
+    """Everything that was found, as JSON values."""
+    findings = [finding for each in checked for finding in each.diagnostics]
+    errors = sum(finding.is_error for finding in findings)
+    return {
+        "ok": errors == 0,
+        "errors": errors,
+        "warnings": len(findings) - errors,
+        "schema_checked": names_checked,
+        "findings": [finding.as_json() for finding in findings],
+        "files": [{"file": each.file, "queries": [query_report(query) for query in each.queries]} for each in checked],
+    }
+
+
+def query_report(query: CompiledQuery) -> dict[str, Any]:
+    """What a query takes, gives, reads and writes, as JSON values."""
+    columns = [column.name for column in query.body.columns] if isinstance(query.body, ir.Read) else None
+    return {
+        "name": query.name,
+        "kind": "mutation" if query.is_mutation else "read",
+        "parameters": [
+            {"name": each.name, "type": type_to_json(each.type), "nullable": each.nullable} for each in query.parameters
+        ],
+        "columns": columns,
+        "reads": {table: list(names) for table, names in query.access.reads.items()},
+        "writes": list(query.access.writes),
+    }
+
+
+def _print(checked: Sequence[Checked], *, names_checked: bool) -> None:
+    for each in checked:
+        for finding in each.diagnostics:
+            print_diagnostic(finding)
+    for each in checked:
+        if each.queries:
+            typer.echo(each.file)
+            print_queries(each.queries)
+            typer.echo()
+    _print_summary(checked)
+    if not names_checked and any(not each.file.endswith(".pg") for each in checked):
+        typer.secho("names and types were not checked: give a --schema without errors", err=True, dim=True)
+
+
+def print_queries(queries: Sequence[CompiledQuery]) -> None:
+    """One block a query: its name, what it reads, what it writes."""
+    for query in queries:
+        typer.echo(f"  {query.name}")
+        for line in _tables(query.access.reads):
+            typer.echo(f"    reads   {line}")
+        for table in query.access.writes:
+            typer.echo(f"    writes  {table}")
+
+
+def _tables(reads: Mapping[str, tuple[str, ...]]) -> list[str]:
+    return [f"{table} ({', '.join(columns)})" for table, columns in reads.items()]
+
+
+def _print_summary(checked: Sequence[Checked]) -> None:
+    findings = [finding for each in checked for finding in each.diagnostics]
+    errors = sum(finding.is_error for finding in findings)
+    counts = [
+        plural(len(checked), "file"),
+        plural(sum(len(each.queries) for each in checked), "query"),
+        plural(errors, "error"),
+        plural(len(findings) - errors, "warning"),
+    ]
+    typer.secho(", ".join(counts), fg=typer.colors.RED if errors else typer.colors.GREEN)

@@ -1,0 +1,43 @@
+"""How commands speak: JSON for scripts on stdout, text for people, errors on stderr."""
+
+import json
+import sys
+from typing import Any
+
+import typer
+
+from omnigraph.diagnostics import Diagnostic, Severity
+from omnigraph.errors import OmnigraphError
+
+_COLORS = {Severity.ERROR: typer.colors.RED, Severity.WARNING: typer.colors.YELLOW}
+
+
+def print_json(document: Any) -> None:
+    """One JSON document on stdout."""
+    typer.echo(json.dumps(document, indent=2, ensure_ascii=False))
+
+
+def print_error(error: OmnigraphError, *, as_json: bool) -> None:
+    """An error as `error[code]: message`, or as JSON."""
+    if as_json:
+        print_json({"error": {"code": error.code, "message": str(error), "details": error.details}})
+    else:
+        typer.secho(f"error[{error.code}]: {error}", fg=typer.colors.RED, err=True)
+
+
+def print_diagnostic(diagnostic: Diagnostic) -> None:
+    """A finding on stdout, its first line coloured in a terminal."""
+    head, _, rest = diagnostic.render().partition("\n")
+    typer.secho(head, fg=_COLORS[diagnostic.severity], bold=True)
+    typer.echo(rest + "\n")
+
+
+def plural(count: int, noun: str) -> str:
+    """A count with its noun."""
+    plurals = {"query": "queries"}
+    return f"{count} {noun}" if count == 1 else f"{count} {plurals.get(noun, noun + 's')}"
+
+
+def is_interactive() -> bool:
+    """Whether a person is looking at stdout."""
+    return sys.stdout.isatty()

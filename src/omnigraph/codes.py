@@ -1,0 +1,100 @@
+"""Every stable diagnostic code, in one table.
+
+Scripts, editors and agents match on these codes, so a code never changes its meaning and is never reused. The
+letter says who speaks: ``S`` the schema language, ``Q`` the query parser, ``T`` the query typechecker, ``L`` lint
+advice that does not stop anything. `docs/reference/codes.md` explains each with an example.
+"""
+
+from enum import StrEnum
+
+
+class Code(StrEnum):
+    """The stable identity of one kind of finding."""
+
+    meaning: str
+
+    def __new__(cls, value: str, meaning: str) -> "Code":
+        member = str.__new__(cls, value)
+        member._value_ = value
+        member.meaning = meaning
+        return member
+
+    # The lexical findings S001-S008 and Q001-Q008 are the same rules read in two languages.
+    SCHEMA_SYNTAX = "S001", "unexpected text in a schema"
+    SCHEMA_UNTERMINATED = "S002", "a text or comment in a schema never ends"
+    SCHEMA_ESCAPE = "S003", "unknown escape in a schema text"
+    SCHEMA_NUMBER = "S004", "a schema number does not fit 64 bits"
+    SCHEMA_DATE = "S005", "a schema date or datetime is not valid"
+    SCHEMA_NESTING = "S006", "a schema is nested too deeply"
+    SCHEMA_TOO_LARGE = "S007", "a schema source is too large"
+    SCHEMA_UNREADABLE = "S008", "a schema source is not readable text"
+    UNKNOWN_SCALAR = "S101", "unknown property type"
+    NAME_CASE = "S102", "a name starts with the wrong case"
+    DUPLICATE_NAME = "S103", "a name is declared twice"
+    UNKNOWN_INTERFACE = "S104", "unknown interface"
+    CYCLIC_IMPLEMENTS = "S105", "interfaces implement each other"
+    INTERFACE_CONFLICT = "S106", "a property disagrees with its interface"
+    UNKNOWN_ENDPOINT = "S107", "an edge names an unknown node type"
+    RESERVED_NAME = "S108", "a reserved name is declared"
+    UNKNOWN_TARGET = "S109", "a constraint names an unknown property"
+    CONSTRAINT_NOT_ALLOWED = "S110", "a constraint cannot apply there"
+    ANNOTATION_ARGUMENTS = "S111", "wrong arguments to an annotation"
+    INVALID_REGEX = "S112", "invalid regular expression"
+    SECOND_KEY = "S113", "a type has more than one key"
+    INVALID_DEFAULT = "S114", "a default does not fit its property"
+    INVALID_EMBED = "S115", "an embedding cannot be filled"
+    INVALID_CARDINALITY = "S116", "invalid cardinality"
+    INVALID_RENAME = "S117", "a rename cannot be followed"
+    INVALID_TYPE = "S118", "a type that cannot be stored"
+
+    QUERY_SYNTAX = "Q001", "unexpected text in a query"
+    QUERY_UNTERMINATED = "Q002", "a text or comment in a query never ends"
+    QUERY_ESCAPE = "Q003", "unknown escape in a query text"
+    QUERY_NUMBER = "Q004", "a query number does not fit 64 bits"
+    QUERY_DATE = "Q005", "a query date or datetime is not valid"
+    QUERY_NESTING = "Q006", "a query is nested too deeply"
+    QUERY_TOO_LARGE = "Q007", "a query source is too large"
+    QUERY_UNREADABLE = "Q008", "a query source is not readable text"
+    HOP_BOUNDS = "Q009", "malformed hop bounds"
+
+    DUPLICATE_QUERY = "T001", "two queries have the same name"
+    DUPLICATE_PARAMETER = "T002", "two parameters have the same name"
+    UNKNOWN_TYPE = "T003", "unknown node or edge type"
+    UNKNOWN_PROPERTY = "T004", "unknown property"
+    UNKNOWN_EDGE = "T005", "unknown edge"
+    UNKNOWN_VARIABLE = "T006", "unknown variable"
+    VARIABLE_REUSED = "T007", "a variable has two meanings"
+    TRAVERSAL_ENDS = "T008", "the ends of a traversal do not fit the edge"
+    HOPS_NOT_POSSIBLE = "T009", "hop bounds are not possible here"
+    UNDIRECTED_ENDS = "T010", "an undirected traversal needs one node type at both ends"
+    INCOMPARABLE = "T011", "the two sides cannot be compared"
+    OPERATOR_NOT_DEFINED = "T012", "the operator is not defined for this type"
+    VALUE_OUT_OF_RANGE = "T013", "a literal can never be a value of this type"
+    UNKNOWN_FUNCTION = "T014", "unknown function"
+    WRONG_ARGUMENTS = "T015", "wrong arguments to a function"
+    FUNCTION_NOT_ALLOWED = "T016", "a function is used where it has no meaning"
+    NEAREST_NEEDS_LIMIT = "T017", "`nearest` needs a `limit`"
+    NOT_EMBEDDED = "T018", "text is searched in a vector that no model fills"
+    DUPLICATE_COLUMN = "T019", "two result columns have the same name"
+    ORDER_NOT_GROUPED = "T020", "an order key is not part of an aggregated result"
+    BARE_NAME = "T021", "a bare name has no meaning here"
+    EMPTY_QUERY = "T022", "a query binds or returns nothing"
+    NOT_ASSIGNABLE = "T023", "a value does not fit its property"
+    MISSING_PROPERTY = "T024", "an insert lacks a required property"
+    SET_TWICE = "T025", "a property is given twice"
+    NOT_UPDATABLE = "T026", "an identity cannot be updated"
+    MISSING_ENDPOINT = "T027", "an edge insert lacks `from` or `to`"
+    NULL_NOT_ALLOWED = "T028", "null is given to a required property"
+    PARAMETER_TYPE = "T029", "a parameter's type cannot be used"
+    INVALID_LIMIT = "T030", "a limit must be a whole number"
+    VALUE_NOT_CONSTANT = "T031", "a value must be a literal, a parameter or `now()`"
+    ENTITY_AS_VALUE = "T032", "a whole entity is used as a value"
+
+    UNUSED_PARAMETER = "L001", "a parameter is never used"
+    UNUSED_VARIABLE = "L002", "a variable is bound and never used"
+    NULL_COMPARISON = "L003", "a comparison with null never matches"
+    CROSS_PRODUCT = "L004", "the pattern is not connected"
+    UNBOUNDED_HOPS = "L005", "a traversal has no upper bound"
+    SEARCH_WITHOUT_INDEX = "L006", "a text search reads every row"
+    CONSTANT_CONDITION = "L007", "a condition does not depend on the graph"
+    MISSPELT_ANNOTATION = "L008", "an unknown annotation looks like a known one"

@@ -1,0 +1,127 @@
+"""Compiles query text against a catalog: parse, typecheck, lower, and say what each query touches."""
+
+from dataclasses import dataclass
+
+from omnigraph.catalog import Catalog, KeptAnnotation
+from omnigraph.catalog.types import PARAMETER_TYPE_CODES, resolved_type
+from omnigraph.codes import Code
+from omnigraph.compiler import ir
+from omnigraph.compiler.access import Access, access_of
+from omnigraph.compiler.lint import lint_query
+from omnigraph.compiler.mutations import MutationCompiler
+from omnigraph.compiler.reads import ReadCompiler
+from omnigraph.diagnostics import Diagnostic, Findings, Source, did_you_mean, quoted
+from omnigraph.errors import NotFound, QueryError
+from omnigraph.syntax import parse_queries
+from omnigraph.syntax.printer import print_annotation_value
+from omnigraph.syntax.query_ast import Query, QueryFile, Read
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompiledQuery:
+    """A query that typechecks, ready to be planned."""
+
+    name: str
+    parameters: tuple[ir.ParameterValue, ...]
+    body: ir.Read | ir.Mutation
+    access: Access
+    annotations: tuple[KeptAnnotation, ...] = ()
+
+    @property
+    def is_mutation(self) -> bool:
+        return isinstance(self.body, ir.Mutation)
+
+
+@dataclass(frozen=True, slots=True)
+class CompiledQueries:
+    """The queries of one source that are right, and all findings about all of them."""
+
+    queries: tuple[CompiledQuery, ...]
+    diagnostics: tuple[Diagnostic, ...]
+
+
+def compile_queries(text: str, catalog: Catalog, *, name: str = "<query>") -> tuple[CompiledQuery, ...]:
+    """All queries of a text; raises `QueryError` with everything that is wrong with any of them."""
+    checked = check_queries(Source(name, text), catalog)
+    errors = [finding for finding in checked.diagnostics if finding.is_error]
+    if errors:
+        raise QueryError(errors)
+    return checked.queries
+
+
+def compile_query(text: str, catalog: Catalog, query: str | None = None, *, name: str = "<query>") -> CompiledQuery:
+    """One query of a text: the one called `query`, or the only one there is."""
+    queries = {each.name: each for each in compile_queries(text, catalog, name=name)}
+    if query is None and len(queries) == 1:
+        return next(iter(queries.values()))
+    if query is None:
+        raise NotFound("query", "", f"the source has {len(queries)}, so one must be named")
+    if query not in queries:
+        raise NotFound("query", query, did_you_mean(query, queries))
+    return queries[query]
+
+
+def check_queries(source: Source, catalog: Catalog) -> CompiledQueries:
+    """Compiles each query on its own and reports all findings, warnings included."""
+    parsed = parse_queries(source)
+    diagnostics = list(parsed.diagnostics)
+    compiled = []
+    repeated = _repeated_names(parsed.tree)
+    for query in parsed.tree.queries:
+        findings = Findings(source, query.name)
+        if query in repeated:
+            message = f"two queries are called {quoted(query.name)}"
+            findings.report(Code.DUPLICATE_QUERY, message, query.span)
+        result = _compiled(query, catalog, findings)
+        if not findings.has_errors:
+            compiled.append(result)
+            # Advice on a query that is wrong would distract from what is wrong.
+            lint_query(query, result.body, findings)
+        diagnostics += findings.diagnostics
+    diagnostics.sort(key=lambda each: (each.line, each.column))
+    return CompiledQueries(tuple(compiled), tuple(diagnostics))
+
+
+def _compiled(query: Query, catalog: Catalog, findings: Findings) -> CompiledQuery:
+    parameters = _parameters(query, findings)
+    body: ir.Read | ir.Mutation
+    if isinstance(query.body, Read):
+        body = ReadCompiler(catalog, parameters, findings).lowered(query.body, query.span)
+    else:
+        body = MutationCompiler(catalog, parameters, findings).lowered(query.body)
+    return CompiledQuery(
+        name=query.name,
+        parameters=tuple(parameter for parameter in parameters.values() if parameter is not None),
+        body=body,
+        access=Access({}, ()) if findings.has_errors else access_of(body, catalog),
+        annotations=tuple(
+            KeptAnnotation(each.name, tuple(print_annotation_value(argument.value) for argument in each.arguments))
+            for each in query.annotations
+        ),
+    )
+
+
+def _parameters(query: Query, findings: Findings) -> dict[str, ir.ParameterValue | None]:
+    """The declared parameters; None for one whose type is not understood, so that its uses are not reported too."""
+    declared: dict[str, ir.ParameterValue | None] = {}
+    for parameter in query.parameters:
+        if parameter.name in declared:
+            message = f"two parameters are called {quoted('$' + parameter.name)}"
+            findings.report(Code.DUPLICATE_PARAMETER, message, parameter.span)
+            continue
+        type = resolved_type(parameter.type, findings, PARAMETER_TYPE_CODES)
+        declared[parameter.name] = (
+            ir.ParameterValue(parameter.name, type, parameter.type.nullable) if type is not None else None
+        )
+    return declared
+
+
+def _repeated_names(tree: QueryFile) -> list[Query]:
+    """The queries whose name an earlier one has."""
+    seen: set[str] = set()
+    repeated = []
+    for query in tree.queries:
+        if query.name in seen:
+            repeated.append(query)
+        seen.add(query.name)
+    return repeated

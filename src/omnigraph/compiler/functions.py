@@ -1,0 +1,229 @@
+"""Typechecks and lowers the functions of the query language: aggregates, rankings and text search."""
+
+from collections.abc import Sequence
+
+from omnigraph.catalog import PropertyType, Scalar, Vector
+from omnigraph.catalog.types import INTEGERS, NUMBERS
+from omnigraph.codes import Code
+from omnigraph.compiler import ir
+from omnigraph.compiler.comparing import is_orderable, sum_type
+from omnigraph.compiler.scope import ResolvedProperty
+from omnigraph.compiler.values import AGGREGATES, FUNCTIONS, RANKINGS, SEARCHES, Values, kind_of, type_of, written
+from omnigraph.diagnostics import did_you_mean, quoted
+from omnigraph.syntax import nodes
+from omnigraph.syntax.query_ast import Call, Expression, KeywordArgument, PropertyAccess, SearchFilter
+
+DEFAULT_FUSION_K = 60
+MAX_EDITS = 2
+
+_USAGE = {
+    "count": "count($x) or count($x.property)",
+    "sum": "sum($x.property) of a number",
+    "avg": "avg($x.property) of a number",
+    "min": "min($x.property) of something that has an order",
+    "max": "max($x.property) of something that has an order",
+    "nearest": "nearest($x.vector, $query)",
+    "bm25": "bm25($x.text, $query)",
+    "rrf": "rrf(nearest($x.vector, $query), bm25($x.text, $words), k=60)",
+    "search": "search($x.text, $words)",
+    "fuzzy": "fuzzy($x.text, $words) or fuzzy($x.text, $words, 1)",
+    "match_text": "match_text($x.text, $words)",
+}
+
+
+class Functions:
+    """Reads calls, whose arguments are values of one scope."""
+
+    def __init__(self, values: Values) -> None:
+        self._values = values
+        self._report = values.report
+
+    def result(self, expression: Expression) -> ir.Expression | None:
+        """An expression of `return` or `order`, where every value and most functions have a meaning."""
+        if isinstance(expression, Call):
+            if expression.function in AGGREGATES:
+                return self._aggregate(expression)
+            if expression.function in RANKINGS:
+                return self._ranking(expression)
+        return self._values.value(expression)
+
+    def _arity(self, call: Call, least: int, most: int, keywords: Sequence[str] = ()) -> bool:
+        """Whether a call has as many arguments as its function takes; reports if not."""
+        for keyword in call.keywords:
+            if keyword.name not in keywords:
+                message = f"{quoted(call.function)} has no argument {quoted(keyword.name)}"
+                self._report(Code.WRONG_ARGUMENTS, message, keyword.span, did_you_mean(keyword.name, keywords))
+                return False
+        if least <= len(call.arguments) <= most:
+            return True
+        count = str(least) if least == most else f"{least} to {most}"
+        message = (
+            f"{quoted(call.function)} takes {count} argument{'' if count == '1' else 's'}, not {len(call.arguments)}"
+        )
+        self._report(Code.WRONG_ARGUMENTS, message, call.span, _USAGE.get(call.function))
+        return False
+
+    def _aggregate(self, call: Call) -> ir.Aggregate | None:
+        if not self._arity(call, 1, 1):
+            return None
+        function = ir.AggregateFunction(call.function)
+        if isinstance(call.arguments[0], Call):
+            message = f"{quoted(call.function)} takes a variable or a property, not another function"
+            self._report(Code.FUNCTION_NOT_ALLOWED, message, call.arguments[0].span)
+            return None
+        argument = self._values.value(call.arguments[0])
+        if argument is None:
+            return None
+        if function is ir.AggregateFunction.COUNT and isinstance(argument, ir.Entity | ir.Column):
+            return ir.Aggregate(function, argument, Scalar.I64, nullable=False)
+        if isinstance(argument, ir.Column):
+            type = _aggregate_type(function, argument.type)
+            if type is not None:
+                return ir.Aggregate(function, argument, type, nullable=True)
+        message = f"{quoted(call.function)} cannot be computed of {kind_of(argument)}"
+        self._report(Code.WRONG_ARGUMENTS, message, call.arguments[0].span, _USAGE.get(call.function))
+        return None
+
+    def _ranking(self, call: Call) -> ir.Ranking | None:
+        match call.function:
+            case "nearest":
+                return self._nearest(call)
+            case "bm25":
+                searched = self._searched_text(call, 2, 2)
+                return ir.TextScore(*searched) if searched is not None else None
+            case _:
+                return self._fusion(call)
+
+    def _nearest(self, call: Call) -> ir.VectorDistance | None:
+        searched = self._searched_column(call, 2, 2)
+        if searched is None:
+            return None
+        column, resolved = searched
+        if not isinstance(column.type, Vector):
+            message = f"`nearest` searches a Vector, but {written(call.arguments[0])} is {column.type}"
+            self._report(Code.WRONG_ARGUMENTS, message, call.arguments[0].span)
+            return None
+        given = call.arguments[1]
+        if isinstance(given, nodes.ListLiteral):
+            query: ir.Expression | None = self._values.constant(given, column.type)
+        else:
+            query = self._values.known_value(given)
+        type = type_of(query)
+        if query is None or type == column.type:
+            return ir.VectorDistance(column, query) if query is not None else None
+        if type is not Scalar.STRING:
+            message = f"`nearest` takes a {column.type} or a text, not {kind_of(query)}"
+            self._report(Code.WRONG_ARGUMENTS, message, given.span)
+            return None
+        if resolved.embedding is None:
+            message = f"{written(call.arguments[0])} is not filled by a model, so a text cannot be searched in it"
+            hint = 'declare `@embed("…")` on the property, or pass a vector'
+            self._report(Code.NOT_EMBEDDED, message, given.span, hint)
+            return None
+        embedded = ir.EmbeddedText(query, resolved.embedding.model, column.type.dimension)
+        return ir.VectorDistance(column, embedded)
+
+    def _fusion(self, call: Call) -> ir.RankFusion | None:
+        if not self._arity(call, 2, 8, keywords=("k",)):
+            return None
+        rankings = []
+        for argument in call.arguments:
+            if not isinstance(argument, Call) or argument.function not in ("nearest", "bm25"):
+                message = "`rrf` fuses rankings: calls of `nearest` and `bm25`"
+                self._report(Code.WRONG_ARGUMENTS, message, argument.span, _USAGE["rrf"])
+                return None
+            ranking = self._ranking(argument)
+            if not isinstance(ranking, ir.VectorDistance | ir.TextScore):
+                return None
+            rankings.append(ranking)
+        if len({ranking.column.variable for ranking in rankings}) > 1:
+            self._report(Code.WRONG_ARGUMENTS, "`rrf` fuses rankings of one variable", call.span)
+            return None
+        k = self._fusion_k(call.keywords)
+        return ir.RankFusion(tuple(rankings), k) if k is not None else None
+
+    def _fusion_k(self, keywords: Sequence[KeywordArgument]) -> int | None:
+        if not keywords:
+            return DEFAULT_FUSION_K
+        value = keywords[-1].value
+        if isinstance(value, nodes.IntLiteral) and 1 <= value.value <= 1_000_000:
+            return value.value
+        self._report(Code.WRONG_ARGUMENTS, "`k` is a whole number from 1", value.span)
+        return None
+
+    # --- text search ---
+
+    def text_match(self, clause: SearchFilter) -> ir.TextMatch | None:
+        """A search that stands as a clause of its own."""
+        call = clause.call
+        if call.function not in SEARCHES:
+            if call.function in FUNCTIONS:
+                message = f"{quoted(call.function)} is not a condition"
+                self._report(Code.FUNCTION_NOT_ALLOWED, message, call.span, "compare its value, or return it")
+            else:
+                hint = did_you_mean(call.function, SEARCHES)
+                self._report(Code.UNKNOWN_FUNCTION, f"unknown function {quoted(call.function)}", call.span, hint)
+            return None
+        kind = ir.TextMatchKind(call.function)
+        searched = self._searched_text(call, 2, 3 if kind is ir.TextMatchKind.FUZZY else 2)
+        if searched is None:
+            return None
+        edits = None
+        if len(call.arguments) == 3:
+            edits = self._edits(call.arguments[2])
+            if edits is None:
+                return None
+        return ir.TextMatch(kind, *searched, edits)
+
+    def _edits(self, expression: Expression) -> ir.Expression | None:
+        value = self._values.known_value(expression)
+        if isinstance(value, ir.Constant) and isinstance(expression, nodes.IntLiteral):
+            if 0 <= expression.value <= MAX_EDITS:
+                return value
+        elif value is None or (isinstance(value, ir.ParameterValue) and value.type in INTEGERS):
+            return value
+        self._report(Code.WRONG_ARGUMENTS, f"the edits of `fuzzy` are 0 to {MAX_EDITS}", expression.span)
+        return None
+
+    def _searched_text(self, call: Call, least: int, most: int) -> tuple[ir.Column, ir.Expression] | None:
+        """The text property and the query text of a full-text function."""
+        searched = self._searched_column(call, least, most)
+        if searched is None:
+            return None
+        column, resolved = searched
+        if column.type is not Scalar.STRING:
+            message = f"{quoted(call.function)} searches a String, but {written(call.arguments[0])} is {column.type}"
+            self._report(Code.WRONG_ARGUMENTS, message, call.arguments[0].span)
+            return None
+        query = self._values.known_value(call.arguments[1])
+        if query is None:
+            return None
+        if query.type is not Scalar.STRING:
+            message = f"{quoted(call.function)} looks for a text, not {kind_of(query)}"
+            self._report(Code.WRONG_ARGUMENTS, message, call.arguments[1].span)
+            return None
+        if not resolved.indexed:
+            message = f"{written(call.arguments[0])} has no index, so every text is read"
+            hint = f"declare `{column.name}: String @index`"
+            self._report(Code.SEARCH_WITHOUT_INDEX, message, call.arguments[0].span, hint)
+        return column, query
+
+    def _searched_column(self, call: Call, least: int, most: int) -> tuple[ir.Column, ResolvedProperty] | None:
+        if not self._arity(call, least, most):
+            return None
+        first = call.arguments[0]
+        if isinstance(first, PropertyAccess):
+            return self._values.column(first)
+        message = f"{quoted(call.function)} searches a property such as `$x.bio`"
+        self._report(Code.WRONG_ARGUMENTS, message, first.span, _USAGE.get(call.function))
+        return None
+
+
+def _aggregate_type(function: ir.AggregateFunction, type: PropertyType) -> PropertyType | None:
+    match function:
+        case ir.AggregateFunction.SUM:
+            return sum_type(type) if type in NUMBERS else None
+        case ir.AggregateFunction.AVG:
+            return Scalar.F64 if type in NUMBERS else None
+        case _:
+            return type if is_orderable(type) else None

@@ -1,0 +1,306 @@
+"""The typed intermediate form of a query: what both engines plan from.
+
+Every node is frozen. Searching, ranking and fusing ranks are nodes like any other, so a planner sees them instead of
+remembering flags. Conditions and traversals of a pattern carry no order: deciding it is the planner's work.
+"""
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TypeAlias
+
+from omnigraph.catalog import PropertyType, Scalar, Value
+from omnigraph.syntax.query_ast import Operator
+
+TARGET = "self"
+"""The variable under which the conditions of an update or delete see the entity they decide on."""
+
+
+# --- expressions ---
+
+
+@dataclass(frozen=True, slots=True)
+class Constant:
+    """A literal that was read as a value of `type`; null has no type."""
+
+    value: Value | None
+    type: PropertyType | None
+
+    @property
+    def nullable(self) -> bool:
+        return self.value is None
+
+
+@dataclass(frozen=True, slots=True)
+class ParameterValue:
+    """The value given for a parameter."""
+
+    name: str
+    type: PropertyType
+    nullable: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Now:
+    """The instant at which the query began: one for the whole query."""
+
+    type: PropertyType = Scalar.DATETIME
+    nullable: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A property, or `id`, `src` or `dst`, of the entity that a variable is bound to."""
+
+    variable: str
+    name: str
+    type: PropertyType
+    nullable: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Entity:
+    """The whole entity that a variable is bound to."""
+
+    variable: str
+
+
+class AggregateFunction(StrEnum):
+    """What an aggregate computes of the rows of a group."""
+
+    COUNT = "count"
+    SUM = "sum"
+    AVG = "avg"
+    MIN = "min"
+    MAX = "max"
+
+
+@dataclass(frozen=True, slots=True)
+class Aggregate:
+    """One value for a group of rows; a count of an entity counts rows, of a column those that are not null."""
+
+    function: AggregateFunction
+    argument: Column | Entity
+    type: PropertyType
+    nullable: bool
+
+
+@dataclass(frozen=True, slots=True)
+class EmbeddedText:
+    """A text turned into a vector by the model that fills the searched property."""
+
+    text: "Expression"
+    model: str | None
+    dimension: int
+
+
+@dataclass(frozen=True, slots=True)
+class VectorDistance:
+    """``nearest``: the cosine distance of a vector property to a query vector; small is good."""
+
+    column: Column
+    query: "Expression | EmbeddedText"
+    type: PropertyType = Scalar.F32
+    nullable: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class TextScore:
+    """``bm25``: how well the words of a text property match a query text; large is good."""
+
+    column: Column
+    query: "Expression"
+    type: PropertyType = Scalar.F32
+    nullable: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class RankFusion:
+    """``rrf``: the sum of ``1 / (k + rank)`` over several rankings of the same entity; large is good."""
+
+    rankings: tuple[VectorDistance | TextScore, ...]
+    k: int
+    type: PropertyType = Scalar.F64
+    nullable: bool = False
+
+
+Ranking: TypeAlias = VectorDistance | TextScore | RankFusion
+Expression: TypeAlias = Constant | ParameterValue | Now | Column | Entity | Aggregate | Ranking
+
+
+# --- conditions ---
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """A comparison of two values; it does not hold where either is null."""
+
+    left: Expression
+    operator: Operator
+    right: Expression
+
+
+@dataclass(frozen=True, slots=True)
+class SameEntity:
+    """Whether two variables are bound to the same entity, or are not."""
+
+    left: str
+    right: str
+    negated: bool
+
+
+class TextMatchKind(StrEnum):
+    """How the words of a query text must be found in a property."""
+
+    SEARCH = "search"
+    FUZZY = "fuzzy"
+    MATCH_TEXT = "match_text"
+
+
+@dataclass(frozen=True, slots=True)
+class TextMatch:
+    """A full-text condition; `edits` is how many letters a fuzzy match may differ by."""
+
+    kind: TextMatchKind
+    column: Column
+    query: Expression
+    edits: Expression | None = None
+
+
+Condition: TypeAlias = Comparison | SameEntity | TextMatch
+
+
+# --- patterns ---
+
+
+class Direction(StrEnum):
+    """Which way a traversal follows its edges, seen from its left end."""
+
+    FORWARD = "forward"
+    BACKWARD = "backward"
+    EITHER = "either"
+
+
+@dataclass(frozen=True, slots=True)
+class NodeBinding:
+    """A variable ranges over the nodes of these types; `interface` is the name they were asked for by."""
+
+    variable: str
+    types: tuple[str, ...]
+    interface: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Traversal:
+    """Each pair of ends that is connected by a path of `minimum` to `maximum` edges, once."""
+
+    source: str
+    edge: str
+    destination: str
+    direction: Direction
+    minimum: int = 1
+    maximum: int | None = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EdgeBinding:
+    """One row for each edge between the two ends, with the edge itself bound to `variable`."""
+
+    source: str
+    variable: str
+    edge: str
+    destination: str
+    direction: Direction
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pattern:
+    """What must be there, and in `absent` what must not; a nested pattern sees the variables around it."""
+
+    nodes: tuple[NodeBinding, ...] = ()
+    traversals: tuple[Traversal | EdgeBinding, ...] = ()
+    conditions: tuple[Condition, ...] = ()
+    absent: tuple["Pattern", ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class OutputColumn:
+    """One column of the result."""
+
+    name: str
+    expression: Expression
+
+
+@dataclass(frozen=True, slots=True)
+class SortKey:
+    """One key of the order; after all keys, ties are broken by the ids of the bound entities."""
+
+    expression: Expression
+    descending: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Read:
+    """A query that reads. When `grouped`, columns without an aggregate are the group's key."""
+
+    pattern: Pattern
+    columns: tuple[OutputColumn, ...]
+    order: tuple[SortKey, ...] = ()
+    limit: Expression | None = None
+    grouped: bool = False
+
+
+# --- mutations ---
+
+
+@dataclass(frozen=True, slots=True)
+class NodeReference:
+    """The end of a new edge: a node by its id, or by its key of one or more values."""
+
+    type: str
+    id: Expression | None = None
+    key: tuple[Expression, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class InsertNode:
+    """A new node; of a keyed type also the new state of the node with that key."""
+
+    type: str
+    values: tuple[tuple[str, Expression], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class InsertEdge:
+    """A new edge between two nodes."""
+
+    type: str
+    source: NodeReference
+    destination: NodeReference
+    values: tuple[tuple[str, Expression], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Update:
+    """New values for the properties of every entity that meets all conditions."""
+
+    type: str
+    values: tuple[tuple[str, Expression], ...]
+    conditions: tuple[Comparison, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Delete:
+    """The end of every entity that meets all conditions, and of the edges that touch it."""
+
+    type: str
+    conditions: tuple[Comparison, ...]
+
+
+Statement: TypeAlias = InsertNode | InsertEdge | Update | Delete
+
+
+@dataclass(frozen=True, slots=True)
+class Mutation:
+    """Statements that become one commit; later ones see what earlier ones did."""
+
+    statements: tuple[Statement, ...]

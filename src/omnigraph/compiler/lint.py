@@ -1,0 +1,93 @@
+"""Advice on queries that are right but probably not what was meant."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import fields
+from typing import Any
+
+from omnigraph.codes import Code
+from omnigraph.compiler import ir
+from omnigraph.diagnostics import Findings, quoted
+from omnigraph.syntax.nodes import Node
+from omnigraph.syntax.query_ast import THROWAWAY, Binding, Clause, Negation, Query, Read, Traversal, Variable
+
+
+def lint_query(query: Query, body: ir.Read | ir.Mutation, findings: Findings) -> None:
+    """Reports advice on a query that typechecks."""
+    mentions = [variable.name for variable in _variables_in(query.body)]
+    _unused_parameters(query, set(mentions), findings)
+    if isinstance(query.body, Read) and isinstance(body, ir.Read):
+        _unused_ends(query.body.match, mentions, findings)
+        _unbounded_hops(query.body.match, findings)
+        _cross_product(query, body.pattern, findings)
+
+
+def _unused_parameters(query: Query, mentioned: set[str], findings: Findings) -> None:
+    for parameter in query.parameters:
+        if parameter.name not in mentioned:
+            message = f"parameter {quoted('$' + parameter.name)} is never used"
+            findings.report(Code.UNUSED_PARAMETER, message, parameter.span)
+
+
+def _unused_ends(clauses: Iterable[Clause], mentions: list[str], findings: Findings) -> None:
+    for traversal in _traversals(clauses):
+        for end in (traversal.source, traversal.destination):
+            if end.name != THROWAWAY and mentions.count(end.name) == 1:
+                message = f"{quoted('$' + end.name)} is bound and never used"
+                findings.report(Code.UNUSED_VARIABLE, message, end.span, "write `$_` for an end that does not matter")
+
+
+def _unbounded_hops(clauses: Iterable[Clause], findings: Findings) -> None:
+    for traversal in _traversals(clauses):
+        if traversal.hops is not None and traversal.hops.maximum is None:
+            message = f"{quoted(traversal.edge)} is followed as far as it goes, perhaps through the whole graph"
+            findings.report(Code.UNBOUNDED_HOPS, message, traversal.hops.span, "give a maximum: `{1,4}`")
+
+
+def _cross_product(query: Query, pattern: ir.Pattern, findings: Findings) -> None:
+    """Every pair of unconnected parts multiplies the rows."""
+    groups = [{node.variable} for node in pattern.nodes]
+    for linked in _links(pattern):
+        joined = [group for group in groups if group & linked]
+        groups = [group for group in groups if not group & linked]
+        groups.append(set.union(linked, *joined))
+    if len(groups) < 2:
+        return
+    names = " and ".join(quoted("$" + max(group).partition(":")[0]) for group in groups[:2])
+    assert isinstance(query.body, Read)
+    span = next((clause.variable.span for clause in query.body.match if isinstance(clause, Binding)), query.span)
+    message = f"{names} are not connected, so every one is paired with every other"
+    findings.report(Code.CROSS_PRODUCT, message, span, "connect them by a traversal or a filter")
+
+
+def _links(pattern: ir.Pattern) -> Iterator[set[str]]:
+    """The sets of variables that something in the pattern ties together."""
+    for traversal in pattern.traversals:
+        bound = {traversal.variable} if isinstance(traversal, ir.EdgeBinding) else set()
+        yield {traversal.source, traversal.destination} | bound
+    for condition in pattern.conditions:
+        if isinstance(condition, ir.SameEntity):
+            yield {condition.left, condition.right}
+        elif isinstance(condition, ir.Comparison):
+            sides = {side.variable for side in (condition.left, condition.right) if isinstance(side, ir.Column)}
+            if len(sides) == 2:
+                yield sides
+
+
+def _traversals(clauses: Iterable[Clause]) -> Iterator[Traversal]:
+    for clause in clauses:
+        if isinstance(clause, Traversal):
+            yield clause
+        elif isinstance(clause, Negation):
+            yield from _traversals(clause.clauses)
+
+
+def _variables_in(node: Any) -> Iterator[Variable]:
+    """Every mention of a variable or parameter below a node."""
+    if isinstance(node, Variable):
+        yield node
+    elif isinstance(node, Node):
+        for field in fields(node):
+            yield from _variables_in(getattr(node, field.name))
+    elif isinstance(node, tuple):
+        for item in node:
+            yield from _variables_in(item)

@@ -1,0 +1,199 @@
+"""Typechecks and lowers a query that writes."""
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from omnigraph.catalog import Catalog, EdgeType, EntityType, NodeType, Scalar
+from omnigraph.catalog.model import DESTINATION, ID, SOURCE
+from omnigraph.codes import Code
+from omnigraph.compiler import ir
+from omnigraph.compiler.conditions import Comparisons
+from omnigraph.compiler.scope import EdgeVariable, NodeVariable, Scope, entity_property
+from omnigraph.compiler.values import Values
+from omnigraph.diagnostics import Findings, Span, any_of, did_you_mean, quoted
+from omnigraph.syntax import nodes
+from omnigraph.syntax.query_ast import (
+    Assignment,
+    Delete,
+    Expression,
+    Insert,
+    Mutation,
+    Predicate,
+    PropertyAccess,
+    Statement,
+    Update,
+    Variable,
+)
+
+_ENDS = ("from", "to")
+
+
+class MutationCompiler:
+    """Lowers the statements of one mutation; what cannot be lowered is reported and left out."""
+
+    def __init__(
+        self, catalog: Catalog, parameters: Mapping[str, ir.ParameterValue | None], findings: Findings
+    ) -> None:
+        self._catalog = catalog
+        self._parameters = parameters
+        self._findings = findings
+        self._values = self._values_in({})
+
+    def lowered(self, mutation: Mutation) -> ir.Mutation:
+        """The typed form of a mutation; meaningful only when no error was reported."""
+        statements = (self._statement(statement) for statement in mutation.statements)
+        return ir.Mutation(tuple(statement for statement in statements if statement is not None))
+
+    def _statement(self, statement: Statement) -> ir.Statement | None:
+        target = self._target(statement.type, statement.span)
+        if target is None:
+            return None
+        match statement:
+            case Insert(_, assignments):
+                if isinstance(target, EdgeType):
+                    return self._insert_edge(target, assignments, statement.span)
+                return self._insert_node(target, assignments, statement.span)
+            case Update(_, assignments, where):
+                return self._update(target, assignments, where, statement.span)
+            case Delete(_, where):
+                return ir.Delete(target.name, self._conditions(target, where))
+
+    def _target(self, name: str, span: Span) -> EntityType | None:
+        target = self._catalog.entity(name)
+        if target is not None:
+            return target
+        hint = did_you_mean(name, [*self._catalog.nodes, *self._catalog.edges])
+        if name in self._catalog.interfaces:
+            implementers = self._catalog.implementers(name)
+            hint = f"{quoted(name)} is an interface; name one of its types"
+            hint += f": {any_of(implementers)}" if implementers else ""
+        self._report(Code.UNKNOWN_TYPE, f"unknown type {quoted(name)}", span, hint)
+        return None
+
+    # --- insert ---
+
+    def _insert_node(self, node: NodeType, assignments: Sequence[Assignment], span: Span) -> ir.InsertNode:
+        values = self._assigned(node, assignments)
+        self._require_properties(node, assignments, span)
+        return ir.InsertNode(node.name, values)
+
+    def _insert_edge(self, edge: EdgeType, assignments: Sequence[Assignment], span: Span) -> ir.InsertEdge | None:
+        ends = {assignment.property: assignment for assignment in assignments if assignment.property in _ENDS}
+        rest = [assignment for assignment in assignments if assignment.property not in _ENDS]
+        self._report_repeated(assignment for assignment in assignments if assignment.property in _ENDS)
+        values = self._assigned(edge, rest)
+        self._require_properties(edge, rest, span)
+        missing = [end for end in _ENDS if end not in ends]
+        if missing:
+            message = f"a new {quoted(edge.name)} needs {' and '.join(quoted(end) for end in missing)}"
+            hint = f"write `insert {edge.name} {{ from: …, to: … }}` with the ids or keys of its ends"
+            self._report(Code.MISSING_ENDPOINT, message, span, hint)
+            return None
+        source = self._reference(self._catalog.nodes[edge.source], ends["from"])
+        destination = self._reference(self._catalog.nodes[edge.destination], ends["to"])
+        if source is None or destination is None:
+            return None
+        return ir.InsertEdge(edge.name, source, destination, values)
+
+    def _reference(self, node: NodeType, end: Assignment) -> ir.NodeReference | None:
+        """The node at an end of a new edge: a text is its id, other values its key."""
+        types = [node.properties[name].type for name in node.key]
+        if isinstance(end.value, nodes.ListLiteral) and len(types) > 1:
+            if len(end.value.items) != len(types):
+                message = f"the key of {quoted(node.name)} is {any_of(node.key).replace(' or ', ', ')}"
+                self._report(Code.NOT_ASSIGNABLE, message, end.value.span)
+                return None
+            parts = [
+                self._values.assigned(item, type, nullable=False, name=name)
+                for item, type, name in zip(end.value.items, types, node.key, strict=True)
+            ]
+            key = tuple(part for part in parts if part is not None)
+            return ir.NodeReference(node.name, key=key) if len(key) == len(parts) else None
+        if len(types) == 1 and types[0] is not Scalar.STRING and not _is_text(end.value, self._parameters):
+            value = self._values.assigned(end.value, types[0], nullable=False, name=end.property)
+            return ir.NodeReference(node.name, key=(value,)) if value is not None else None
+        identity = self._values.assigned(end.value, Scalar.STRING, nullable=False, name=end.property)
+        return ir.NodeReference(node.name, id=identity) if identity is not None else None
+
+    def _require_properties(self, entity: EntityType, assignments: Iterable[Assignment], span: Span) -> None:
+        given = {assignment.property for assignment in assignments}
+        missing = [each.name for each in entity.properties.values() if each.required and each.name not in given]
+        if missing:
+            message = f"a new {quoted(entity.name)} needs {any_of(missing).replace(' or ', ' and ')}"
+            self._report(Code.MISSING_PROPERTY, message, span)
+
+    # --- update and delete ---
+
+    def _update(
+        self, target: EntityType, assignments: Sequence[Assignment], where: Sequence[Predicate], span: Span
+    ) -> ir.Update:
+        if not assignments:
+            self._report(Code.EMPTY_QUERY, "`set` changes nothing", span)
+        fixed = {*target.system_columns, *_ENDS} if isinstance(target, EdgeType) else {ID, *target.key}
+        for assignment in assignments:
+            if assignment.property in fixed:
+                message = f"{quoted(assignment.property)} identifies a {quoted(target.name)} and cannot change"
+                hint = "delete it and insert another"
+                self._report(Code.NOT_UPDATABLE, message, assignment.span, hint)
+        changed = [assignment for assignment in assignments if assignment.property not in fixed]
+        values = self._assigned(target, changed)
+        return ir.Update(target.name, values, self._conditions(target, where))
+
+    def _conditions(self, target: EntityType, where: Iterable[Predicate]) -> tuple[ir.Comparison, ...]:
+        meaning = (
+            EdgeVariable(ir.TARGET, target) if isinstance(target, EdgeType) else NodeVariable(ir.TARGET, (target.name,))
+        )
+        values = self._values_in({ir.TARGET: meaning})
+        conditions = []
+        for predicate in where:
+            if not isinstance(predicate.value, nodes.Literal) and values.known_value(predicate.value) is None:
+                continue
+            column = PropertyAccess(Variable(ir.TARGET), predicate.property, span=predicate.span)
+            span = Span(predicate.span.start, predicate.value.span.end)
+            condition = Comparisons(values).comparison(column, predicate.operator, predicate.value, span)
+            if isinstance(condition, ir.Comparison):
+                conditions.append(condition)
+        return tuple(conditions)
+
+    # --- shared ---
+
+    def _assigned(self, entity: EntityType, assignments: Sequence[Assignment]) -> tuple[tuple[str, ir.Expression], ...]:
+        self._report_repeated(assignments)
+        values = []
+        for assignment in assignments:
+            name = assignment.property
+            resolved = entity_property(entity, name) if name not in (SOURCE, DESTINATION) else None
+            if resolved is None and name in entity.properties:
+                resolved = entity_property(entity, name)
+            if resolved is None:
+                message = f"{quoted(entity.name)} has no property {quoted(name)}"
+                hint = did_you_mean(name, entity.properties)
+                if isinstance(entity, EdgeType) and name in (SOURCE, DESTINATION):
+                    hint = "the ends of an edge are given as `from` and `to`"
+                self._report(Code.UNKNOWN_PROPERTY, message, assignment.span, hint)
+                continue
+            value = self._values.assigned(assignment.value, resolved.type, nullable=resolved.nullable, name=name)
+            if value is not None:
+                values.append((name, value))
+        return tuple(values)
+
+    def _report_repeated(self, assignments: Iterable[Assignment]) -> None:
+        seen: set[str] = set()
+        for assignment in assignments:
+            if assignment.property in seen:
+                message = f"{quoted(assignment.property)} is given twice"
+                self._report(Code.SET_TWICE, message, assignment.span)
+            seen.add(assignment.property)
+
+    def _values_in(self, variables: Mapping[str, NodeVariable | EdgeVariable]) -> Values:
+        scope = Scope(self._catalog, self._findings, frozenset(self._parameters), None, dict(variables))
+        return Values(scope, self._parameters, self._findings)
+
+    def _report(self, code: Code, message: str, span: Span, hint: str | None = None) -> None:
+        self._findings.report(code, message, span, hint)
+
+
+def _is_text(expression: Expression, parameters: Mapping[str, ir.ParameterValue | None]) -> bool:
+    if isinstance(expression, Variable):
+        parameter = parameters.get(expression.name)
+        return parameter is not None and parameter.type is Scalar.STRING
+    return isinstance(expression, nodes.TextLiteral)

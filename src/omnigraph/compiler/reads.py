@@ -1,0 +1,187 @@
+"""Typechecks and lowers a query that reads."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+from omnigraph.catalog import Catalog, Scalar
+from omnigraph.catalog.types import INTEGERS
+from omnigraph.codes import Code
+from omnigraph.compiler import ir
+from omnigraph.compiler.conditions import Comparisons
+from omnigraph.compiler.functions import Functions
+from omnigraph.compiler.scope import Scope
+from omnigraph.compiler.values import Values
+from omnigraph.diagnostics import Findings, Span, did_you_mean, quoted
+from omnigraph.syntax import nodes
+from omnigraph.syntax.printer import print_expression
+from omnigraph.syntax.query_ast import (
+    BareName,
+    Binding,
+    Clause,
+    Expression,
+    Filter,
+    Negation,
+    Operator,
+    OrderKey,
+    Projection,
+    PropertyAccess,
+    Read,
+    SearchFilter,
+    Variable,
+)
+
+
+class ReadCompiler:
+    """Lowers one read; what cannot be lowered is reported and left out, so that the rest is still checked."""
+
+    def __init__(
+        self, catalog: Catalog, parameters: Mapping[str, ir.ParameterValue | None], findings: Findings
+    ) -> None:
+        self._catalog = catalog
+        self._parameters = parameters
+        self._findings = findings
+        self._results: list[tuple[Span, ir.Expression]] = []
+
+    def lowered(self, read: Read, name: Span) -> ir.Read:
+        """The typed form of the read called at `name`; meaningful only when no error was reported."""
+        scope = self._scope(None)
+        if not read.match:
+            self._findings.report(Code.EMPTY_QUERY, "`match` binds nothing", name)
+        if not read.returns:
+            self._findings.report(Code.EMPTY_QUERY, "`return` names no column", name)
+        pattern = self._pattern(read.match, scope)
+        functions = Functions(Values(scope, self._parameters, self._findings))
+        columns = self._columns(read.returns, functions)
+        grouped = any(isinstance(column.expression, ir.Aggregate) for column in columns)
+        order = self._order(read.order, columns, functions, grouped=grouped)
+        limit = self._limit(read.limit)
+        self._check_rankings(read.limit, grouped=grouped)
+        return ir.Read(pattern=pattern, columns=columns, order=order, limit=limit, grouped=grouped)
+
+    def _scope(self, parent: Scope | None) -> Scope:
+        return Scope(self._catalog, self._findings, frozenset(self._parameters), parent)
+
+    # --- match ---
+
+    def _pattern(self, clauses: Sequence[Clause], scope: Scope) -> ir.Pattern:
+        scope.bind(clauses)
+        values = Values(scope, self._parameters, self._findings)
+        conditions = [each for clause in clauses for each in self._conditions(clause, values)]
+        absent = [self._absent(clause, scope) for clause in clauses if isinstance(clause, Negation)]
+        return ir.Pattern(
+            nodes=scope.own_nodes(),
+            traversals=tuple(scope.traversals),
+            conditions=tuple(conditions),
+            absent=tuple(absent),
+        )
+
+    def _absent(self, clause: Negation, scope: Scope) -> ir.Pattern:
+        if not clause.clauses:
+            self._findings.report(Code.EMPTY_QUERY, "`not` without a pattern excludes nothing", clause.span)
+        return self._pattern(clause.clauses, self._scope(scope))
+
+    def _conditions(self, clause: Clause, values: Values) -> Iterator[ir.Condition]:
+        match clause:
+            case Binding(variable, _, properties):
+                for assignment in properties:
+                    access = PropertyAccess(variable, assignment.property, span=assignment.span)
+                    yield from self._property_condition(access, assignment.value, values)
+            case Filter(left, operator, right):
+                condition = Comparisons(values).comparison(left, operator, right, clause.span)
+                if condition is not None:
+                    yield condition
+            case SearchFilter():
+                match = Functions(values).text_match(clause)
+                if match is not None:
+                    yield match
+
+    def _property_condition(self, access: PropertyAccess, value: Expression, values: Values) -> Iterator[ir.Condition]:
+        """``{ property: value }`` in a binding means that they are equal."""
+        if not isinstance(value, nodes.Literal) and values.known_value(value) is None:
+            return
+        condition = Comparisons(values).comparison(access, Operator.EQUAL, value, value.span)
+        if condition is not None:
+            yield condition
+
+    # --- return and order ---
+
+    def _columns(self, projections: Iterable[Projection], functions: Functions) -> tuple[ir.OutputColumn, ...]:
+        columns: dict[str, ir.OutputColumn] = {}
+        for projection in projections:
+            name = projection.alias or print_expression(projection.expression, sigil="")
+            expression = self._result(projection.expression, functions)
+            if name in columns:
+                message = f"two columns are called {quoted(name)}"
+                self._findings.report(Code.DUPLICATE_COLUMN, message, projection.span, "name one with `as`")
+            elif expression is not None:
+                columns[name] = ir.OutputColumn(name, expression)
+        return tuple(columns.values())
+
+    def _result(self, expression: Expression, functions: Functions) -> ir.Expression | None:
+        lowered = functions.result(expression)
+        if lowered is not None:
+            self._results.append((expression.span, lowered))
+        return lowered
+
+    def _order(
+        self, keys: Iterable[OrderKey], columns: Sequence[ir.OutputColumn], functions: Functions, *, grouped: bool
+    ) -> tuple[ir.SortKey, ...]:
+        lowered = []
+        for key in keys:
+            expression = self._order_expression(key.expression, columns, functions)
+            if expression is None:
+                continue
+            if grouped and not self._is_grouped(expression, columns):
+                message = "after grouping, only returned columns and aggregates are left to order by"
+                self._findings.report(Code.ORDER_NOT_GROUPED, message, key.span, "add it to `return`")
+                continue
+            if not grouped and isinstance(expression, ir.Aggregate):
+                message = "an aggregate in `order` needs one in `return`"
+                self._findings.report(Code.ORDER_NOT_GROUPED, message, key.span, "add it to `return`")
+                continue
+            best_is_large = isinstance(expression, ir.TextScore | ir.RankFusion)
+            lowered.append(ir.SortKey(expression, best_is_large if key.descending is None else key.descending))
+        return tuple(lowered)
+
+    def _order_expression(
+        self, expression: Expression, columns: Sequence[ir.OutputColumn], functions: Functions
+    ) -> ir.Expression | None:
+        if not isinstance(expression, BareName):
+            return self._result(expression, functions)
+        by_name = {column.name: column.expression for column in columns}
+        if expression.name not in by_name:
+            message = f"no column is called {quoted(expression.name)}"
+            hint = did_you_mean(expression.name, by_name)
+            self._findings.report(Code.BARE_NAME, message, expression.span, hint)
+        return by_name.get(expression.name)
+
+    def _is_grouped(self, expression: ir.Expression, columns: Sequence[ir.OutputColumn]) -> bool:
+        return isinstance(expression, ir.Aggregate) or any(column.expression == expression for column in columns)
+
+    def _limit(self, limit: Expression | None) -> ir.Expression | None:
+        match limit:
+            case None:
+                return None
+            case nodes.IntLiteral(count) if 0 <= count < 2**63:
+                return ir.Constant(count, Scalar.I64)
+            case Variable(name) if name in self._parameters:
+                parameter = self._parameters[name]
+                if parameter is None or (parameter.type in INTEGERS and not parameter.nullable):
+                    return parameter
+        hint = "write `limit 10`, or `limit $n` with a parameter `$n: I64`"
+        self._findings.report(Code.INVALID_LIMIT, "a limit is a whole number", limit.span, hint)
+        return None
+
+    def _check_rankings(self, limit: Expression | None, *, grouped: bool) -> None:
+        for span, expression in self._results:
+            if limit is None and _ranks_vectors(expression):
+                message = "without a `limit`, `nearest` would rank the whole graph"
+                self._findings.report(Code.NEAREST_NEEDS_LIMIT, message, span, "add `limit 10`")
+            if grouped and isinstance(expression, ir.Ranking):
+                message = "a ranking is a value of each row, not of a group"
+                self._findings.report(Code.FUNCTION_NOT_ALLOWED, message, span)
+
+
+def _ranks_vectors(expression: ir.Expression) -> bool:
+    if isinstance(expression, ir.RankFusion):
+        return any(isinstance(ranking, ir.VectorDistance) for ranking in expression.rankings)
+    return isinstance(expression, ir.VectorDistance)

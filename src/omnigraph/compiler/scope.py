@@ -1,0 +1,307 @@
+"""What each variable of a pattern stands for.
+
+A pattern is declarative: the order of its clauses has no meaning, and a variable may be used before it is bound. So all
+bindings are collected first, then the types that traversals give their ends are followed until nothing changes.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import TypeAlias
+
+from omnigraph.catalog import Catalog, EdgeType, Embedding, EntityType, PropertyType, Scalar
+from omnigraph.catalog.model import ID
+from omnigraph.codes import Code
+from omnigraph.compiler import ir
+from omnigraph.diagnostics import Findings, Span, any_of, did_you_mean, quoted
+from omnigraph.syntax.query_ast import THROWAWAY, Binding, Clause, Hops, Traversal, Variable
+
+
+@dataclass(frozen=True, slots=True)
+class NodeVariable:
+    """A variable that ranges over the nodes of some types."""
+
+    name: str
+    types: tuple[str, ...]
+    interface: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class EdgeVariable:
+    """A variable that ranges over the edges of one type."""
+
+    name: str
+    edge: EdgeType
+
+
+@dataclass(frozen=True, slots=True)
+class Unresolved:
+    """A variable whose meaning was lost to an error that is reported already."""
+
+    name: str
+
+
+Meaning: TypeAlias = NodeVariable | EdgeVariable | Unresolved
+
+
+@dataclass(frozen=True, slots=True)
+class ResolvedProperty:
+    """What `$x.name` is."""
+
+    type: PropertyType
+    nullable: bool
+    indexed: bool
+    embedding: Embedding | None = None
+
+
+@dataclass(slots=True)
+class Scope:
+    """The variables that a pattern sees: its own, and those of the pattern around it."""
+
+    catalog: Catalog
+    findings: Findings
+    parameters: frozenset[str]
+    parent: "Scope | None" = None
+    variables: dict[str, Meaning] = field(default_factory=dict)
+    traversals: list[ir.Traversal | ir.EdgeBinding] = field(default_factory=list)
+
+    def lookup(self, name: str) -> Meaning | None:
+        """The variable of this name, here or in a pattern around."""
+        if name in self.variables:
+            return self.variables[name]
+        return self.parent.lookup(name) if self.parent is not None else None
+
+    def visible_names(self) -> list[str]:
+        """The names of all variables and parameters that can be used here."""
+        outer = self.parent.visible_names() if self.parent is not None else sorted(self.parameters)
+        return [*outer, *(name for name in self.variables if ":" not in name)]
+
+    def property_of(self, variable: NodeVariable | EdgeVariable, name: str) -> ResolvedProperty | None:
+        """A property of what a variable stands for: one that all its types have alike."""
+        if isinstance(variable, EdgeVariable):
+            return entity_property(variable.edge, name)
+        if not variable.types:
+            return self._interface_property(variable, name)
+        found = [entity_property(self.catalog.nodes[each], name) for each in variable.types]
+        known = [each for each in found if each is not None]
+        if len(known) < len(found) or len({each.type for each in known}) > 1:
+            return None
+        return ResolvedProperty(
+            known[0].type,
+            nullable=any(each.nullable for each in known),
+            indexed=all(each.indexed for each in known),
+            embedding=known[0].embedding if len({each.embedding for each in known}) == 1 else None,
+        )
+
+    def _interface_property(self, variable: NodeVariable, name: str) -> ResolvedProperty | None:
+        """A property of an interface that no type implements."""
+        if name == ID:
+            return ResolvedProperty(Scalar.STRING, nullable=False, indexed=True)
+        shared = self.catalog.interfaces[variable.interface].properties if variable.interface else {}
+        declared = shared.get(name)
+        return ResolvedProperty(declared.type, nullable=declared.nullable, indexed=False) if declared else None
+
+    def property_names(self, variable: NodeVariable | EdgeVariable) -> list[str]:
+        """The properties that can be asked of a variable."""
+        if isinstance(variable, EdgeVariable):
+            return [*variable.edge.system_columns, *variable.edge.properties]
+        names = [set(self.catalog.nodes[each].properties) for each in variable.types]
+        return [ID, *sorted(set.intersection(*names))] if names else [ID]
+
+    # --- building ---
+
+    def bind(self, clauses: Sequence[Clause]) -> None:
+        """Finds every variable of one level of a pattern; nested patterns have scopes of their own."""
+        for clause in clauses:
+            if isinstance(clause, Binding):
+                self._bind_node(clause)
+        pending = [clause for clause in clauses if isinstance(clause, Traversal)]
+        while pending:
+            ready = [clause for clause in pending if self._has_known_end(clause)] or pending[:1]
+            for clause in ready:
+                self._traverse(clause)
+            pending = [clause for clause in pending if clause not in ready]
+
+    def own_nodes(self) -> tuple[ir.NodeBinding, ...]:
+        """The node variables that this level introduces."""
+        return tuple(
+            ir.NodeBinding(each.name, each.types, each.interface)
+            for each in self.variables.values()
+            if isinstance(each, NodeVariable)
+        )
+
+    def _bind_node(self, clause: Binding) -> None:
+        name = clause.variable.name
+        if not self._is_free(clause.variable):
+            return
+        types = self._types_named(clause.type, clause.span)
+        interface = clause.type if clause.type in self.catalog.interfaces else None
+        self.variables[name] = Unresolved(name) if types is None else NodeVariable(name, types, interface)
+
+    def _types_named(self, name: str, span: Span) -> tuple[str, ...] | None:
+        if name in self.catalog.nodes:
+            return (name,)
+        if name in self.catalog.interfaces:
+            return self.catalog.implementers(name)
+        hint = did_you_mean(name, [*self.catalog.nodes, *self.catalog.interfaces])
+        edge = self.catalog.edge(name)
+        if edge is not None:
+            hint = f"{quoted(edge.name)} is an edge; bind it in a traversal: `$a $w:{edge.query_name} $b`"
+        self.findings.report(Code.UNKNOWN_TYPE, f"unknown node type {quoted(name)}", span, hint)
+        return None
+
+    def _is_free(self, variable: Variable) -> bool:
+        """Whether a name can be given to something new; reports if not."""
+        name = variable.name
+        problem = None
+        if name == THROWAWAY:
+            problem = "`$_` is thrown away and cannot be bound"
+        elif name in self.parameters:
+            problem = f"{quoted('$' + name)} is a parameter already"
+        elif self.lookup(name) is not None:
+            problem = f"{quoted('$' + name)} is bound already"
+        if problem is not None:
+            self.findings.report(Code.VARIABLE_REUSED, problem, variable.span, "choose another name")
+        return problem is None
+
+    # --- traversals ---
+
+    def _has_known_end(self, clause: Traversal) -> bool:
+        return any(self.lookup(end.name) is not None for end in (clause.source, clause.destination))
+
+    def _traverse(self, clause: Traversal) -> None:
+        edge = self._edge_named(clause)
+        direction = self._direction(clause, edge) if edge is not None else None
+        if edge is None or direction is None or not self._hops_fit(clause, edge):
+            self._give_up(clause)
+            return
+        backward = direction is ir.Direction.BACKWARD
+        source = self._settled_end(clause.source, edge.destination if backward else edge.source)
+        destination = self._settled_end(clause.destination, edge.source if backward else edge.destination)
+        if clause.binding is None:
+            hops = clause.hops or Hops(1, 1)
+            self.traversals.append(
+                ir.Traversal(
+                    source=source,
+                    edge=edge.name,
+                    destination=destination,
+                    direction=direction,
+                    minimum=hops.minimum,
+                    maximum=hops.maximum,
+                )
+            )
+        elif self._is_free(clause.binding):
+            name = clause.binding.name
+            self.variables[name] = EdgeVariable(name, edge)
+            self.traversals.append(
+                ir.EdgeBinding(
+                    source=source, variable=name, edge=edge.name, destination=destination, direction=direction
+                )
+            )
+
+    def _edge_named(self, clause: Traversal) -> EdgeType | None:
+        edge = self.catalog.edge(clause.edge)
+        if edge is None:
+            names = [each.query_name for each in self.catalog.edges.values()]
+            message = f"unknown edge {quoted(clause.edge)}"
+            self.findings.report(Code.UNKNOWN_EDGE, message, clause.span, did_you_mean(clause.edge, names))
+        return edge
+
+    def _direction(self, clause: Traversal, edge: EdgeType) -> ir.Direction | None:
+        """Which way the edge runs, by the types of the ends: forward if it can, else backward."""
+        ends = self._end(clause.source), self._end(clause.destination)
+        if any(isinstance(end, Unresolved) for end in ends):
+            return None
+        if clause.undirected and edge.source != edge.destination:
+            message = f"{quoted(clause.edge)} runs from {quoted(edge.source)} to {quoted(edge.destination)}"
+            hint = f"without `<` and `>` the direction follows from the types: `$a {edge.query_name} $b`"
+            self.findings.report(Code.UNDIRECTED_ENDS, message, clause.span, hint)
+            return None
+        left, right = (end if isinstance(end, NodeVariable) else None for end in ends)
+        if _fits(left, edge.source) and _fits(right, edge.destination):
+            return ir.Direction.EITHER if clause.undirected else ir.Direction.FORWARD
+        if _fits(left, edge.destination) and _fits(right, edge.source):
+            return ir.Direction.BACKWARD
+        self._report_ends(clause, edge, left, right)
+        return None
+
+    def _end(self, end: Variable) -> NodeVariable | Unresolved | None:
+        """What is known of an end of a traversal; None when this is the first to mention it."""
+        known = None if end.name == THROWAWAY else self.lookup(end.name)
+        if isinstance(known, EdgeVariable) or end.name in self.parameters:
+            what = "an edge" if isinstance(known, EdgeVariable) else "a parameter"
+            message = f"{quoted('$' + end.name)} is {what} and cannot be the end of a traversal"
+            self.findings.report(Code.VARIABLE_REUSED, message, end.span)
+            return Unresolved(end.name)
+        return known
+
+    def _settled_end(self, end: Variable, type: str) -> str:
+        """The name of an end that is now known to be of `type`.
+
+        A nested pattern does not narrow the variables around it: they also range over what it says is absent.
+        """
+        name = f"{THROWAWAY}:{len(self.variables)}" if end.name == THROWAWAY else end.name
+        own = self.variables.get(name)
+        if isinstance(own, NodeVariable):
+            self.variables[name] = replace(own, types=(type,))
+        elif self.lookup(name) is None:
+            self.variables[name] = NodeVariable(name, (type,))
+        return name
+
+    def _give_up(self, clause: Traversal) -> None:
+        """After an error: what only this traversal could have explained is not reported again at each use."""
+        introduced = [clause.source, clause.destination, *([clause.binding] if clause.binding else [])]
+        for variable in introduced:
+            name = variable.name
+            if name != THROWAWAY and name not in self.parameters and self.lookup(name) is None:
+                self.variables[name] = Unresolved(name)
+
+    def _report_ends(
+        self, clause: Traversal, edge: EdgeType, left: NodeVariable | None, right: NodeVariable | None
+    ) -> None:
+        ends = " and ".join(
+            f"{quoted('$' + variable.name)} is {any_of(variable.types or [variable.interface or ''])}"
+            for variable in (left, right)
+            if variable is not None
+        )
+        fitting = [
+            each.query_name
+            for each in self.catalog.edges.values()
+            if (_fits(left, each.source) and _fits(right, each.destination))
+            or (_fits(left, each.destination) and _fits(right, each.source))
+        ]
+        self.findings.report(
+            Code.TRAVERSAL_ENDS,
+            f"{quoted(edge.query_name)} connects {quoted(edge.source)} to {quoted(edge.destination)}, but {ends}",
+            clause.span,
+            f"edges that fit: {any_of(fitting)}" if 0 < len(fitting) <= 12 else None,
+        )
+
+    def _hops_fit(self, clause: Traversal, edge: EdgeType) -> bool:
+        hops = clause.hops
+        if hops is None or (hops.minimum, hops.maximum) == (1, 1):
+            return True
+        if clause.binding is not None:
+            message = f"{quoted('$' + clause.binding.name)} is one edge, and a path may have several"
+            self.findings.report(Code.HOPS_NOT_POSSIBLE, message, hops.span, "drop the edge variable or the bounds")
+            return False
+        if edge.source != edge.destination:
+            message = f"{quoted(edge.query_name)} cannot be followed twice: it ends at {quoted(edge.destination)}"
+            self.findings.report(Code.HOPS_NOT_POSSIBLE, message, hops.span)
+            return False
+        return True
+
+
+def entity_property(entity: EntityType, name: str) -> ResolvedProperty | None:
+    """A property or system column of one type."""
+    declared = entity.properties.get(name)
+    if declared is not None:
+        indexed = name in entity.indexed
+        return ResolvedProperty(declared.type, declared.nullable, indexed, declared.embedding)
+    if name in entity.system_columns:
+        return ResolvedProperty(Scalar.STRING, nullable=False, indexed=True)
+    return None
+
+
+def _fits(variable: NodeVariable | None, type: str) -> bool:
+    """Whether an end can be of a type; one that nothing is known of can."""
+    return variable is None or type in variable.types

@@ -1,0 +1,1 @@
+"""The sample that `omnigraph demo` shows: a small research library."""

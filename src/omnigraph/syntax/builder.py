@@ -1,0 +1,218 @@
+"""Builds the nodes that both languages share from the parser's trees."""
+
+import re
+from collections.abc import Sequence
+from datetime import UTC, date, datetime
+from typing import Any, TypeVar
+
+from lark import Token, Transformer, v_args
+
+from omnigraph.diagnostics import Span, quoted
+from omnigraph.syntax.faults import SourceFault
+from omnigraph.syntax.language import Language
+from omnigraph.syntax.nodes import (
+    Annotation,
+    AnnotationValue,
+    Argument,
+    BoolLiteral,
+    DateLiteral,
+    DateTimeLiteral,
+    EnumType,
+    FloatLiteral,
+    IntLiteral,
+    ListLiteral,
+    NameArgument,
+    NamedType,
+    NullLiteral,
+    RangeArgument,
+    ScalarLiteral,
+    TextLiteral,
+    TypeExpression,
+    VectorType,
+)
+from omnigraph.syntax.nodes import ListType as ListTypeNode
+
+T = TypeVar("T")
+
+_ESCAPE = re.compile(r"\\(?:u([0-9a-fA-F]{4})|(.))", re.DOTALL)
+_PLAIN_ESCAPES = {'"': '"', "\\": "\\", "/": "/", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
+_DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
+_DATETIME = re.compile(r"\d{4}-\d{2}-\d{2}T\d{2}:\d{2}(:\d{2}(\.\d{1,3})?)?(Z|[+-]\d{2}:\d{2})")
+_LONGEST_NUMBER = 400
+_SMALLEST_INTEGER, _LARGEST_INTEGER = -(2**63), 2**64 - 1
+
+
+def present(children: Sequence[T | None]) -> tuple[T, ...]:
+    """The children that are there; the parser marks what is left out by None."""
+    return tuple(child for child in children if child is not None)
+
+
+@v_args(inline=True)
+class Builder(Transformer[Token, Any]):
+    """Turns the tree of one declaration, which stands at offset `base`, into syntax nodes."""
+
+    def __init__(self, language: Language, base: int) -> None:
+        super().__init__(visit_tokens=False)
+        self._language = language
+        self._base = base
+
+    def at(self, first: Token, last: Token | None = None) -> Span:
+        """From the start of one token to the end of another, as offsets of the whole source."""
+        return Span(self._base + (first.start_pos or 0), self._base + ((last or first).end_pos or 0))
+
+    # --- literals ---
+
+    def text(self, token: Token) -> TextLiteral:
+        return TextLiteral(self._unescaped(token), span=self.at(token))
+
+    def _unescaped(self, token: Token) -> str:
+        body = str(token)[1:-1]
+        if "\\" not in body:
+            return body
+
+        def replacement(escape: re.Match[str]) -> str:
+            if escape[1] is not None:
+                return chr(int(escape[1], 16))
+            if escape[2] not in _PLAIN_ESCAPES:
+                start = self.at(token).start + 1 + escape.start()
+                raise SourceFault(
+                    self._language.escape,
+                    f"unknown escape {quoted(escape[0])}",
+                    Span(start, start + 2),
+                    r"known escapes: \" \\ \/ \b \f \n \r \t \uXXXX",
+                )
+            return _PLAIN_ESCAPES[escape[2]]
+
+        # Pairs of \u escapes are UTF-16, as in JSON; a half of a pair alone is not a character.
+        unescaped = _ESCAPE.sub(replacement, body)
+        try:
+            return unescaped.encode("utf-16", "surrogatepass").decode("utf-16")
+        except UnicodeDecodeError as error:
+            raise SourceFault(
+                self._language.escape, "this text has half of a surrogate pair", self.at(token)
+            ) from error
+
+    def number(self, token: Token) -> IntLiteral | FloatLiteral:
+        span = self.at(token)
+        if len(token) > _LONGEST_NUMBER:
+            raise SourceFault(self._language.number, f"a number of {len(token)} characters is too long", span)
+        if token.lstrip("-").isdigit():
+            value = int(token)
+            if not _SMALLEST_INTEGER <= value <= _LARGEST_INTEGER:
+                raise SourceFault(self._language.number, f"{quoted(token)} does not fit 64 bits", span)
+            return IntLiteral(value, span=span)
+        real = float(token)
+        if real in (float("inf"), float("-inf")):
+            raise SourceFault(self._language.number, f"{quoted(token)} is too large for a 64-bit float", span)
+        return FloatLiteral(real, span=span)
+
+    def whole_number(self, token: Token, what: str) -> int:
+        """A number that counts something, and so has no sign, point or exponent."""
+        if not token.isdigit() or len(token) > 9:
+            raise SourceFault(
+                self._language.syntax, f"{what} must be a whole number, found {quoted(token)}", self.at(token)
+            )
+        return int(token)
+
+    def dated_literal(self, function: str, text: TextLiteral) -> DateLiteral | DateTimeLiteral:
+        """``date("…")`` or ``datetime("…")``, checked."""
+        try:
+            if function == "date":
+                return DateLiteral(_date(text.value), span=text.span)
+            return DateTimeLiteral(_datetime(text.value), span=text.span)
+        except ValueError as error:
+            shape = "2026-01-31" if function == "date" else "2026-01-31T12:00:00Z"
+            raise SourceFault(
+                self._language.date,
+                f"{quoted(text.value)} is not a {function}",
+                text.span,
+                f'write it as `{function}("{shape}")`'
+                + (", with a zone and at most milliseconds" if function == "datetime" else ""),
+            ) from error
+
+    # --- type expressions ---
+
+    def named_type(self, name: Token, nullable: Token | None) -> NamedType:
+        return NamedType(str(name), nullable is not None, span=self.at(name))
+
+    def sized_type(self, name: Token, size: Token, nullable: Token | None) -> VectorType:
+        if name != "Vector":
+            raise SourceFault(
+                self._language.syntax, f"{quoted(name)} takes no size", self.at(name), "only `Vector(n)` has one"
+            )
+        return VectorType(
+            self.whole_number(size, "a vector's dimension"), nullable is not None, span=self.at(name, size)
+        )
+
+    def enum_type(self, *parts: Token | None) -> EnumType:
+        *values, nullable = parts
+        tokens = present(values)
+        return EnumType(
+            tuple(str(value) for value in tokens), nullable is not None, span=self.at(tokens[0], tokens[-1])
+        )
+
+    def list_type(self, start: Token, element: TypeExpression, end: Token, nullable: Token | None) -> ListTypeNode:
+        return ListTypeNode(element, nullable is not None, span=self.at(start, end))
+
+    # --- annotations ---
+
+    def annotation(self, name: Token, *arguments: Argument | None) -> Annotation:
+        return Annotation(str(name), present(arguments), span=self.at(name))
+
+    def argument(self, value: AnnotationValue) -> Argument:
+        return Argument(value, span=value.span)
+
+    def keyword_argument(self, keyword: Token, value: AnnotationValue) -> Argument:
+        return Argument(value, str(keyword), span=self.at(keyword))
+
+    def annotation_word(self, name: Token) -> BoolLiteral | NullLiteral | NameArgument:
+        return self.word_literal(name) or NameArgument(str(name), span=self.at(name))
+
+    def word_literal(self, name: Token) -> BoolLiteral | NullLiteral | None:
+        """The literal that a bare word stands for, if it stands for one."""
+        if name == "null":
+            return NullLiteral(span=self.at(name))
+        return BoolLiteral(name == "true", span=self.at(name)) if name in ("true", "false") else None
+
+    def dated(self, function: Token, text: Token) -> DateLiteral | DateTimeLiteral:
+        if function not in ("date", "datetime"):
+            raise SourceFault(
+                self._language.syntax, f"{quoted(function)} is not a literal", self.at(function), "did you mean `date`?"
+            )
+        return self.dated_literal(str(function), self.text(text))
+
+    def annotation_list(self, start: Token, *parts: Any) -> ListLiteral:
+        *items, end = parts
+        return ListLiteral(tuple(self.list_item(item) for item in present(items)), span=self.at(start, end))
+
+    def list_item(self, item: Any) -> ScalarLiteral:
+        """An element of a list: a literal, and nothing that only a run could know."""
+        if isinstance(item, ScalarLiteral):
+            return item
+        raise SourceFault(
+            self._language.syntax, "a list holds only literals", item.span, "pass the whole list as a parameter"
+        )
+
+    def range_from(self, low: Token, high: Token | None) -> RangeArgument:
+        return RangeArgument(self.number(low), self.number(high) if high else None, span=self.at(low, high))
+
+    def range_to(self, high: Token | None) -> RangeArgument:
+        if high is None:
+            return RangeArgument(None, None)
+        return RangeArgument(None, self.number(high), span=self.at(high))
+
+
+def _date(text: str) -> date:
+    if not _DATE.fullmatch(text):
+        raise ValueError(text)
+    return date.fromisoformat(text)
+
+
+def _datetime(text: str) -> datetime:
+    """An instant in UTC; without a zone, or finer than the milliseconds we store, it would not mean one."""
+    if not _DATETIME.fullmatch(text):
+        raise ValueError(text)
+    try:
+        return datetime.fromisoformat(text).astimezone(UTC)
+    except OverflowError as error:
+        raise ValueError(text) from error

@@ -1,0 +1,157 @@
+"""Turns what the parser could not accept into a sentence: what was found, what was expected, what to write."""
+
+import re
+from collections.abc import Iterable
+from contextlib import suppress
+
+from lark import Lark, Token
+from lark.exceptions import UnexpectedCharacters, UnexpectedInput, UnexpectedToken
+from lark.lexer import PatternStr
+
+from omnigraph.codes import Code
+from omnigraph.diagnostics import Span, nearest_name, printable, quoted
+from omnigraph.syntax.language import Language, parser_of
+
+_DESCRIPTIONS = {
+    "NAME": "a name",
+    "STRING": "a text in double quotes",
+    "NUMBER": "a number",
+    "VARIABLE": "a variable such as `$x`",
+    "ENUM_VALUE": "an enum value",
+    "$END": "the end of the declaration",
+}
+_VALUE_TERMINALS = frozenset({"STRING", "NUMBER", "VARIABLE", "NAME", "LSQB"})
+_COMPARISONS = frozenset(
+    {"EQUAL", "NOT_EQUAL", "LESS", "LESS_OR_EQUAL", "GREATER", "GREATER_OR_EQUAL", "CONTAINS", "STARTS_WITH"}
+)
+_HINTS = {
+    "'": 'a text is written in double quotes: "like this"',
+    "“": 'a text is written in straight double quotes: "like this"',
+    "”": 'a text is written in straight double quotes: "like this"',
+    "#": "a comment starts with `//`",
+    ";": "nothing ends with a semicolon here; a new line is enough",
+    "*": "to count rows, count a variable: `count($x)`",
+    "|": "conditions cannot be joined by `or`; write two queries, or `[a, b] contains $x.p` for a choice of values",
+    "&": "conditions in `match` stand one after the other, each must hold; in `where` they are joined by `and`",
+    "%": "parameters are written `$name`",
+    "!": "not equal is `!=`, and a pattern is negated by `not { … }`",
+    "$": "a variable is a dollar and a name: `$x`",
+}
+_BLOCK_WORD_BEFORE = re.compile(r"\b(match|return|order|limit)\s*\Z")
+
+
+class SourceFault(Exception):
+    """What ended the parsing of one declaration; offsets are those of the whole source."""
+
+    def __init__(self, code: Code, message: str, span: Span, hint: str | None = None) -> None:
+        super().__init__(code, message, span, hint)
+        self.code, self.message, self.span, self.hint = code, message, span, hint
+
+
+def fault_of(error: UnexpectedInput, declaration: str, base: int, language: Language) -> SourceFault:
+    """The fault behind a Lark error in `declaration`, which stands at offset `base` of its source."""
+    expected = _expected_in(declaration, language)
+    if isinstance(error, UnexpectedToken) and error.token.type != "$END":
+        return _unexpected_token(error.token, declaration, base, language, expected)
+    if isinstance(error, UnexpectedCharacters):
+        return _unexpected_character(declaration, error.pos_in_stream or 0, base, language, expected)
+    return _early_end(declaration, base, language, _listing(expected, parser_of(language)))
+
+
+def _expected_in(declaration: str, language: Language) -> set[str]:
+    """The terminals that could have stood where `declaration` fails.
+
+    Found by parsing once more, step by step: the list in the error itself also names terminals that the parser would
+    only have rejected later.
+    """
+    steps = parser_of(language).parse_interactive(declaration)
+    with suppress(UnexpectedInput):
+        steps.exhaust_lexer()
+    accepted: set[str] = steps.accepts()  # type: ignore[no-untyped-call]
+    return accepted
+
+
+def _unexpected_token(token: Token, declaration: str, base: int, language: Language, expected: set[str]) -> SourceFault:
+    parser = parser_of(language)
+    start, end = token.start_pos or 0, token.end_pos or 0
+    block = _BLOCK_WORD_BEFORE.search(declaration, max(0, start - 40), start)
+    if block is not None and "RBRACE" not in expected:
+        hint: str | None = f"is a closing `}}` missing before `{block[1]}`?"
+    else:
+        hint = _token_hint(str(token), token.type, expected, parser)
+    message = f"expected {_listing(expected, parser)}, found {quoted(str(token))}"
+    return SourceFault(language.syntax, message, Span(base + start, base + end), hint)
+
+
+def _token_hint(found: str, terminal: str, expected: set[str], parser: Lark) -> str | None:
+    if terminal == "EQUAL" and _VALUE_TERMINALS & expected:
+        return "equality is written with one `=`"
+    if terminal == "GREATER" and "NAME" in expected:
+        return "not equal is written `!=`"
+    if found == "," and {"NOT", "VARIABLE"} <= expected:
+        return "clauses of `match` are separated by white space only"
+    if found == "?":
+        return "only a whole property or parameter can be nullable: `[String]?`, not `[String?]`"
+    keywords = [text for name in expected if (text := _fixed_text(name, parser)) is not None and text.isalpha()]
+    nearest = nearest_name(found, keywords)
+    return f"did you mean {quoted(nearest)}?" if nearest is not None else None
+
+
+def _unexpected_character(declaration: str, at: int, base: int, language: Language, expected: set[str]) -> SourceFault:
+    character = declaration[at]
+    line_end = declaration.find("\n", at)
+    rest = Span(base + at, base + (line_end if line_end >= 0 else len(declaration)))
+    if character == '"':
+        return SourceFault(language.unterminated, 'this text never ends: its closing `"` is missing', rest)
+    if declaration.startswith("/*", at):
+        return SourceFault(language.unterminated, "this comment never ends: its closing `*/` is missing", rest)
+    hint = _HINTS.get(character)
+    if hint is None and character.isalpha():
+        hint = "names are made of the letters a to z, digits and `_`"
+    expected_text = _listing(expected, parser_of(language))
+    shown = quoted(character) if character.isprintable() else f"the character `{printable(character)}`"
+    return SourceFault(
+        language.syntax, f"expected {expected_text}, found {shown}", Span(base + at, base + at + 1), hint
+    )
+
+
+def _early_end(declaration: str, base: int, language: Language, expected: str) -> SourceFault:
+    end = base + len(declaration.rstrip())
+    return SourceFault(
+        language.syntax,
+        f"the {language.name} ends too early: expected {expected}",
+        Span(max(base, end - 1), end),
+        "is a closing `}` missing?" if "`}`" in expected else None,
+    )
+
+
+def _listing(terminals: Iterable[str], parser: Lark) -> str:
+    """The terminals as people name them, the many that begin a value or compare two as one."""
+    names = set(terminals)
+    described: list[str] = []
+    if names >= _COMPARISONS:
+        names -= _COMPARISONS
+        described.append("a comparison such as `=`")
+    if names >= _VALUE_TERMINALS:
+        names -= _VALUE_TERMINALS
+        described.append("a value")
+    described += sorted(_described(name, parser) for name in names)
+    if not described:
+        return "nothing more"
+    if len(described) == 1:
+        return described[0]
+    return f"{', '.join(described[:-1])} or {described[-1]}"
+
+
+def _described(terminal: str, parser: Lark) -> str:
+    if terminal in _DESCRIPTIONS:
+        return _DESCRIPTIONS[terminal]
+    text = _fixed_text(terminal, parser)
+    return f"`{text}`" if text is not None else "something else"
+
+
+def _fixed_text(terminal: str, parser: Lark) -> str | None:
+    if terminal == "$END":
+        return None
+    pattern = parser.get_terminal(terminal).pattern
+    return pattern.value if isinstance(pattern, PatternStr) else None

@@ -1,0 +1,228 @@
+"""The syntax tree of a `.gq` query file."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TypeAlias
+
+from omnigraph.diagnostics import Span
+from omnigraph.syntax.nodes import Annotation, Literal, Node, TypeExpression
+
+THROWAWAY = "_"
+
+
+class Operator(StrEnum):
+    """How a filter compares its two sides."""
+
+    EQUAL = "="
+    NOT_EQUAL = "!="
+    LESS = "<"
+    LESS_OR_EQUAL = "<="
+    GREATER = ">"
+    GREATER_OR_EQUAL = ">="
+    CONTAINS = "contains"
+    STARTS_WITH = "starts_with"
+
+
+@dataclass(frozen=True, slots=True)
+class Variable(Node):
+    """``$x``: a parameter, or an entity that the pattern binds."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class PropertyAccess(Node):
+    """``$x.property``"""
+
+    variable: Variable
+    name: str
+
+    @property
+    def name_span(self) -> Span:
+        """Where the property's name stands."""
+        return Span(self.span.end - len(self.name), self.span.end)
+
+
+@dataclass(frozen=True, slots=True)
+class BareName(Node):
+    """A name without a dollar: only an alias in `order`."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class KeywordArgument(Node):
+    """``k=60`` in a call."""
+
+    name: str
+    value: "Expression"
+
+
+@dataclass(frozen=True, slots=True)
+class Call(Node):
+    """``name(arguments)``; which names are functions, and where, is the typechecker's to say."""
+
+    function: str
+    arguments: tuple["Expression", ...] = ()
+    keywords: tuple[KeywordArgument, ...] = ()
+
+
+Expression: TypeAlias = Literal | Variable | PropertyAccess | BareName | Call
+
+
+@dataclass(frozen=True, slots=True)
+class Assignment(Node):
+    """``property: value``, with the span of the property's name."""
+
+    property: str
+    value: Expression
+
+
+@dataclass(frozen=True, slots=True)
+class Binding(Node):
+    """``$x: Type { property: value }``, with the span of the type's name."""
+
+    variable: Variable
+    type: str
+    properties: tuple[Assignment, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Hops(Node):
+    """``{minimum,maximum}``; no maximum means as far as it goes."""
+
+    minimum: int
+    maximum: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Traversal(Node):
+    """``$a edge{1,2} $b``, ``$a <edge> $b`` or ``$a $w:edge $b``, with the span of the edge's name."""
+
+    source: Variable
+    edge: str
+    destination: Variable
+    hops: Hops | None = None
+    undirected: bool = False
+    binding: Variable | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Filter(Node):
+    """``left operator right``"""
+
+    left: Expression
+    operator: Operator
+    right: Expression
+
+
+@dataclass(frozen=True, slots=True)
+class SearchFilter(Node):
+    """A call that stands as a clause of its own, such as ``search($x.bio, $q)``."""
+
+    call: Call
+
+
+@dataclass(frozen=True, slots=True)
+class Negation(Node):
+    """``not { clauses }``"""
+
+    clauses: tuple["Clause", ...]
+
+
+Clause: TypeAlias = Binding | Traversal | Filter | SearchFilter | Negation
+
+
+@dataclass(frozen=True, slots=True)
+class Projection(Node):
+    """``expression as alias``"""
+
+    expression: Expression
+    alias: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class OrderKey(Node):
+    """``expression desc``; without a direction a ranking runs best first and all else ascends."""
+
+    expression: Expression
+    descending: bool | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Read(Node):
+    """``match { … } return { … } order { … } limit n``"""
+
+    match: tuple[Clause, ...]
+    returns: tuple[Projection, ...]
+    order: tuple[OrderKey, ...] = ()
+    limit: Expression | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Predicate(Node):
+    """``property operator value`` in a `where`, with the span of the property's name."""
+
+    property: str
+    operator: Operator
+    value: Expression
+
+
+@dataclass(frozen=True, slots=True)
+class Insert(Node):
+    """``insert Type { … }``; spans of statements are those of their type names."""
+
+    type: str
+    assignments: tuple[Assignment, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Update(Node):
+    """``update Type set { … } where …``"""
+
+    type: str
+    assignments: tuple[Assignment, ...]
+    where: tuple[Predicate, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Delete(Node):
+    """``delete Type where …``"""
+
+    type: str
+    where: tuple[Predicate, ...]
+
+
+Statement: TypeAlias = Insert | Update | Delete
+
+
+@dataclass(frozen=True, slots=True)
+class Mutation(Node):
+    """One or more statements, which become one commit."""
+
+    statements: tuple[Statement, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter(Node):
+    """``$x: Type``, with the span of the variable."""
+
+    name: str
+    type: TypeExpression
+
+
+@dataclass(frozen=True, slots=True)
+class Query(Node):
+    """``query name($x: Type) { … }``, with the span of the name."""
+
+    name: str
+    parameters: tuple[Parameter, ...]
+    annotations: tuple[Annotation, ...]
+    body: Read | Mutation
+
+
+@dataclass(frozen=True, slots=True)
+class QueryFile(Node):
+    """All queries of one file, in source order."""
+
+    queries: tuple[Query, ...]
