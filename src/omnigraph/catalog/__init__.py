@@ -18,7 +18,15 @@ from omnigraph.catalog.model import (
 from omnigraph.catalog.serial import catalog_from_json, catalog_to_json, type_from_json, type_to_json
 from omnigraph.catalog.tables import table_schema
 from omnigraph.catalog.types import Enum, List, PropertyType, Scalar, Vector, arrow_type, property_type
-from omnigraph.catalog.values import OutOfRange, Value, WrongType, literal_value, value_from_json, value_to_json
+from omnigraph.catalog.values import (
+    OutOfRange,
+    Value,
+    WrongType,
+    literal_hint,
+    literal_value,
+    value_from_json,
+    value_to_json,
+)
 
 __all__ = [
     "Cardinality",
@@ -48,6 +56,7 @@ __all__ = [
     "check_schema",
     "compile_schema",
     "derived_ids",
+    "literal_hint",
     "literal_value",
     "node_id",
     "property_type",

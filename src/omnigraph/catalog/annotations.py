@@ -1,11 +1,11 @@
 """What the annotations of a property mean: defaults, embeddings, and those kept for others to read."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from omnigraph.catalog.model import Embedding, KeptAnnotation
 from omnigraph.catalog.types import PropertyType, Scalar, Vector
-from omnigraph.catalog.values import OutOfRange, Value, WrongType, literal_value
+from omnigraph.catalog.values import OutOfRange, Value, WrongType, literal_hint, literal_value
 from omnigraph.codes import Code
 from omnigraph.diagnostics import Findings, did_you_mean, nearest_name, quoted
 from omnigraph.syntax import nodes
@@ -29,7 +29,7 @@ def property_notes(
     *,
     type: PropertyType,
     nullable: bool,
-    siblings: Mapping[str, PropertyType],
+    siblings: Mapping[str, PropertyType | None],
     findings: Findings,
 ) -> PropertyNotes:
     """The meaning of a property's annotations; `siblings` are all properties of the same type."""
@@ -49,27 +49,32 @@ def property_notes(
 
 def kept_annotations(annotations: Sequence[nodes.Annotation], findings: Findings) -> tuple[KeptAnnotation, ...]:
     """The annotations that the catalog carries along; constraints are found elsewhere in it."""
-    kept = []
+    kept: list[KeptAnnotation] = []
     for annotation in annotations:
         if annotation.name in CONSTRAINTS:
             continue
+        if annotation.name in _KNOWN and any(each.name == annotation.name for each in kept):
+            message = f"{quoted('@' + annotation.name)} is given twice"
+            findings.report(Code.ANNOTATION_ARGUMENTS, message, annotation.span)
         if annotation.name in ("description", "instruction", "rename_from"):
             single_text(annotation, findings)
-        elif annotation.name not in _KNOWN:
-            nearest = nearest_name(annotation.name, _KNOWN)
-            if nearest is not None:
-                findings.report(
-                    Code.MISSPELT_ANNOTATION,
-                    f"{quoted('@' + annotation.name)} is kept, but means nothing here",
-                    annotation.span,
-                    f"did you mean {quoted('@' + nearest)}?",
-                )
+        else:
+            report_misspelt(annotation, _KNOWN, findings)
         arguments = tuple(
             (f"{argument.keyword}=" if argument.keyword else "") + print_annotation_value(argument.value)
             for argument in annotation.arguments
         )
         kept.append(KeptAnnotation(annotation.name, arguments))
     return tuple(kept)
+
+
+def report_misspelt(annotation: nodes.Annotation, known: Collection[str], findings: Findings) -> None:
+    """Warns of an annotation that is kept without a meaning, but was probably meant to have one."""
+    nearest = None if annotation.name in known else nearest_name(annotation.name, known)
+    if nearest is not None:
+        message = f"{quoted('@' + annotation.name)} is kept, but means nothing here"
+        hint = f"did you mean {quoted('@' + nearest)}?"
+        findings.report(Code.MISSPELT_ANNOTATION, message, annotation.span, hint)
 
 
 def single_text(annotation: nodes.Annotation, findings: Findings) -> str | None:
@@ -90,7 +95,12 @@ def _default(annotation: nodes.Annotation, type: PropertyType, nullable: bool, f
     match annotation.arguments:
         case (nodes.Argument(literal, None),) if isinstance(literal, nodes.Literal):
             return _default_value(literal, type, nullable, findings)
-    findings.report(Code.ANNOTATION_ARGUMENTS, "`@default` takes one literal", annotation.span, "write `@default(0)`")
+    findings.report(
+        Code.ANNOTATION_ARGUMENTS,
+        "`@default` takes one literal",
+        annotation.span,
+        'write `@default("text")`, `@default(0)` or `@default(true)`',
+    )
     return None
 
 
@@ -98,7 +108,8 @@ def _default_value(literal: nodes.Literal, type: PropertyType, nullable: bool, f
     try:
         value = literal_value(literal, type)
     except (WrongType, OutOfRange) as error:
-        findings.report(Code.INVALID_DEFAULT, f"the default does not fit: {error}", literal.span)
+        hint = literal_hint(literal, type)
+        findings.report(Code.INVALID_DEFAULT, f"the default does not fit: {error}", literal.span, hint)
         return None
     if value is None and not nullable:
         findings.report(
@@ -113,7 +124,7 @@ def _default_value(literal: nodes.Literal, type: PropertyType, nullable: bool, f
 def _embedding(
     annotation: nodes.Annotation,
     type: PropertyType,
-    siblings: Mapping[str, PropertyType],
+    siblings: Mapping[str, PropertyType | None],
     findings: Findings,
 ) -> Embedding | None:
     positional = [argument for argument in annotation.arguments if argument.keyword is None]
@@ -132,6 +143,8 @@ def _embedding(
             return None
     if not isinstance(type, Vector):
         findings.report(Code.INVALID_EMBED, f"only a Vector can be embedded, not {type}", annotation.span)
+        return None
+    if source in siblings and siblings[source] is None:
         return None
     if siblings.get(source) is not Scalar.STRING:
         known = [name for name, sibling in siblings.items() if sibling is Scalar.STRING]

@@ -28,6 +28,7 @@ _LANCE_COLUMNS = frozenset(
 )
 # `from` and `to` are how an insert names the ends of an edge.
 _EDGE_COLUMNS = frozenset({"id", "src", "dst", "from", "to"})
+_CASE_HINT = "SQL engines would take them for one, and so would a query"
 
 DeclarationT = TypeVar("DeclarationT", InterfaceDeclaration, NodeDeclaration, EdgeDeclaration)
 
@@ -114,6 +115,7 @@ class _Compilation:
             is_edge=False,
         )
         self._refuse_cardinality(declaration)
+        self._report_property_names(expanded.properties)
         self._check_declared_id(expanded.properties, constraints)
         return NodeType(
             identity=identity,
@@ -159,13 +161,10 @@ class _Compilation:
         is_edge: bool,
     ) -> tuple[dict[str, Property], Constraints]:
         """The properties and constraints of a type; a property whose type is unknown is left out."""
-        types: dict[str, PropertyType] = {}
+        types = {each.name: resolved_type(each.type, self._findings) for each in declared}
         for each in declared:
             self._check_reserved(each, is_edge=is_edge)
-            type = resolved_type(each.type, self._findings)
-            if type is not None:
-                types[each.name] = type
-        understood = [each for each in declared if each.name in types]
+        understood = [each for each in declared if types[each.name] is not None]
         properties = {each.name: self._property(each, types, identity=identities[each.name]) for each in understood}
         target = Target(
             properties=types,
@@ -180,19 +179,20 @@ class _Compilation:
         ]
         return properties, constraints_of(target, short_forms, constraints, self._findings)
 
-    def _property(self, declared: PropertyDeclaration, types: Mapping[str, PropertyType], *, identity: int) -> Property:
+    def _property(
+        self, declared: PropertyDeclaration, types: Mapping[str, PropertyType | None], *, identity: int
+    ) -> Property:
+        type = types[declared.name]
+        assert type is not None
+        nullable = declared.type.nullable
         notes = property_notes(
-            declared.annotations,
-            type=types[declared.name],
-            nullable=declared.type.nullable,
-            siblings=types,
-            findings=self._findings,
+            declared.annotations, type=type, nullable=nullable, siblings=types, findings=self._findings
         )
         return Property(
             identity=identity,
             name=declared.name,
-            type=types[declared.name],
-            nullable=declared.type.nullable,
+            type=type,
+            nullable=nullable,
             default=notes.default,
             embedding=notes.embedding,
             annotations=notes.kept,
@@ -202,22 +202,18 @@ class _Compilation:
 
     def _report_names(self, declarations: Sequence[Declaration]) -> None:
         seen: set[str] = set()
-        folded_edges: dict[str, str] = {}
+        folded: dict[str, str] = {}
         for declaration in declarations:
             name = declaration.name
             if not name[0].isupper():
                 self._report_case(declaration, "a type name starts with a capital letter", name[0].upper() + name[1:])
             if name in seen:
                 self._findings.report(Code.DUPLICATE_NAME, f"{quoted(name)} is declared twice", declaration.span)
-            elif isinstance(declaration, EdgeDeclaration) and name.lower() in folded_edges:
-                other = folded_edges[name.lower()]
-                message = f"edges {quoted(other)} and {quoted(name)} differ only in case"
-                self._findings.report(
-                    Code.DUPLICATE_NAME, message, declaration.span, "queries write edge names in any case"
-                )
+            elif name.lower() in folded:
+                message = f"types {quoted(folded[name.lower()])} and {quoted(name)} differ only in case"
+                self._findings.report(Code.DUPLICATE_NAME, message, declaration.span, _CASE_HINT)
             seen.add(name)
-            if isinstance(declaration, EdgeDeclaration):
-                folded_edges.setdefault(name.lower(), name)
+            folded.setdefault(name.lower(), name)
             self._report_property_names(declaration.properties)
 
     def _report_property_names(self, properties: Sequence[PropertyDeclaration]) -> None:
@@ -233,9 +229,7 @@ class _Compilation:
                 self._findings.report(Code.DUPLICATE_NAME, f"{quoted(name)} is declared twice", declared.span)
             elif other is not None:
                 message = f"properties {quoted(other)} and {quoted(name)} differ only in case"
-                self._findings.report(
-                    Code.DUPLICATE_NAME, message, declared.span, "SQL engines would take them for one column"
-                )
+                self._findings.report(Code.DUPLICATE_NAME, message, declared.span, _CASE_HINT)
             folded.setdefault(name.lower(), name)
 
     def _report_case(self, declared: Declaration | PropertyDeclaration, message: str, better: str) -> None:

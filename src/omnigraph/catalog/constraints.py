@@ -9,17 +9,18 @@ import pyarrow.compute as pc
 from omnigraph.catalog.model import DESTINATION, SOURCE, Cardinality, Check, Range
 from omnigraph.catalog.types import NUMBERS, List, PropertyType, Scalar, Vector
 from omnigraph.codes import Code
-from omnigraph.diagnostics import Findings, Span, did_you_mean, quoted
+from omnigraph.diagnostics import Findings, Span, did_you_mean, printable, quoted
 from omnigraph.syntax import nodes
 
 _EDGE_CONSTRAINTS = ("unique", "index")
+_LONGEST_PROBLEM = 120
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Target:
-    """The type that constraints are read for: what they may name, and what they may be."""
+    """The type that constraints are read for; a property whose type was not understood has None."""
 
-    properties: Mapping[str, PropertyType]
+    properties: Mapping[str, PropertyType | None]
     nullable: frozenset[str]
     is_edge: bool
 
@@ -46,7 +47,12 @@ def constraints_of(
     for name, annotation in short_forms:
         _add(annotation, [nodes.NameArgument(name, span=annotation.span)], target, found, findings)
     for annotation in annotations:
-        _add_written(annotation, target, found, findings)
+        keyword = next((argument for argument in annotation.arguments if argument.keyword is not None), None)
+        if keyword is not None:
+            message = f"{quoted('@' + annotation.name)} takes no argument by name"
+            findings.report(Code.ANNOTATION_ARGUMENTS, message, keyword.span)
+        else:
+            _add_written(annotation, target, found, findings)
     return found
 
 
@@ -92,7 +98,7 @@ def _add(
 
 def _set_key(columns: tuple[str, ...], span: Span, found: Constraints, findings: Findings) -> None:
     if found.key and found.key != columns:
-        together = ", ".join([*found.key, *columns])
+        together = ", ".join(dict.fromkeys((*found.key, *columns)))
         findings.report(
             Code.SECOND_KEY,
             "a type has one key",
@@ -130,15 +136,10 @@ def _usable(name: nodes.NameArgument, kind: str, target: Target, findings: Findi
 
 
 def _type_of(name: nodes.NameArgument, target: Target, findings: Findings) -> PropertyType | None:
-    type = target.properties.get(name.name)
-    if type is None:
-        findings.report(
-            Code.UNKNOWN_TARGET,
-            f"no property {quoted(name.name)} here",
-            name.span,
-            did_you_mean(name.name, target.properties),
-        )
-    return type
+    if name.name not in target.properties:
+        hint = did_you_mean(name.name, target.properties)
+        findings.report(Code.UNKNOWN_TARGET, f"no property {quoted(name.name)} here", name.span, hint)
+    return target.properties.get(name.name)
 
 
 def _add_range(annotation: nodes.Annotation, target: Target, found: Constraints, findings: Findings) -> None:
@@ -204,7 +205,7 @@ def regex_problem(pattern: str) -> str | None:
     try:
         pc.match_substring_regex(pa.array([""], pa.string()), pattern)
     except pa.ArrowInvalid as error:
-        return str(error).removeprefix("Invalid regular expression: ")
+        return printable(str(error).removeprefix("Invalid regular expression: "))[:_LONGEST_PROBLEM]
     return None
 
 

@@ -64,17 +64,22 @@ class Identities:
         taken: set[str] = set()
         for each in declared:
             old = self._renamed_from(each)
-            if old is None or not renamable or each.name in sources:
+            if old is None or not renamable:
                 continue
+            if each.name in known and old not in known:
+                continue  # renamed in an earlier version, and the annotation is still there
             problem = None
             if old in names:
                 problem = f"{kind} {quoted(old)} is still declared"
+            elif each.name in known:
+                problem = f"{kind} {quoted(each.name)} is there already, so {quoted(old)} cannot become it"
             elif old not in known:
                 problem = f"there is no {kind} {quoted(old)} to rename"
             elif old in taken:
                 problem = f"{kind} {quoted(old)} is renamed twice"
             if problem is not None:
-                self._findings.report(Code.INVALID_RENAME, problem, each.span, did_you_mean(old, known))
+                hint = did_you_mean(old, known) if old not in known else None
+                self._findings.report(Code.INVALID_RENAME, problem, each.span, hint)
                 continue
             sources[each.name] = old
             taken.add(old)

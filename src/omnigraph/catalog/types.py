@@ -1,5 +1,6 @@
 """The types a property can have, what they are in Arrow, and how a type expression becomes one."""
 
+from collections import Counter
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import TypeAlias
@@ -147,7 +148,7 @@ def resolved_type(
             message = f"a vector has 1 to {MAX_DIMENSION} dimensions, not {dimension}"
             findings.report(codes.invalid, message, expression.span)
         case nodes.EnumType(values):
-            repeated = sorted({value for value in values if values.count(value) > 1})
+            repeated = [value for value, count in Counter(values).items() if count > 1]
             if not repeated:
                 return Enum(tuple(sorted(values)))
             message = f"the enum lists {quoted(repeated[0])} twice"

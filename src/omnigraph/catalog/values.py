@@ -66,7 +66,7 @@ def _literal_items(literal: nodes.ListLiteral, type: PropertyType) -> Value:
     element: PropertyType = Scalar.F32 if isinstance(type, Vector) else type.element
     items = tuple(literal_value(item, element) for item in literal.items)
     if isinstance(type, Vector) and len(items) != type.dimension:
-        raise OutOfRange(f"{len(items)} numbers are not a {type}")
+        raise OutOfRange(f"a {type} has {type.dimension} numbers, not {len(items)}")
     return tuple(_not_null(item) for item in items)
 
 
@@ -94,6 +94,20 @@ def _literal_kind(literal: nodes.ScalarLiteral) -> str:
             return "null"
 
 
+def literal_hint(literal: nodes.Literal, type: PropertyType) -> str | None:
+    """How to write what was probably meant by a literal of the wrong kind."""
+    if isinstance(literal, nodes.TextLiteral):
+        if type is Scalar.DATE:
+            return 'write `date("2026-01-31")`'
+        if type is Scalar.DATETIME:
+            return 'write `datetime("2026-01-31T12:00:00Z")`'
+        if type is Scalar.BLOB:
+            return "pass a Blob as a parameter"
+    if isinstance(literal, nodes.IntLiteral | nodes.FloatLiteral) and type is Scalar.STRING:
+        return "write the text in double quotes"
+    return None
+
+
 def value_from_json(given: Any, type: PropertyType) -> Value:
     """The value that a JSON value, or the Python object it could have been, is for this type.
 
@@ -119,7 +133,7 @@ def value_from_json(given: Any, type: PropertyType) -> Value:
             return _blob(given)
         case Vector(dimension) if isinstance(given, list | tuple):
             if len(given) != dimension:
-                raise OutOfRange(f"{len(given)} numbers are not a {type}")
+                raise OutOfRange(f"a {type} has {dimension} numbers, not {len(given)}")
             return tuple(_element(item, Scalar.F32) for item in given)
         case List(element) if isinstance(given, list | tuple):
             return tuple(_element(item, element) for item in given)
@@ -180,7 +194,7 @@ def _finite(value: float, type: PropertyType) -> float:
         raise OutOfRange(f"{value} is not a finite number")
     if type is Scalar.F32:
         try:
-            struct.pack("f", value)
+            struct.pack("<f", value)
         except OverflowError as error:
             raise OutOfRange(f"{value} does not fit F32") from error
     return value

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from omnigraph.catalog import Catalog, KeptAnnotation
+from omnigraph.catalog.annotations import report_misspelt
 from omnigraph.catalog.types import PARAMETER_TYPE_CODES, resolved_type
 from omnigraph.codes import Code
 from omnigraph.compiler import ir
@@ -13,8 +14,11 @@ from omnigraph.compiler.reads import ReadCompiler
 from omnigraph.diagnostics import Diagnostic, Findings, Source, did_you_mean, quoted
 from omnigraph.errors import NotFound, QueryError
 from omnigraph.syntax import parse_queries
+from omnigraph.syntax.nodes import Argument, TextLiteral
 from omnigraph.syntax.printer import print_annotation_value
-from omnigraph.syntax.query_ast import Query, QueryFile, Read
+from omnigraph.syntax.query_ast import THROWAWAY, Query, Read
+
+_TEXTS = frozenset({"description", "instruction"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,24 +70,28 @@ def check_queries(source: Source, catalog: Catalog) -> CompiledQueries:
     parsed = parse_queries(source)
     diagnostics = list(parsed.diagnostics)
     compiled = []
-    repeated = _repeated_names(parsed.tree)
+    names: set[str] = set()
     for query in parsed.tree.queries:
         findings = Findings(source, query.name)
-        if query in repeated:
+        if query.name in names:
             message = f"two queries are called {quoted(query.name)}"
             findings.report(Code.DUPLICATE_QUERY, message, query.span)
+        names.add(query.name)
         result = _compiled(query, catalog, findings)
-        if not findings.has_errors:
-            compiled.append(result)
+        if findings.has_errors:
             # Advice on a query that is wrong would distract from what is wrong.
+            diagnostics += [finding for finding in findings.diagnostics if finding.is_error]
+        else:
+            compiled.append(result)
             lint_query(query, result.body, findings)
-        diagnostics += findings.diagnostics
+            diagnostics += findings.diagnostics
     diagnostics.sort(key=lambda each: (each.line, each.column))
     return CompiledQueries(tuple(compiled), tuple(diagnostics))
 
 
 def _compiled(query: Query, catalog: Catalog, findings: Findings) -> CompiledQuery:
     parameters = _parameters(query, findings)
+    annotations = _annotations(query, findings)
     body: ir.Read | ir.Mutation
     if isinstance(query.body, Read):
         body = ReadCompiler(catalog, parameters, findings).lowered(query.body, query.span)
@@ -94,10 +102,7 @@ def _compiled(query: Query, catalog: Catalog, findings: Findings) -> CompiledQue
         parameters=tuple(parameter for parameter in parameters.values() if parameter is not None),
         body=body,
         access=Access({}, ()) if findings.has_errors else access_of(body, catalog),
-        annotations=tuple(
-            KeptAnnotation(each.name, tuple(print_annotation_value(argument.value) for argument in each.arguments))
-            for each in query.annotations
-        ),
+        annotations=annotations,
     )
 
 
@@ -105,6 +110,9 @@ def _parameters(query: Query, findings: Findings) -> dict[str, ir.ParameterValue
     """The declared parameters; None for one whose type is not understood, so that its uses are not reported too."""
     declared: dict[str, ir.ParameterValue | None] = {}
     for parameter in query.parameters:
+        if parameter.name == THROWAWAY:
+            findings.report(Code.VARIABLE_REUSED, "`$_` is thrown away and cannot be a parameter", parameter.span)
+            continue
         if parameter.name in declared:
             message = f"two parameters are called {quoted('$' + parameter.name)}"
             findings.report(Code.DUPLICATE_PARAMETER, message, parameter.span)
@@ -116,12 +124,18 @@ def _parameters(query: Query, findings: Findings) -> dict[str, ir.ParameterValue
     return declared
 
 
-def _repeated_names(tree: QueryFile) -> list[Query]:
-    """The queries whose name an earlier one has."""
-    seen: set[str] = set()
-    repeated = []
-    for query in tree.queries:
-        if query.name in seen:
-            repeated.append(query)
-        seen.add(query.name)
-    return repeated
+def _annotations(query: Query, findings: Findings) -> tuple[KeptAnnotation, ...]:
+    """What is said about a query, for people and agents that choose among queries."""
+    for annotation in query.annotations:
+        if annotation.name in _TEXTS:
+            match annotation.arguments:
+                case (Argument(TextLiteral(), None),):
+                    continue
+            message = f"{quoted('@' + annotation.name)} takes one text"
+            findings.report(Code.WRONG_ARGUMENTS, message, annotation.span, f'write `@{annotation.name}("…")`')
+        else:
+            report_misspelt(annotation, _TEXTS, findings)
+    return tuple(
+        KeptAnnotation(each.name, tuple(print_annotation_value(argument.value) for argument in each.arguments))
+        for each in query.annotations
+    )

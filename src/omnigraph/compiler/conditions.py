@@ -6,11 +6,9 @@ from omnigraph.codes import Code
 from omnigraph.compiler import ir
 from omnigraph.compiler.comparing import are_comparable, operator_problem, right_type
 from omnigraph.compiler.values import Values, type_of
-from omnigraph.diagnostics import Span
+from omnigraph.diagnostics import Span, quoted
 from omnigraph.syntax import nodes
 from omnigraph.syntax.query_ast import Expression, Operator
-
-_NULL_HINT = "a missing value is found by `not { $x.p = $x.p }`"
 
 
 class Comparisons:
@@ -31,7 +29,7 @@ class Comparisons:
         if isinstance(low, ir.Entity) or isinstance(high, ir.Entity):
             return self._same_entity(low, operator, high, span)
         if low.type is None or high.type is None:
-            self._report(Code.NULL_COMPARISON, "a comparison with null never matches", span, _NULL_HINT)
+            self._report(Code.NULL_COMPARISON, "a comparison with null never matches", span)
             return ir.Comparison(low, operator, high)
         if isinstance(low, ir.Constant) and isinstance(high, ir.Constant):
             self._report(Code.CONSTANT_CONDITION, "this condition is the same for every row", span)
@@ -76,9 +74,14 @@ class Comparisons:
     ) -> ir.SameEntity | None:
         message = "an entity is compared with a value"
         if isinstance(left, ir.Entity) and isinstance(right, ir.Entity):
-            if operator in (Operator.EQUAL, Operator.NOT_EQUAL):
+            if operator not in (Operator.EQUAL, Operator.NOT_EQUAL):
+                message = "an entity can only be `=` or `!=` another"
+            elif self._values.scope.may_be_same(left.variable, right.variable):
                 return ir.SameEntity(left.variable, right.variable, negated=operator is Operator.NOT_EQUAL)
-            message = "an entity can only be `=` or `!=` another"
+            else:
+                names = f"{quoted('$' + left.variable)} and {quoted('$' + right.variable)}"
+                self._report(Code.INCOMPARABLE, f"{names} are never the same entity", span)
+                return None
         self._report(Code.ENTITY_AS_VALUE, message, span, "compare one of its properties, such as `$x.id`")
         return None
 

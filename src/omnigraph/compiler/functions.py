@@ -145,7 +145,10 @@ class Functions:
     def _fusion_k(self, keywords: Sequence[KeywordArgument]) -> int | None:
         if not keywords:
             return DEFAULT_FUSION_K
-        value = keywords[-1].value
+        if len(keywords) > 1:
+            self._report(Code.WRONG_ARGUMENTS, "`k` is given twice", keywords[1].span)
+            return None
+        value = keywords[0].value
         if isinstance(value, nodes.IntLiteral) and 1 <= value.value <= 1_000_000:
             return value.value
         self._report(Code.WRONG_ARGUMENTS, "`k` is a whole number from 1", value.span)
@@ -159,7 +162,7 @@ class Functions:
         if call.function not in SEARCHES:
             if call.function in FUNCTIONS:
                 message = f"{quoted(call.function)} is not a condition"
-                self._report(Code.FUNCTION_NOT_ALLOWED, message, call.span, "compare its value, or return it")
+                self._report(Code.FUNCTION_NOT_ALLOWED, message, call.span, "use it in `return` or `order`")
             else:
                 hint = did_you_mean(call.function, SEARCHES)
                 self._report(Code.UNKNOWN_FUNCTION, f"unknown function {quoted(call.function)}", call.span, hint)
@@ -204,7 +207,7 @@ class Functions:
             return None
         if not resolved.indexed:
             message = f"{written(call.arguments[0])} has no index, so every text is read"
-            hint = f"declare `{column.name}: String @index`"
+            hint = f"add `@index` to {quoted(column.name)} in the schema"
             self._report(Code.SEARCH_WITHOUT_INDEX, message, call.arguments[0].span, hint)
         return column, query
 

@@ -11,8 +11,8 @@ from typing import TypeAlias
 from omnigraph.catalog import PropertyType, Scalar, Value
 from omnigraph.syntax.query_ast import Operator
 
-TARGET = "self"
-"""The variable under which the conditions of an update or delete see the entity they decide on."""
+TARGET = "self:"
+"""The variable under which the conditions of an update or delete see the entity they decide on; no query can say it."""
 
 
 # --- expressions ---
@@ -123,8 +123,17 @@ class RankFusion:
     nullable: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class ListOf:
+    """A list some of whose elements are parameters."""
+
+    items: tuple[Constant | ParameterValue, ...]
+    type: PropertyType
+    nullable: bool = False
+
+
 Ranking: TypeAlias = VectorDistance | TextScore | RankFusion
-Expression: TypeAlias = Constant | ParameterValue | Now | Column | Entity | Aggregate | Ranking
+Expression: TypeAlias = Constant | ParameterValue | ListOf | Now | Column | Entity | Aggregate | Ranking
 
 
 # --- conditions ---

@@ -1,6 +1,7 @@
 """Advice on queries that are right but probably not what was meant."""
 
-from collections.abc import Iterable, Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import fields
 from typing import Any
 
@@ -13,25 +14,25 @@ from omnigraph.syntax.query_ast import THROWAWAY, Binding, Clause, Negation, Que
 
 def lint_query(query: Query, body: ir.Read | ir.Mutation, findings: Findings) -> None:
     """Reports advice on a query that typechecks."""
-    mentions = [variable.name for variable in _variables_in(query.body)]
-    _unused_parameters(query, set(mentions), findings)
+    mentions = Counter(variable.name for variable in _variables_in(query.body))
+    _unused_parameters(query, mentions, findings)
     if isinstance(query.body, Read) and isinstance(body, ir.Read):
         _unused_ends(query.body.match, mentions, findings)
         _unbounded_hops(query.body.match, findings)
         _cross_product(query, body.pattern, findings)
 
 
-def _unused_parameters(query: Query, mentioned: set[str], findings: Findings) -> None:
+def _unused_parameters(query: Query, mentioned: Mapping[str, int], findings: Findings) -> None:
     for parameter in query.parameters:
         if parameter.name not in mentioned:
             message = f"parameter {quoted('$' + parameter.name)} is never used"
             findings.report(Code.UNUSED_PARAMETER, message, parameter.span)
 
 
-def _unused_ends(clauses: Iterable[Clause], mentions: list[str], findings: Findings) -> None:
+def _unused_ends(clauses: Iterable[Clause], mentions: Mapping[str, int], findings: Findings) -> None:
     for traversal in _traversals(clauses):
         for end in (traversal.source, traversal.destination):
-            if end.name != THROWAWAY and mentions.count(end.name) == 1:
+            if end.name != THROWAWAY and mentions[end.name] == 1:
                 message = f"{quoted('$' + end.name)} is bound and never used"
                 findings.report(Code.UNUSED_VARIABLE, message, end.span, "write `$_` for an end that does not matter")
 
@@ -45,18 +46,35 @@ def _unbounded_hops(clauses: Iterable[Clause], findings: Findings) -> None:
 
 def _cross_product(query: Query, pattern: ir.Pattern, findings: Findings) -> None:
     """Every pair of unconnected parts multiplies the rows."""
-    groups = [{node.variable} for node in pattern.nodes]
-    for linked in _links(pattern):
-        joined = [group for group in groups if group & linked]
-        groups = [group for group in groups if not group & linked]
-        groups.append(set.union(linked, *joined))
-    if len(groups) < 2:
+    apart = _unconnected(pattern)
+    if len(apart) < 2:
         return
-    names = " and ".join(quoted("$" + max(group).partition(":")[0]) for group in groups[:2])
+    names = " and ".join(quoted("$" + name.partition(":")[0]) for name in apart[:2])
     assert isinstance(query.body, Read)
     span = next((clause.variable.span for clause in query.body.match if isinstance(clause, Binding)), query.span)
     message = f"{names} are not connected, so every one is paired with every other"
     findings.report(Code.CROSS_PRODUCT, message, span, "connect them by a traversal or a filter")
+
+
+def _unconnected(pattern: ir.Pattern) -> list[str]:
+    """One variable of each part of a pattern that nothing connects to the others."""
+    neighbours: dict[str, set[str]] = {node.variable: set() for node in pattern.nodes}
+    for linked in _links(pattern):
+        for name in linked:
+            neighbours.setdefault(name, set()).update(linked)
+    seen: set[str] = set()
+    apart = []
+    for node in pattern.nodes:
+        if node.variable in seen:
+            continue
+        apart.append(node.variable)
+        pending = [node.variable]
+        while pending:
+            name = pending.pop()
+            if name not in seen:
+                seen.add(name)
+                pending += neighbours[name]
+    return apart
 
 
 def _links(pattern: ir.Pattern) -> Iterator[set[str]]:

@@ -16,6 +16,7 @@ from omnigraph.syntax.query_ast import (
     Delete,
     Expression,
     Insert,
+    ListExpression,
     Mutation,
     Predicate,
     PropertyAccess,
@@ -82,11 +83,13 @@ class MutationCompiler:
         self._report_repeated(assignment for assignment in assignments if assignment.property in _ENDS)
         values = self._assigned(edge, rest)
         self._require_properties(edge, rest, span)
+        given = {assignment.property for assignment in rest}
         missing = [end for end in _ENDS if end not in ends]
-        if missing:
+        if missing and not given & {SOURCE, DESTINATION}:
             message = f"a new {quoted(edge.name)} needs {' and '.join(quoted(end) for end in missing)}"
             hint = f"write `insert {edge.name} {{ from: …, to: … }}` with the ids or keys of its ends"
             self._report(Code.MISSING_ENDPOINT, message, span, hint)
+        if missing:
             return None
         source = self._reference(self._catalog.nodes[edge.source], ends["from"])
         destination = self._reference(self._catalog.nodes[edge.destination], ends["to"])
@@ -97,7 +100,7 @@ class MutationCompiler:
     def _reference(self, node: NodeType, end: Assignment) -> ir.NodeReference | None:
         """The node at an end of a new edge: a text is its id, other values its key."""
         types = [node.properties[name].type for name in node.key]
-        if isinstance(end.value, nodes.ListLiteral) and len(types) > 1:
+        if isinstance(end.value, nodes.ListLiteral | ListExpression) and len(types) > 1:
             if len(end.value.items) != len(types):
                 message = f"the key of {quoted(node.name)} is {any_of(node.key).replace(' or ', ', ')}"
                 self._report(Code.NOT_ASSIGNABLE, message, end.value.span)
@@ -131,8 +134,8 @@ class MutationCompiler:
         fixed = {*target.system_columns, *_ENDS} if isinstance(target, EdgeType) else {ID, *target.key}
         for assignment in assignments:
             if assignment.property in fixed:
-                message = f"{quoted(assignment.property)} identifies a {quoted(target.name)} and cannot change"
-                hint = "delete it and insert another"
+                message = f"{quoted(assignment.property)} is part of what identifies {quoted(target.name)}"
+                hint = "an identity cannot change; delete the entity and insert another"
                 self._report(Code.NOT_UPDATABLE, message, assignment.span, hint)
         changed = [assignment for assignment in assignments if assignment.property not in fixed]
         values = self._assigned(target, changed)

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from omnigraph.catalog import Catalog, Scalar
+from omnigraph.catalog import Catalog, List, Scalar, Vector
 from omnigraph.catalog.types import INTEGERS
 from omnigraph.codes import Code
 from omnigraph.compiler import ir
@@ -29,6 +29,8 @@ from omnigraph.syntax.query_ast import (
     Variable,
 )
 
+_OTHER_PROPERTY = "compare two properties in a filter of their own: `$x.a = $y.b`"
+
 
 class ReadCompiler:
     """Lowers one read; what cannot be lowered is reported and left out, so that the rest is still checked."""
@@ -44,11 +46,11 @@ class ReadCompiler:
     def lowered(self, read: Read, name: Span) -> ir.Read:
         """The typed form of the read called at `name`; meaningful only when no error was reported."""
         scope = self._scope(None)
-        if not read.match:
-            self._findings.report(Code.EMPTY_QUERY, "`match` binds nothing", name)
         if not read.returns:
             self._findings.report(Code.EMPTY_QUERY, "`return` names no column", name)
         pattern = self._pattern(read.match, scope)
+        if not scope.variables:
+            self._findings.report(Code.EMPTY_QUERY, "`match` binds nothing", name, "bind a variable: `$x: Type`")
         functions = Functions(Values(scope, self._parameters, self._findings))
         columns = self._columns(read.returns, functions)
         grouped = any(isinstance(column.expression, ir.Aggregate) for column in columns)
@@ -96,7 +98,7 @@ class ReadCompiler:
 
     def _property_condition(self, access: PropertyAccess, value: Expression, values: Values) -> Iterator[ir.Condition]:
         """``{ property: value }`` in a binding means that they are equal."""
-        if not isinstance(value, nodes.Literal) and values.known_value(value) is None:
+        if not isinstance(value, nodes.Literal) and values.known_value(value, _OTHER_PROPERTY) is None:
             return
         condition = Comparisons(values).comparison(access, Operator.EQUAL, value, value.span)
         if condition is not None:
@@ -130,6 +132,10 @@ class ReadCompiler:
             expression = self._order_expression(key.expression, columns, functions)
             if expression is None:
                 continue
+            problem = _order_problem(expression)
+            if problem is not None:
+                self._findings.report(Code.OPERATOR_NOT_DEFINED, problem, key.span)
+                continue
             if grouped and not self._is_grouped(expression, columns):
                 message = "after grouping, only returned columns and aggregates are left to order by"
                 self._findings.report(Code.ORDER_NOT_GROUPED, message, key.span, "add it to `return`")
@@ -155,20 +161,27 @@ class ReadCompiler:
         return by_name.get(expression.name)
 
     def _is_grouped(self, expression: ir.Expression, columns: Sequence[ir.OutputColumn]) -> bool:
-        return isinstance(expression, ir.Aggregate) or any(column.expression == expression for column in columns)
+        alone = isinstance(expression, ir.Aggregate | ir.Ranking)
+        return alone or any(column.expression == expression for column in columns)
 
     def _limit(self, limit: Expression | None) -> ir.Expression | None:
+        message = "a limit is a whole number"
         match limit:
             case None:
                 return None
             case nodes.IntLiteral(count) if 0 <= count < 2**63:
                 return ir.Constant(count, Scalar.I64)
-            case Variable(name) if name in self._parameters:
+            case Variable(name) if name not in self._parameters:
+                hint = did_you_mean(f"${name}", [f"${each}" for each in self._parameters])
+                self._findings.report(Code.UNKNOWN_VARIABLE, f"no parameter {quoted('$' + name)}", limit.span, hint)
+                return None
+            case Variable(name):
                 parameter = self._parameters[name]
                 if parameter is None or (parameter.type in INTEGERS and not parameter.nullable):
                     return parameter
+                message += f", and {quoted('$' + name)} is {parameter.type}{'?' if parameter.nullable else ''}"
         hint = "write `limit 10`, or `limit $n` with a parameter `$n: I64`"
-        self._findings.report(Code.INVALID_LIMIT, "a limit is a whole number", limit.span, hint)
+        self._findings.report(Code.INVALID_LIMIT, message, limit.span, hint)
         return None
 
     def _check_rankings(self, limit: Expression | None, *, grouped: bool) -> None:
@@ -185,3 +198,12 @@ def _ranks_vectors(expression: ir.Expression) -> bool:
     if isinstance(expression, ir.RankFusion):
         return any(isinstance(ranking, ir.VectorDistance) for ranking in expression.rankings)
     return isinstance(expression, ir.VectorDistance)
+
+
+def _order_problem(expression: ir.Expression) -> str | None:
+    """Why rows cannot be ordered by a value."""
+    if isinstance(expression, ir.Entity):
+        return "entities have no order; order by one of their properties"
+    if isinstance(expression.type, List | Vector) or expression.type is Scalar.BLOB:
+        return f"values of {expression.type} have no order"
+    return None

@@ -1,10 +1,10 @@
 """What each variable of a pattern stands for.
 
 A pattern is declarative: the order of its clauses has no meaning, and a variable may be used before it is bound. So all
-bindings are collected first, then the types that traversals give their ends are followed until nothing changes.
+bindings are collected first, then all traversals are settled together.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
@@ -12,6 +12,7 @@ from omnigraph.catalog import Catalog, EdgeType, Embedding, EntityType, Property
 from omnigraph.catalog.model import ID
 from omnigraph.codes import Code
 from omnigraph.compiler import ir
+from omnigraph.compiler.directions import Step, directions_of, settled_steps
 from omnigraph.diagnostics import Findings, Span, any_of, did_you_mean, quoted
 from omnigraph.syntax.query_ast import THROWAWAY, Binding, Clause, Hops, Traversal, Variable
 
@@ -63,6 +64,7 @@ class Scope:
     parent: "Scope | None" = None
     variables: dict[str, Meaning] = field(default_factory=dict)
     traversals: list[ir.Traversal | ir.EdgeBinding] = field(default_factory=list)
+    _thrown_away: int = 0
 
     def lookup(self, name: str) -> Meaning | None:
         """The variable of this name, here or in a pattern around."""
@@ -72,8 +74,17 @@ class Scope:
 
     def visible_names(self) -> list[str]:
         """The names of all variables and parameters that can be used here."""
-        outer = self.parent.visible_names() if self.parent is not None else sorted(self.parameters)
-        return [*outer, *(name for name in self.variables if ":" not in name)]
+        outer = self.parent.visible_names() if self.parent is not None else [f"${name}" for name in self.parameters]
+        return [*outer, *(f"${name}" for name in self.variables if ":" not in name)]
+
+    def may_be_same(self, left: str, right: str) -> bool:
+        """Whether two variables can be bound to the same entity."""
+        one, other = self.lookup(left), self.lookup(right)
+        if isinstance(one, NodeVariable) and isinstance(other, NodeVariable):
+            return bool(set(one.types) & set(other.types))
+        if isinstance(one, EdgeVariable) and isinstance(other, EdgeVariable):
+            return one.edge == other.edge
+        return False
 
     def property_of(self, variable: NodeVariable | EdgeVariable, name: str) -> ResolvedProperty | None:
         """A property of what a variable stands for: one that all its types have alike."""
@@ -114,12 +125,7 @@ class Scope:
         for clause in clauses:
             if isinstance(clause, Binding):
                 self._bind_node(clause)
-        pending = [clause for clause in clauses if isinstance(clause, Traversal)]
-        while pending:
-            ready = [clause for clause in pending if self._has_known_end(clause)] or pending[:1]
-            for clause in ready:
-                self._traverse(clause)
-            pending = [clause for clause in pending if clause not in ready]
+        self._traverse([clause for clause in clauses if isinstance(clause, Traversal)])
 
     def own_nodes(self) -> tuple[ir.NodeBinding, ...]:
         """The node variables that this level introduces."""
@@ -157,6 +163,7 @@ class Scope:
             problem = "`$_` is thrown away and cannot be bound"
         elif name in self.parameters:
             problem = f"{quoted('$' + name)} is a parameter already"
+            self.variables[name] = Unresolved(name)
         elif self.lookup(name) is not None:
             problem = f"{quoted('$' + name)} is bound already"
         if problem is not None:
@@ -165,38 +172,32 @@ class Scope:
 
     # --- traversals ---
 
-    def _has_known_end(self, clause: Traversal) -> bool:
-        return any(self.lookup(end.name) is not None for end in (clause.source, clause.destination))
+    def _traverse(self, clauses: Sequence[Traversal]) -> None:
+        """Settles the ends of all traversals together, so that their order has no meaning."""
+        steps = [step for clause in clauses if (step := self._step(clause)) is not None]
+        known = {name: self._domain(name) for step in steps for name in (step.source, step.destination)}
+        settled = settled_steps(steps, known)
+        for name, types in settled.domains.items():
+            if types:
+                self._settle(name, types)
+        for step, direction in zip(steps, settled.directions, strict=True):
+            if direction is None:
+                self._report_ends(step, settled.domains)
+                self._give_up(step.clause)
+            else:
+                self._add(step, direction)
 
-    def _traverse(self, clause: Traversal) -> None:
+    def _step(self, clause: Traversal) -> Step | None:
+        """A traversal with its edge found and its ends named; None after reporting what is wrong with it."""
         edge = self._edge_named(clause)
-        direction = self._direction(clause, edge) if edge is not None else None
-        if edge is None or direction is None or not self._hops_fit(clause, edge):
+        ends = self._end_name(clause.source), self._end_name(clause.destination)
+        if edge is None or None in ends or not self._can_be_followed(clause, edge):
             self._give_up(clause)
-            return
-        backward = direction is ir.Direction.BACKWARD
-        source = self._settled_end(clause.source, edge.destination if backward else edge.source)
-        destination = self._settled_end(clause.destination, edge.source if backward else edge.destination)
-        if clause.binding is None:
-            hops = clause.hops or Hops(1, 1)
-            self.traversals.append(
-                ir.Traversal(
-                    source=source,
-                    edge=edge.name,
-                    destination=destination,
-                    direction=direction,
-                    minimum=hops.minimum,
-                    maximum=hops.maximum,
-                )
-            )
-        elif self._is_free(clause.binding):
-            name = clause.binding.name
-            self.variables[name] = EdgeVariable(name, edge)
-            self.traversals.append(
-                ir.EdgeBinding(
-                    source=source, variable=name, edge=edge.name, destination=destination, direction=direction
-                )
-            )
+            return None
+        source, destination = ends
+        assert source is not None
+        assert destination is not None
+        return Step(clause, edge, source, destination)
 
     def _edge_named(self, clause: Traversal) -> EdgeType | None:
         edge = self.catalog.edge(clause.edge)
@@ -206,46 +207,46 @@ class Scope:
             self.findings.report(Code.UNKNOWN_EDGE, message, clause.span, did_you_mean(clause.edge, names))
         return edge
 
-    def _direction(self, clause: Traversal, edge: EdgeType) -> ir.Direction | None:
-        """Which way the edge runs, by the types of the ends: forward if it can, else backward."""
-        ends = self._end(clause.source), self._end(clause.destination)
-        if any(isinstance(end, Unresolved) for end in ends):
-            return None
-        if clause.undirected and edge.source != edge.destination:
-            message = f"{quoted(clause.edge)} runs from {quoted(edge.source)} to {quoted(edge.destination)}"
-            hint = f"without `<` and `>` the direction follows from the types: `$a {edge.query_name} $b`"
-            self.findings.report(Code.UNDIRECTED_ENDS, message, clause.span, hint)
-            return None
-        left, right = (end if isinstance(end, NodeVariable) else None for end in ends)
-        if _fits(left, edge.source) and _fits(right, edge.destination):
-            return ir.Direction.EITHER if clause.undirected else ir.Direction.FORWARD
-        if _fits(left, edge.destination) and _fits(right, edge.source):
-            return ir.Direction.BACKWARD
-        self._report_ends(clause, edge, left, right)
-        return None
-
-    def _end(self, end: Variable) -> NodeVariable | Unresolved | None:
-        """What is known of an end of a traversal; None when this is the first to mention it."""
-        known = None if end.name == THROWAWAY else self.lookup(end.name)
+    def _end_name(self, end: Variable) -> str | None:
+        """The variable at an end, under a name of its own if it is thrown away; None if it cannot be an end."""
+        if end.name == THROWAWAY:
+            self._thrown_away += 1
+            return f"{THROWAWAY}:{self._thrown_away}"
+        known = self.lookup(end.name)
         if isinstance(known, EdgeVariable) or end.name in self.parameters:
             what = "an edge" if isinstance(known, EdgeVariable) else "a parameter"
             message = f"{quoted('$' + end.name)} is {what} and cannot be the end of a traversal"
             self.findings.report(Code.VARIABLE_REUSED, message, end.span)
-            return Unresolved(end.name)
-        return known
+            return None
+        return None if isinstance(known, Unresolved) else end.name
 
-    def _settled_end(self, end: Variable, type: str) -> str:
-        """The name of an end that is now known to be of `type`.
+    def _domain(self, name: str) -> frozenset[str] | None:
+        """The types that a variable may have by what else is known of it; None when nothing is."""
+        known = self.lookup(name)
+        return frozenset(known.types) if isinstance(known, NodeVariable) else None
+
+    def _settle(self, name: str, types: frozenset[str]) -> None:
+        """Narrows a variable of this level, or introduces it.
 
         A nested pattern does not narrow the variables around it: they also range over what it says is absent.
         """
-        name = f"{THROWAWAY}:{len(self.variables)}" if end.name == THROWAWAY else end.name
         own = self.variables.get(name)
         if isinstance(own, NodeVariable):
-            self.variables[name] = replace(own, types=(type,))
+            self.variables[name] = replace(own, types=tuple(each for each in own.types if each in types))
         elif self.lookup(name) is None:
-            self.variables[name] = NodeVariable(name, (type,))
-        return name
+            self.variables[name] = NodeVariable(name, tuple(sorted(types)))
+
+    def _add(self, step: Step, direction: ir.Direction) -> None:
+        ends = {"source": step.source, "edge": step.edge.name, "destination": step.destination}
+        binding = step.clause.binding
+        if binding is None:
+            hops = step.clause.hops or Hops(1, 1)
+            self.traversals.append(
+                ir.Traversal(**ends, direction=direction, minimum=hops.minimum, maximum=hops.maximum)
+            )
+        elif self._is_free(binding):
+            self.variables[binding.name] = EdgeVariable(binding.name, step.edge)
+            self.traversals.append(ir.EdgeBinding(**ends, variable=binding.name, direction=direction))
 
     def _give_up(self, clause: Traversal) -> None:
         """After an error: what only this traversal could have explained is not reported again at each use."""
@@ -255,28 +256,13 @@ class Scope:
             if name != THROWAWAY and name not in self.parameters and self.lookup(name) is None:
                 self.variables[name] = Unresolved(name)
 
-    def _report_ends(
-        self, clause: Traversal, edge: EdgeType, left: NodeVariable | None, right: NodeVariable | None
-    ) -> None:
-        ends = " and ".join(
-            f"{quoted('$' + variable.name)} is {any_of(variable.types or [variable.interface or ''])}"
-            for variable in (left, right)
-            if variable is not None
-        )
-        fitting = [
-            each.query_name
-            for each in self.catalog.edges.values()
-            if (_fits(left, each.source) and _fits(right, each.destination))
-            or (_fits(left, each.destination) and _fits(right, each.source))
-        ]
-        self.findings.report(
-            Code.TRAVERSAL_ENDS,
-            f"{quoted(edge.query_name)} connects {quoted(edge.source)} to {quoted(edge.destination)}, but {ends}",
-            clause.span,
-            f"edges that fit: {any_of(fitting)}" if 0 < len(fitting) <= 12 else None,
-        )
-
-    def _hops_fit(self, clause: Traversal, edge: EdgeType) -> bool:
+    def _can_be_followed(self, clause: Traversal, edge: EdgeType) -> bool:
+        """Whether an edge can be followed in the way that the clause asks for; reports if not."""
+        if clause.undirected and edge.source != edge.destination:
+            message = f"{quoted(clause.edge)} runs from {quoted(edge.source)} to {quoted(edge.destination)}"
+            hint = f"without `<` and `>` the direction follows from the types: `$a {edge.query_name} $b`"
+            self.findings.report(Code.UNDIRECTED_ENDS, message, clause.span, hint)
+            return False
         hops = clause.hops
         if hops is None or (hops.minimum, hops.maximum) == (1, 1):
             return True
@@ -290,6 +276,29 @@ class Scope:
             return False
         return True
 
+    def _report_ends(self, step: Step, domains: Mapping[str, frozenset[str] | None]) -> None:
+        edge = step.edge
+        ends = dict.fromkeys((step.source, step.destination))
+        described = " and ".join(f"{quoted('$' + name)} is {self._described(name, domains[name])}" for name in ends)
+        fitting = [
+            each.query_name
+            for each in self.catalog.edges.values()
+            if directions_of(Step(step.clause, each, step.source, step.destination), domains)
+        ]
+        self.findings.report(
+            Code.TRAVERSAL_ENDS,
+            f"{quoted(edge.query_name)} connects {quoted(edge.source)} to {quoted(edge.destination)}, but {described}",
+            step.clause.span,
+            f"edges that fit: {any_of(fitting)}" if 0 < len(fitting) <= 12 else None,
+        )
+
+    def _described(self, name: str, types: frozenset[str] | None) -> str:
+        known = self.lookup(name)
+        interface = known.interface if isinstance(known, NodeVariable) else None
+        if len(types or ()) > 1 and interface is not None:
+            return quoted(interface)
+        return any_of(sorted(types or ())) or quoted(interface or "unknown")
+
 
 def entity_property(entity: EntityType, name: str) -> ResolvedProperty | None:
     """A property or system column of one type."""
@@ -300,8 +309,3 @@ def entity_property(entity: EntityType, name: str) -> ResolvedProperty | None:
     if name in entity.system_columns:
         return ResolvedProperty(Scalar.STRING, nullable=False, indexed=True)
     return None
-
-
-def _fits(variable: NodeVariable | None, type: str) -> bool:
-    """Whether an end can be of a type; one that nothing is known of can."""
-    return variable is None or type in variable.types

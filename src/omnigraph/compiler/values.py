@@ -6,23 +6,23 @@ is one finding.
 
 from collections.abc import Mapping, Sequence
 
+from omnigraph.catalog import Enum, OutOfRange, PropertyType, Scalar, WrongType, literal_hint, literal_value
 from omnigraph.catalog import List as ListType
-from omnigraph.catalog import OutOfRange, PropertyType, Scalar, WrongType, literal_value
 from omnigraph.catalog.types import NUMBERS
 from omnigraph.codes import Code
 from omnigraph.compiler import ir
-from omnigraph.compiler.comparing import is_assignable
+from omnigraph.compiler.comparing import are_comparable, is_assignable
 from omnigraph.compiler.scope import EdgeVariable, NodeVariable, ResolvedProperty, Scope, Unresolved
 from omnigraph.diagnostics import Findings, Span, did_you_mean, quoted
 from omnigraph.syntax import nodes
-from omnigraph.syntax.query_ast import THROWAWAY, BareName, Call, Expression, PropertyAccess, Variable
+from omnigraph.syntax.query_ast import THROWAWAY, BareName, Call, Expression, ListExpression, PropertyAccess, Variable
 
 AGGREGATES = frozenset(ir.AggregateFunction)
 RANKINGS = frozenset({"nearest", "bm25", "rrf"})
 SEARCHES = frozenset(ir.TextMatchKind)
 FUNCTIONS = AGGREGATES | RANKINGS | SEARCHES | {"now"}
 
-Constant = ir.ParameterValue | ir.Now | ir.Constant
+Known = ir.ParameterValue | ir.Now | ir.Constant | ir.ListOf
 
 
 class Values:
@@ -47,10 +47,32 @@ class Values:
                 hint = "a property is written `$x.name`, a text in double quotes"
                 self.report(Code.BARE_NAME, f"{quoted(name)} has no meaning here", expression.span, hint)
                 return None
+            case ListExpression():
+                return self._list_of(expression)
             case nodes.NullLiteral():
                 return ir.Constant(None, None)
             case literal:
                 return self.constant(literal, _own_type(literal))
+
+    def _list_of(self, expression: ListExpression) -> ir.ListOf | None:
+        """A list with parameters in it, whose first one decides what the literals are."""
+        items: list[ir.Constant | ir.ParameterValue] = []
+        types = [value.type for item in expression.items if (value := self._parameter(item)) is not None]
+        if not types:
+            return None
+        if not isinstance(types[0], Scalar | Enum) or not all(are_comparable(types[0], each) for each in types):
+            self.report(Code.INCOMPARABLE, "the elements of this list have no common type", expression.span)
+            return None
+        for item in expression.items:
+            value = self._parameter(item) if isinstance(item, Variable) else self.constant(item, types[0])
+            if value is None:
+                return None
+            items.append(value)
+        return ir.ListOf(tuple(items), ListType(types[0]))
+
+    def _parameter(self, item: Expression) -> ir.ParameterValue | None:
+        value = self.known_value(item) if isinstance(item, Variable) else None
+        return value if isinstance(value, ir.ParameterValue) else None
 
     def _now(self, call: Call) -> ir.Now | None:
         """The only function that has a value before any row is read."""
@@ -86,7 +108,7 @@ class Values:
         if isinstance(meaning, Unresolved):
             return None
         if meaning is None:
-            hint = did_you_mean(variable.name, self.scope.visible_names())
+            hint = did_you_mean(f"${variable.name}", self.scope.visible_names())
             if variable.name == THROWAWAY:
                 hint = "`$_` is thrown away; give the end a name to use it"
             self.report(Code.UNKNOWN_VARIABLE, f"nothing binds {quoted('$' + variable.name)}", variable.span, hint)
@@ -95,6 +117,8 @@ class Values:
     def column(self, access: PropertyAccess) -> tuple[ir.Column, ResolvedProperty] | None:
         """The column behind `$x.name`, with what the catalog knows of it."""
         variable = access.variable
+        if isinstance(self.scope.lookup(variable.name), Unresolved):
+            return None
         if variable.name in self.parameters:
             message = f"{quoted('$' + variable.name)} is a parameter and has no properties"
             self.report(Code.UNKNOWN_PROPERTY, message, access.span)
@@ -114,7 +138,7 @@ class Values:
     def _described(self, meaning: NodeVariable | EdgeVariable) -> str:
         if isinstance(meaning, EdgeVariable):
             return quoted(meaning.edge.name)
-        return quoted(meaning.interface or meaning.types[0])
+        return quoted(meaning.types[0] if len(meaning.types) == 1 else meaning.interface or "this")
 
     def constant(self, literal: nodes.Literal, type: PropertyType | None) -> ir.Constant | None:
         """A literal as a value of `type`; None after reporting that it is not one."""
@@ -162,14 +186,13 @@ class Values:
             self.report(Code.NOT_ASSIGNABLE, f"{quoted(name)}: {error}", literal.span, hint)
         return None
 
-    def known_value(self, expression: Expression) -> Constant | None:
+    def known_value(self, expression: Expression, hint: str | None = None) -> Known | None:
         """A value that is known before anything is read: a literal, a parameter or `now()`."""
         value = self.value(expression) if not isinstance(expression, PropertyAccess) else None
-        if isinstance(value, Constant):
+        if isinstance(value, Known):
             return value
         if value is not None or isinstance(expression, PropertyAccess):
             message = "a value here is a literal, a parameter or `now()`"
-            hint = "compare two properties in a filter of their own: `$x.a = $y.b`"
             self.report(Code.VALUE_NOT_CONSTANT, message, expression.span, hint)
         return None
 
@@ -210,20 +233,6 @@ def _list_type(elements: Sequence[PropertyType | None]) -> ListType | None:
 def type_of(expression: ir.Expression | None) -> PropertyType | None:
     """The type of a value; an entity and null have none."""
     return None if expression is None or isinstance(expression, ir.Entity) else expression.type
-
-
-def literal_hint(literal: nodes.Literal, type: PropertyType) -> str | None:
-    """How to write what was probably meant."""
-    if isinstance(literal, nodes.TextLiteral):
-        if type is Scalar.DATE:
-            return 'write `date("2026-01-31")`'
-        if type is Scalar.DATETIME:
-            return 'write `datetime("2026-01-31T12:00:00Z")`'
-        if type is Scalar.BLOB:
-            return "pass a Blob as a parameter"
-    if isinstance(literal, nodes.IntLiteral | nodes.FloatLiteral) and type is Scalar.STRING:
-        return "write the text in double quotes"
-    return None
 
 
 def written(expression: Expression) -> str:

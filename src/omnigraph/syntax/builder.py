@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 
 from lark import Token, Transformer, v_args
 
+from omnigraph.codes import Code
 from omnigraph.diagnostics import Span, quoted
 from omnigraph.syntax.faults import SourceFault
 from omnigraph.syntax.language import Language
@@ -39,6 +40,7 @@ _PLAIN_ESCAPES = {'"': '"', "\\": "\\", "/": "/", "b": "\b", "f": "\f", "n": "\n
 _DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
 _DATETIME = re.compile(r"\d{4}-\d{2}-\d{2}T\d{2}:\d{2}(:\d{2}(\.\d{1,3})?)?(Z|[+-]\d{2}:\d{2})")
 _LONGEST_NUMBER = 400
+_MOST_DIGITS = 9
 _SMALLEST_INTEGER, _LARGEST_INTEGER = -(2**63), 2**64 - 1
 
 
@@ -106,12 +108,11 @@ class Builder(Transformer[Token, Any]):
             raise SourceFault(self._language.number, f"{quoted(token)} is too large for a 64-bit float", span)
         return FloatLiteral(real, span=span)
 
-    def whole_number(self, token: Token, what: str) -> int:
+    def whole_number(self, token: Token, what: str, code: Code) -> int:
         """A number that counts something, and so has no sign, point or exponent."""
-        if not token.isdigit() or len(token) > 9:
-            raise SourceFault(
-                self._language.syntax, f"{what} must be a whole number, found {quoted(token)}", self.at(token)
-            )
+        if not token.isdigit() or len(token) > _MOST_DIGITS:
+            most = 10**_MOST_DIGITS - 1
+            raise SourceFault(code, f"{what} is a whole number up to {most}, not {quoted(token)}", self.at(token))
         return int(token)
 
     def dated_literal(self, function: str, text: TextLiteral) -> DateLiteral | DateTimeLiteral:
@@ -141,7 +142,9 @@ class Builder(Transformer[Token, Any]):
                 self._language.syntax, f"{quoted(name)} takes no size", self.at(name), "only `Vector(n)` has one"
             )
         return VectorType(
-            self.whole_number(size, "a vector's dimension"), nullable is not None, span=self.at(name, size)
+            self.whole_number(size, "a vector's dimension", self._language.syntax),
+            nullable is not None,
+            span=self.at(name, size),
         )
 
     def enum_type(self, *parts: Token | None) -> EnumType:
@@ -189,9 +192,7 @@ class Builder(Transformer[Token, Any]):
         """An element of a list: a literal, and nothing that only a run could know."""
         if isinstance(item, ScalarLiteral):
             return item
-        raise SourceFault(
-            self._language.syntax, "a list holds only literals", item.span, "pass the whole list as a parameter"
-        )
+        raise SourceFault(self._language.syntax, "a list holds literals and parameters", item.span)
 
     def range_from(self, low: Token, high: Token | None) -> RangeArgument:
         return RangeArgument(self.number(low), self.number(high) if high else None, span=self.at(low, high))

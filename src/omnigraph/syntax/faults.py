@@ -31,13 +31,22 @@ _HINTS = {
     "#": "a comment starts with `//`",
     ";": "nothing ends with a semicolon here; a new line is enough",
     "*": "to count rows, count a variable: `count($x)`",
-    "|": "conditions cannot be joined by `or`; write two queries, or `[a, b] contains $x.p` for a choice of values",
+    "|": "conditions cannot be joined by `or`; `[a, b] contains $x.p` is a choice of values",
     "&": "conditions in `match` stand one after the other, each must hold; in `where` they are joined by `and`",
     "%": "parameters are written `$name`",
     "!": "not equal is `!=`, and a pattern is negated by `not { … }`",
     "$": "a variable is a dollar and a name: `$x`",
 }
-_BLOCK_WORD_BEFORE = re.compile(r"\b(match|return|order|limit)\s*\Z")
+_WORD_HINTS = {
+    "and": "clauses of `match` stand one after the other, and all of them must hold",
+    "or": "conditions cannot be joined by `or`; `[a, b] contains $x.p` is a choice of values",
+    "in": "a choice of values is written `[a, b] contains $x.p`",
+    "is": "null is found by `not { $x.p = $x.p }`",
+    "by": "the order is written in braces: `order { $x.p desc }`",
+    "like": "parts of a text are found by `contains` and `starts_with`",
+}
+_WORD_BEFORE = re.compile(r"(?<![.$\w])([A-Za-z]{1,9})\s*\Z")
+_BLOCK_WORDS = frozenset({"match", "return", "order", "limit"})
 
 
 class SourceFault(Exception):
@@ -74,13 +83,20 @@ def _expected_in(declaration: str, language: Language) -> set[str]:
 def _unexpected_token(token: Token, declaration: str, base: int, language: Language, expected: set[str]) -> SourceFault:
     parser = parser_of(language)
     start, end = token.start_pos or 0, token.end_pos or 0
-    block = _BLOCK_WORD_BEFORE.search(declaration, max(0, start - 40), start)
-    if block is not None and "RBRACE" not in expected:
-        hint: str | None = f"is a closing `}}` missing before `{block[1]}`?"
-    else:
-        hint = _token_hint(str(token), token.type, expected, parser)
+    hint = _hint_of_word_before(declaration[max(0, start - 40) : start], expected)
+    hint = hint or _token_hint(str(token), token.type, expected, parser)
     message = f"expected {_listing(expected, parser)}, found {quoted(str(token))}"
     return SourceFault(language.syntax, message, Span(base + start, base + end), hint)
+
+
+def _hint_of_word_before(text: str, expected: set[str]) -> str | None:
+    """What is wrong with the word before a fault, if it was taken for a name: a call or comparison could follow it."""
+    word = _WORD_BEFORE.search(text)
+    if word is None or not ("LPAR" in expected or expected >= _COMPARISONS):
+        return None
+    if word[1] in _BLOCK_WORDS:
+        return f"is a closing `}}` missing before `{word[1]}`?"
+    return _WORD_HINTS.get(word[1].lower())
 
 
 def _token_hint(found: str, terminal: str, expected: set[str], parser: Lark) -> str | None:
@@ -90,6 +106,8 @@ def _token_hint(found: str, terminal: str, expected: set[str], parser: Lark) -> 
         return "not equal is written `!=`"
     if found == "," and {"NOT", "VARIABLE"} <= expected:
         return "clauses of `match` are separated by white space only"
+    if found.lower() in _WORD_HINTS:
+        return _WORD_HINTS[found.lower()]
     if found == "?":
         return "only a whole property or parameter can be nullable: `[String]?`, not `[String?]`"
     keywords = [text for name in expected if (text := _fixed_text(name, parser)) is not None and text.isalpha()]

@@ -11,6 +11,10 @@ from omnigraph.codes import Code
 
 MAX_SOURCE_BYTES = 4 * 1024 * 1024
 MAX_NESTING = 64
+MAX_FAULTS = 1000
+
+# A query may be called `query`; with its name as part of the beginning, it begins once.
+_AND_ITS_NAME = r"(?:\s+[A-Za-z_]\w*)?"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,7 +38,7 @@ class Language:
 SCHEMA = Language(
     name="schema",
     grammar="schema.lark",
-    declaration=r"(?:interface|node|edge)\b",
+    declaration=rf"(?:interface|node|edge)\b{_AND_ITS_NAME}",
     syntax=Code.SCHEMA_SYNTAX,
     unterminated=Code.SCHEMA_UNTERMINATED,
     escape=Code.SCHEMA_ESCAPE,
@@ -48,8 +52,7 @@ SCHEMA = Language(
 QUERY = Language(
     name="query",
     grammar="query.lark",
-    # The name is part of it, so that a query called `query` begins once.
-    declaration=r"query\b(?:\s+[A-Za-z_]\w*)?",
+    declaration=rf"query\b{_AND_ITS_NAME}",
     syntax=Code.QUERY_SYNTAX,
     unterminated=Code.QUERY_UNTERMINATED,
     escape=Code.QUERY_ESCAPE,

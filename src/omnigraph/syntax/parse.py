@@ -1,5 +1,6 @@
 """Reads source text into syntax trees, with every mistake of every declaration reported."""
 
+from codecs import BOM_UTF8
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
@@ -10,7 +11,7 @@ from omnigraph.diagnostics import Diagnostic, Source, Span, printable
 from omnigraph.syntax.builder import Builder
 from omnigraph.syntax.declarations import Slice, declarations_in
 from omnigraph.syntax.faults import SourceFault, fault_of
-from omnigraph.syntax.language import MAX_NESTING, MAX_SOURCE_BYTES, QUERY, SCHEMA, Language, parser_of
+from omnigraph.syntax.language import MAX_FAULTS, MAX_NESTING, MAX_SOURCE_BYTES, QUERY, SCHEMA, Language, parser_of
 from omnigraph.syntax.query_ast import QueryFile
 from omnigraph.syntax.query_builder import QueryBuilder
 from omnigraph.syntax.schema_ast import SchemaFile
@@ -42,12 +43,13 @@ def parse_queries(source: Source) -> Parsed[QueryFile]:
 
 def decoded(name: str, data: bytes, language: Language) -> tuple[Source, Diagnostic | None]:
     """The source in a file's bytes, and what is wrong with them if they are not UTF-8 text."""
+    text = data.removeprefix(BOM_UTF8)
     try:
-        return Source(name, data.decode("utf-8-sig")), None
+        return Source(name, text.decode()), None
     except UnicodeDecodeError as error:
-        source = Source(name, data.decode("utf-8-sig", "replace"))
-        at = len(data[: error.start].decode("utf-8-sig", "replace"))
-        message = f"this is not UTF-8 text: byte 0x{data[error.start]:02x} has no meaning here"
+        source = Source(name, text.decode(errors="replace"))
+        at = len(text[: error.start].decode(errors="replace"))
+        message = f"this is not UTF-8 text: byte 0x{text[error.start]:02x} has no meaning here"
         return source, source.diagnostic(language.unreadable, message, Span(at, at + 1), hint="save the file as UTF-8")
 
 
@@ -63,6 +65,10 @@ def _parse(
         try:
             trees.append(_declaration(source.text, piece, language, builder))
         except SourceFault as fault:
+            if len(diagnostics) == MAX_FAULTS:
+                message = f"after {MAX_FAULTS} mistakes the rest of this source was not read"
+                diagnostics.append(source.diagnostic(language.syntax, message, fault.span))
+                break
             diagnostics.append(source.diagnostic(fault.code, fault.message, fault.span, hint=fault.hint))
     return trees, diagnostics
 

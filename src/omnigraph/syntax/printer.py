@@ -34,6 +34,7 @@ from omnigraph.syntax.query_ast import (
     Expression,
     Filter,
     Insert,
+    ListExpression,
     Negation,
     Predicate,
     PropertyAccess,
@@ -117,6 +118,8 @@ def print_expression(expression: Expression, *, sigil: str = "$") -> str:
             return f"{sigil}{variable.name}.{name}"
         case BareName(name):
             return name
+        case ListExpression(items):
+            return f"[{', '.join(print_expression(item, sigil=sigil) for item in items)}]"
         case Call(function, arguments, keywords):
             given = [print_expression(argument, sigil=sigil) for argument in arguments]
             given += [f"{keyword.name}={print_expression(keyword.value, sigil=sigil)}" for keyword in keywords]

@@ -5,7 +5,7 @@ from enum import StrEnum
 from typing import TypeAlias
 
 from omnigraph.diagnostics import Span
-from omnigraph.syntax.nodes import Annotation, Literal, Node, TypeExpression
+from omnigraph.syntax.nodes import Annotation, Literal, Node, ScalarLiteral, TypeExpression
 
 THROWAWAY = "_"
 
@@ -67,7 +67,14 @@ class Call(Node):
     keywords: tuple[KeywordArgument, ...] = ()
 
 
-Expression: TypeAlias = Literal | Variable | PropertyAccess | BareName | Call
+@dataclass(frozen=True, slots=True)
+class ListExpression(Node):
+    """``[$a, 3]``: a list with a parameter in it."""
+
+    items: tuple[ScalarLiteral | Variable, ...]
+
+
+Expression: TypeAlias = Literal | ListExpression | Variable | PropertyAccess | BareName | Call
 
 
 @dataclass(frozen=True, slots=True)

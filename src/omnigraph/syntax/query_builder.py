@@ -31,6 +31,7 @@ from omnigraph.syntax.query_ast import (
     Hops,
     Insert,
     KeywordArgument,
+    ListExpression,
     Mutation,
     Negation,
     Operator,
@@ -120,8 +121,8 @@ class QueryBuilder(Builder):
 
     def hops(self, start: Token, minimum: Token, maximum: Token | None, end: Token) -> Hops:
         span = self.at(start, end)
-        low = self.whole_number(minimum, "a hop bound")
-        high = self.whole_number(maximum, "a hop bound") if maximum else None
+        low = self.whole_number(minimum, "a hop bound", Code.HOP_BOUNDS)
+        high = self.whole_number(maximum, "a hop bound", Code.HOP_BOUNDS) if maximum else None
         if high is not None and high < max(low, 1):
             raise SourceFault(Code.HOP_BOUNDS, f"no path has {low} to {high} hops", span)
         return Hops(low, high, span=span)
@@ -159,8 +160,12 @@ class QueryBuilder(Builder):
     def word(self, name: Token) -> BoolLiteral | NullLiteral | BareName:
         return self.word_literal(name) or BareName(str(name), span=self.at(name))
 
-    def list(self, start: Token, *parts: Any) -> ListLiteral:
-        return self.annotation_list(start, *parts)
+    def list(self, start: Token, *parts: Any) -> ListLiteral | ListExpression:
+        *given, end = parts
+        if not any(isinstance(item, Variable) for item in given):
+            return self.annotation_list(start, *parts)
+        items = (item if isinstance(item, Variable) else self.list_item(item) for item in present(given))
+        return ListExpression(tuple(items), span=self.at(start, end))
 
     def call(
         self, name: Token, *arguments: Expression | KeywordArgument | None
@@ -214,7 +219,7 @@ class QueryBuilder(Builder):
 
 
 def _resolved(clauses: Iterable[Clause], parameters: set[str]) -> tuple[Clause, ...]:
-    """The clauses with `$a contains $b` read as a traversal wherever `$a` is not a parameter."""
+    """The clauses with `$a contains $b` read as a traversal unless one of them is a parameter."""
     return tuple(_resolved_clause(clause, parameters) for clause in clauses)
 
 
@@ -226,7 +231,7 @@ def _resolved_clause(clause: Clause, parameters: set[str]) -> Clause:
         and clause.operator in (Operator.CONTAINS, Operator.STARTS_WITH)
         and isinstance(clause.left, Variable)
         and isinstance(clause.right, Variable)
-        and clause.left.name not in parameters
+        and not parameters & {clause.left.name, clause.right.name}
     ):
         return Traversal(clause.left, clause.operator.value, clause.right, span=clause.span)
     return clause

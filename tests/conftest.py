@@ -1,0 +1,50 @@
+"""How the whole suite runs: hypothesis repeats itself in CI, and keeps nothing on disk anywhere."""
+
+import os
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+from omnigraph.catalog import Catalog, compile_schema
+
+settings.register_profile(
+    "suite",
+    deadline=None,
+    database=None,
+    derandomize=os.environ.get("CI") == "true",
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much, HealthCheck.data_too_large],
+)
+settings.load_profile("suite")
+
+SOCIAL_SCHEMA = """
+interface Named { name: String }
+node Person implements Named {
+    name: String @key
+    age: I32?
+    city: enum(berlin, oslo, quito)? @index
+    tags: [String]?
+    bio: String @index
+    joined: DateTime?
+    photo: Blob?
+    embedding: Vector(4)? @embed("bio", model="small")
+    sketch: Vector(4)?
+    @range(age, 0..200)
+    @check(name, "^[A-Z].*")
+    @unique(name, city)
+}
+node Company implements Named { name: String @key, size: U32 @default(1), founded: Date? }
+node Event { day: Date, room: I32, title: String  @key(day, room) }
+node Note { text: String }
+node Counter { number: I64 @key }
+edge Knows: Person -> Person { since: Date?  @unique(src, dst) }
+edge WorksAt: Person -> Company @card(0..1) { since: Date? }
+edge Contains: Company -> Company
+edge Attends: Person -> Event
+edge Counts: Counter -> Counter { weight: F64 }
+"""
+
+
+@pytest.fixture(scope="session")
+def catalog() -> Catalog:
+    """A small world with every kind of type in it."""
+    return compile_schema(SOCIAL_SCHEMA)

@@ -1,0 +1,159 @@
+"""How query text is read."""
+
+import pytest
+
+from omnigraph.codes import Code
+from omnigraph.diagnostics import Source, Span
+from omnigraph.syntax import parse_queries
+from omnigraph.syntax.nodes import IntLiteral, ListLiteral, NullLiteral, TextLiteral
+from omnigraph.syntax.query_ast import (
+    Binding,
+    Clause,
+    Filter,
+    Hops,
+    Insert,
+    Mutation,
+    Negation,
+    Operator,
+    PropertyAccess,
+    Query,
+    Read,
+    Traversal,
+    Variable,
+)
+
+
+def only_query(text: str) -> Query:
+    parsed = parse_queries(Source("test.gq", text))
+    assert parsed.diagnostics == ()
+    (query,) = parsed.tree.queries
+    return query
+
+
+def match_of(clauses: str, parameters: str = "") -> tuple[Clause, ...]:
+    body = only_query(f"query q({parameters}) {{ match {{ {clauses} }} return {{ 1 }} }}").body
+    assert isinstance(body, Read)
+    return body.match
+
+
+def refusal(text: str) -> tuple[Code, str, str | None]:
+    (finding,) = parse_queries(Source("test.gq", text)).diagnostics
+    return finding.code, finding.message, finding.hint
+
+
+A, B, W = Variable("a"), Variable("b"), Variable("w")
+
+
+@pytest.mark.parametrize(
+    ("clause", "expected"),
+    [
+        ("$a knows $b", Traversal(A, "knows", B)),
+        ("$a knows{1,3} $b", Traversal(A, "knows", B, Hops(1, 3))),
+        ("$a knows{2,} $b", Traversal(A, "knows", B, Hops(2, None))),
+        ("$a <knows> $b", Traversal(A, "knows", B, undirected=True)),
+        ("$a <knows>{1,2} $b", Traversal(A, "knows", B, Hops(1, 2), undirected=True)),
+        ("$a $w:knows $b", Traversal(A, "knows", B, binding=W)),
+        ("$a $w : knows{1,1} $b", Traversal(A, "knows", B, Hops(1, 1), binding=W)),
+        ("$a: Person", Binding(A, "Person")),
+        ("$a.x = null", Filter(PropertyAccess(A, "x"), Operator.EQUAL, NullLiteral())),
+        ("$a.x<$b.y", Filter(PropertyAccess(A, "x"), Operator.LESS, PropertyAccess(B, "y"))),
+        ("$a < 3", Filter(A, Operator.LESS, IntLiteral(3))),
+        ("[1] contains $b.x", Filter(ListLiteral((IntLiteral(1),)), Operator.CONTAINS, PropertyAccess(B, "x"))),
+        ("not { $a knows $b }", Negation((Traversal(A, "knows", B),))),
+    ],
+)
+def test_a_clause_reads_as_what_it_means(clause: str, expected: Clause) -> None:
+    assert match_of(clause) == (expected,)
+
+
+def test_contains_between_variables_is_a_traversal() -> None:
+    assert match_of("$a contains $b") == (Traversal(A, "contains", B),)
+    assert match_of("not { $a contains{1,2} $b }") == (Negation((Traversal(A, "contains", B, Hops(1, 2)),)),)
+
+
+def test_contains_on_a_parameter_is_a_filter() -> None:
+    assert match_of("$a contains $b", "$a: [String]") == (Filter(A, Operator.CONTAINS, B),)
+    assert match_of("$a contains $b", "$b: String") == (Filter(A, Operator.CONTAINS, B),)
+
+
+def test_clauses_need_no_separator() -> None:
+    clauses = match_of("$a: Person { x: 1 y: 2 } $a knows $b $a.x = $b.y $a $w:knows $b search($a.x, 1) not { }")
+    assert len(clauses) == 6
+
+
+def test_keywords_are_names_where_nothing_else_could_stand() -> None:
+    query = only_query(
+        "query query($match: String) { insert order { limit: 1 desc: 2 not: 3, set: $match } "
+        "delete where where and = 1 and order = 2 }"
+    )
+    assert isinstance(query.body, Mutation)
+    insert = query.body.statements[0]
+    assert isinstance(insert, Insert)
+    assert [assignment.property for assignment in insert.assignments] == ["limit", "desc", "not", "set"]
+
+
+def test_a_query_without_parameters_may_leave_out_the_brackets() -> None:
+    assert only_query("query all { delete A where x = 1 }") == only_query("query all() { delete A where x = 1 }")
+
+
+def test_text_escapes_are_those_of_json() -> None:
+    (clause,) = match_of(r'$a.x = "\" \\ \/ \n \t é \ud83d\ude00"')
+    assert isinstance(clause, Filter)
+    assert clause.right == TextLiteral('" \\ / \n \t é 😀')
+
+
+def test_positions_are_those_of_the_source() -> None:
+    text = "// first\nquery q { match {} return { 1 } }\nquery r { match { $a: Person } return { $a.name } }"
+    query = parse_queries(Source("test.gq", text)).tree.queries[1]
+    assert isinstance(query.body, Read)
+    binding = query.body.match[0]
+    assert text[query.span.start : query.span.end] == "r"
+    assert text[binding.span.start : binding.span.end] == "Person"
+    access = query.body.returns[0].expression
+    assert isinstance(access, PropertyAccess)
+    assert text[slice(*access.name_span)] == "name"
+    assert Source("test.gq", text).position(access.span.start) == (3, 41)
+    assert access.span == Span(access.span.start, access.span.start + len("$a.name"))
+
+
+@pytest.mark.parametrize(
+    ("text", "code", "hint"),
+    [
+        ("query q { match { $a.x == 1 } return { 1 } }", Code.QUERY_SYNTAX, "one `=`"),
+        ("query q { match { $a.x <> 1 } return { 1 } }", Code.QUERY_SYNTAX, "`!=`"),
+        ("query q { match { $a.x = 'x' } return { 1 } }", Code.QUERY_SYNTAX, "double quotes"),
+        ("query q { match { $a: A, $b: B } return { 1 } }", Code.QUERY_SYNTAX, "white space"),
+        ("query q { match { $a: A } return { count(*) } }", Code.QUERY_SYNTAX, "count($x)"),
+        ("query q { match { $a: A return { 1 } }", Code.QUERY_SYNTAX, "before `return`"),
+        ("query q { mtach { $a: A } return { 1 } }", Code.QUERY_SYNTAX, "`match`"),
+        ("qurey q { match { $a: A } return { 1 } }", Code.QUERY_SYNTAX, "`query`"),
+        ("query q { match { $a knows{2} $b } return { 1 } }", Code.HOP_BOUNDS, "{2,2}"),
+        ("query q { match { $a knows{3,2} $b } return { 1 } }", Code.HOP_BOUNDS, None),
+        ('query q { match { $a.x = "\\q" } return { 1 } }', Code.QUERY_ESCAPE, "known escapes"),
+        ('query q { match { $a.x = date("2026-02-30") } return { 1 } }', Code.QUERY_DATE, "2026-01-31"),
+        ('query q { match { $a.x = datetime("2026-02-03T10:00:00") } return { 1 } }', Code.QUERY_DATE, "zone"),
+        ("query q($d: String) { match { $a.x = date($d) } return { 1 } }", Code.QUERY_DATE, "$x: Date"),
+        ('query q { match { $a.x = "abc } return { 1 } }', Code.QUERY_UNTERMINATED, None),
+        ("query q { match { /* } return { 1 } }", Code.QUERY_UNTERMINATED, None),
+        ("query q { match { $a.x = 1 or $a.x = 2 } return { 1 } }", Code.QUERY_SYNTAX, "choice"),
+        ("query q { match { $a.x = 1 and $a.x = 2 } return { 1 } }", Code.QUERY_SYNTAX, "one after the other"),
+        ("query q { match { $a.x in [1] } return { 1 } }", Code.QUERY_SYNTAX, "contains"),
+        ("query q { match { $a: A } return { [$a.x] } }", Code.QUERY_SYNTAX, None),
+        ("query q { match { $a knows{1.5,3} $b } return { 1 } }", Code.HOP_BOUNDS, None),
+    ],
+)
+def test_a_natural_mistake_gets_the_hint_that_mends_it(text: str, code: Code, hint: str | None) -> None:
+    found, _, advice = refusal(text)
+    assert found is code
+    assert hint is None or (advice is not None and hint in advice)
+
+
+def test_an_error_names_what_was_found_and_what_was_expected() -> None:
+    _, message, _ = refusal("query q { match { $a knows } return { 1 } }")
+    assert message == "expected `{` or a variable such as `$x`, found `}`"
+
+
+def test_a_query_cut_short_says_what_is_missing() -> None:
+    _, message, hint = refusal("query q { match { $a: A }")
+    assert message == "the query ends too early: expected `return`"
+    assert hint is None

@@ -1,0 +1,25 @@
+"""Printing and parsing are inverse to each other."""
+
+from hypothesis import given, settings
+
+from omnigraph.diagnostics import Source, render_all
+from omnigraph.syntax import parse_queries, parse_schema, print_queries, print_schema
+from omnigraph.syntax.query_ast import QueryFile
+from omnigraph.syntax.schema_ast import SchemaFile
+from tests.unit.syntax.strategies import query_files, schemas
+
+
+@settings(max_examples=250)
+@given(schemas)
+def test_a_printed_schema_parses_to_the_same_tree(schema: SchemaFile) -> None:
+    parsed = parse_schema(Source("printed.pg", print_schema(schema)))
+    assert not parsed.diagnostics, render_all(parsed.diagnostics)
+    assert parsed.tree == schema
+
+
+@settings(max_examples=250)
+@given(query_files)
+def test_a_printed_query_file_parses_to_the_same_tree(queries: QueryFile) -> None:
+    parsed = parse_queries(Source("printed.gq", print_queries(queries)))
+    assert not parsed.diagnostics, render_all(parsed.diagnostics)
+    assert parsed.tree == queries
