@@ -68,6 +68,16 @@ class ParameterError(OmnigraphError):
         }
 
 
+class UsageError(OmnigraphError):
+    """A command that was called with words that do not go together."""
+
+    code = "usage"
+
+    def __init__(self, problem: str) -> None:
+        super().__init__(problem)
+        self.problem = problem
+
+
 class NotFound(OmnigraphError):
     """Something that was named does not exist."""
 

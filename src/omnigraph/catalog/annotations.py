@@ -95,12 +95,11 @@ def _default(annotation: nodes.Annotation, type: PropertyType, nullable: bool, f
     match annotation.arguments:
         case (nodes.Argument(literal, None),) if isinstance(literal, nodes.Literal):
             return _default_value(literal, type, nullable, findings)
-    findings.report(
-        Code.ANNOTATION_ARGUMENTS,
-        "`@default` takes one literal",
-        annotation.span,
-        'write `@default("text")`, `@default(0)` or `@default(true)`',
-    )
+        case (nodes.Argument(nodes.NameArgument(name)),):
+            hint = f'a text is written in double quotes: `@default("{name}")`'
+        case _:
+            hint = 'write `@default("text")`, `@default(0)` or `@default(true)`'
+    findings.report(Code.ANNOTATION_ARGUMENTS, "`@default` takes one literal", annotation.span, hint)
     return None
 
 

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from omnigraph.catalog.annotations import CONSTRAINTS, kept_annotations, property_notes
-from omnigraph.catalog.constraints import Constraints, Target, cardinality_of, constraints_of
+from omnigraph.catalog.constraints import Constraints, Target, cardinality_of, constraints_of, refused_defaults
 from omnigraph.catalog.identity import Identities, Named
-from omnigraph.catalog.interfaces import Expanded, expanded_interfaces, expansion
+from omnigraph.catalog.interfaces import Expanded, constraints_in, expanded_interfaces, expansion
 from omnigraph.catalog.model import Catalog, EdgeType, EntityType, Interface, NodeType, Property
 from omnigraph.catalog.types import PropertyType, Scalar, resolved_type
 from omnigraph.codes import Code
@@ -74,6 +74,7 @@ class _Compilation:
         self._edges = _first_by_name(schema, EdgeDeclaration)
 
     def catalog(self) -> Catalog:
+        self._report_implemented_nodes()
         expanded = expanded_interfaces(self._interfaces, self._findings)
         interfaces = {
             name: self._interface(declaration, expanded[name]) for name, declaration in self._interfaces.items()
@@ -93,7 +94,7 @@ class _Compilation:
         """An interface has no table, so its properties have no identity of their own."""
         properties, _ = self._members(
             expanded.properties,
-            (*expanded.constraints, *_head_constraints(declaration)),
+            expanded.constraints,
             identities=dict.fromkeys((each.name for each in expanded.properties), 0),
             is_edge=False,
         )
@@ -110,13 +111,14 @@ class _Compilation:
     ) -> NodeType:
         properties, constraints = self._members(
             expanded.properties,
-            (*expanded.constraints, *_head_constraints(declaration)),
+            expanded.constraints,
             identities=self._identities.of_properties(_named(expanded.properties), before),
             is_edge=False,
         )
         self._refuse_cardinality(declaration)
         self._report_property_names(expanded.properties)
         self._check_declared_id(expanded.properties, constraints)
+        self._check_defaults(expanded.properties, properties, constraints)
         return NodeType(
             identity=identity,
             name=declaration.name,
@@ -136,7 +138,7 @@ class _Compilation:
         own = tuple(_first_of_each(declaration.properties))
         properties, constraints = self._members(
             own,
-            (*declaration.constraints, *_head_constraints(declaration)),
+            constraints_in(declaration),
             identities=self._identities.of_properties(_named(own), before),
             is_edge=True,
         )
@@ -206,7 +208,9 @@ class _Compilation:
         for declaration in declarations:
             name = declaration.name
             if not name[0].isupper():
-                self._report_case(declaration, "a type name starts with a capital letter", name[0].upper() + name[1:])
+                plain = name.lstrip("_")
+                better = plain[:1].upper() + plain[1:]
+                self._report_case(declaration, "a type name starts with a capital letter", better or "Type")
             if name in seen:
                 self._findings.report(Code.DUPLICATE_NAME, f"{quoted(name)} is declared twice", declaration.span)
             elif name.lower() in folded:
@@ -257,6 +261,20 @@ class _Compilation:
                     "write `id: String @key`, or choose another name",
                 )
 
+    def _check_defaults(
+        self,
+        declared: Sequence[PropertyDeclaration],
+        properties: Mapping[str, Property],
+        constraints: Constraints,
+    ) -> None:
+        """A default that its own constraints refuse would make every insert that relies on it fail."""
+        defaults = {name: each.default for name, each in properties.items() if each.default is not None}
+        refused = refused_defaults(defaults, constraints)
+        for each in declared:
+            if each.name in refused:
+                span = next(annotation.span for annotation in each.annotations if annotation.name == "default")
+                self._findings.report(Code.INVALID_DEFAULT, f"the default does not fit: {refused[each.name]}", span)
+
     def _check_endpoint(self, end: nodes.NameArgument) -> None:
         if end.name in self._nodes:
             return
@@ -269,6 +287,13 @@ class _Compilation:
             message = f"unknown node type {quoted(end.name)}"
             hint = did_you_mean(end.name, self._nodes) or "declare it with `node`"
         self._findings.report(Code.UNKNOWN_ENDPOINT, message, end.span, hint)
+
+    def _report_implemented_nodes(self) -> None:
+        declared: list[InterfaceDeclaration | NodeDeclaration] = [*self._interfaces.values(), *self._nodes.values()]
+        for reference in (reference for declaration in declared for reference in declaration.implements):
+            if reference.name in self._nodes and reference.name not in self._interfaces:
+                message = f"{quoted(reference.name)} is a node type, and only an interface can be implemented"
+                self._findings.report(Code.UNKNOWN_INTERFACE, message, reference.span)
 
     def _refuse_cardinality(self, declaration: NodeDeclaration | InterfaceDeclaration) -> None:
         for annotation in declaration.annotations:
@@ -293,8 +318,3 @@ def _first_of_each(properties: Iterable[PropertyDeclaration]) -> Iterable[Proper
 
 def _named(declared: Iterable[Declaration] | Iterable[PropertyDeclaration]) -> list[Named]:
     return [Named(each.name, each.span, each.annotations) for each in declared]
-
-
-def _head_constraints(declaration: Declaration) -> tuple[nodes.Annotation, ...]:
-    """Constraints that were written before the brace; they mean the same there."""
-    return tuple(annotation for annotation in declaration.annotations if annotation.name in CONSTRAINTS)

@@ -2,18 +2,22 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import TypeAlias
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from omnigraph.catalog.model import DESTINATION, SOURCE, Cardinality, Check, Range
-from omnigraph.catalog.types import NUMBERS, List, PropertyType, Scalar, Vector
+from omnigraph.catalog.types import INTEGER_BOUNDS, NUMBERS, List, PropertyType, Scalar, Vector
+from omnigraph.catalog.values import Value
 from omnigraph.codes import Code
 from omnigraph.diagnostics import Findings, Span, did_you_mean, printable, quoted
 from omnigraph.syntax import nodes
 
 _EDGE_CONSTRAINTS = ("unique", "index")
 _LONGEST_PROBLEM = 120
+
+_Bound: TypeAlias = nodes.IntLiteral | nodes.FloatLiteral | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -166,10 +170,17 @@ def _add_range(annotation: nodes.Annotation, target: Target, found: Constraints,
         findings.report(Code.ANNOTATION_ARGUMENTS, "a range needs at least one bound", annotation.span)
     elif low is not None and high is not None and low.value > high.value:
         findings.report(Code.ANNOTATION_ARGUMENTS, "the range is empty: its bounds are reversed", bounds.span)
+    elif isinstance(type, Scalar) and type in INTEGER_BOUNDS and not _overlap(low, high, INTEGER_BOUNDS[type]):
+        findings.report(Code.ANNOTATION_ARGUMENTS, f"no {type} is in this range", bounds.span)
     else:
         rule = Range(name.name, low.value if low else None, high.value if high else None)
         if rule not in found.ranges:
             found.ranges.append(rule)
+
+
+def _overlap(low: _Bound, high: _Bound, possible: tuple[int, int]) -> bool:
+    least, most = possible
+    return (low is None or low.value <= most) and (high is None or high.value >= least)
 
 
 def _add_check(annotation: nodes.Annotation, target: Target, found: Constraints, findings: Findings) -> None:
@@ -209,6 +220,20 @@ def regex_problem(pattern: str) -> str | None:
     return None
 
 
+def refused_defaults(defaults: Mapping[str, Value], constraints: Constraints) -> dict[str, str]:
+    """The properties whose default their constraints would refuse, with the reason."""
+    refused: dict[str, str] = {}
+    for rule in constraints.ranges:
+        value = defaults.get(rule.property)
+        if isinstance(value, int | float) and not rule.allows(value):
+            refused[rule.property] = f"{value} is outside its `@range`"
+    for check in constraints.checks:
+        value = defaults.get(check.property)
+        if isinstance(value, str) and not pc.match_substring_regex(value, check.pattern).as_py():
+            refused[check.property] = f"{quoted(value)} does not pass its `@check`"
+    return refused
+
+
 def cardinality_of(annotations: Iterable[nodes.Annotation], findings: Findings) -> Cardinality:
     """What `@card` says of an edge; without it any number is allowed."""
     found = Cardinality()
@@ -231,5 +256,5 @@ def cardinality_of(annotations: Iterable[nodes.Annotation], findings: Findings) 
     return found
 
 
-def _counts(bound: nodes.IntLiteral | nodes.FloatLiteral | None) -> bool:
+def _counts(bound: _Bound) -> bool:
     return bound is None or (isinstance(bound, nodes.IntLiteral) and bound.value >= 0)

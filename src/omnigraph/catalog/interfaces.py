@@ -3,11 +3,12 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from omnigraph.catalog.annotations import CONSTRAINTS
 from omnigraph.codes import Code
 from omnigraph.diagnostics import Findings, did_you_mean, quoted
 from omnigraph.syntax import nodes
 from omnigraph.syntax.printer import print_type
-from omnigraph.syntax.schema_ast import InterfaceDeclaration, NodeDeclaration, PropertyDeclaration
+from omnigraph.syntax.schema_ast import Declaration, InterfaceDeclaration, NodeDeclaration, PropertyDeclaration
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +45,7 @@ def expansion(
     """The declaration's own members, then those of its interfaces that it does not declare itself."""
     properties = {declared.name: declared for declared in reversed(declaration.properties)}
     properties = {declared.name: properties[declared.name] for declared in declaration.properties}
-    constraints = list(declaration.constraints)
+    constraints = list(constraints_in(declaration))
     names: dict[str, None] = {}
     for reference in declaration.implements:
         inherited = interfaces.get(reference.name)
@@ -57,6 +58,12 @@ def expansion(
             properties[declared.name] = _merged(properties.get(declared.name), declared, reference, findings)
         constraints += [constraint for constraint in inherited.constraints if constraint not in constraints]
     return Expanded(tuple(names), tuple(properties.values()), tuple(constraints))
+
+
+def constraints_in(declaration: Declaration) -> tuple[nodes.Annotation, ...]:
+    """The constraints that a declaration writes, in its body or before the brace: they mean the same there."""
+    in_head = (annotation for annotation in declaration.annotations if annotation.name in CONSTRAINTS)
+    return (*declaration.constraints, *in_head)
 
 
 def _merged(

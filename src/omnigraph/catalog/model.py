@@ -53,6 +53,9 @@ class Range:
     low: int | float | None
     high: int | float | None
 
+    def allows(self, value: int | float) -> bool:
+        return (self.low is None or self.low <= value) and (self.high is None or value <= self.high)
+
 
 @dataclass(frozen=True, slots=True)
 class Check:

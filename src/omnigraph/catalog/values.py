@@ -20,6 +20,7 @@ ScalarValue: TypeAlias = str | bool | int | float | date | datetime | bytes
 Value: TypeAlias = ScalarValue | tuple[ScalarValue, ...]
 
 BLOB_PREFIX = "base64:"
+_ISO_DATETIME = re.compile(r"\d{4}-\d{2}-\d{2}[T ]\d{2}:\d{2}(:\d{2}(\.\d+)?)?(Z|[+-]\d{2}:?\d{2})?")
 _DECIMAL = re.compile(r"-?[0-9]{1,20}")
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -112,8 +113,11 @@ def value_from_json(given: Any, type: PropertyType) -> Value:
     """The value that a JSON value, or the Python object it could have been, is for this type.
 
     64-bit integers may come as decimal strings, dates and datetimes as ISO texts (datetimes also as epoch
-    milliseconds), blobs as ``"base64:…"``. Raises `WrongType` or `OutOfRange`, saying what was found.
+    milliseconds), blobs as ``"base64:…"``; numpy's scalars and arrays are taken for what they hold. A DateTime keeps
+    whole milliseconds. Raises `WrongType` or `OutOfRange`, saying what was found.
     """
+    if _package(given) == "numpy":
+        given = given.tolist()
     match type:
         case Scalar.STRING if isinstance(given, str):
             return _storable(given)
@@ -159,6 +163,11 @@ def iso_datetime(value: datetime) -> str:
     """The canonical spelling of an instant: UTC, with milliseconds only where there are some."""
     precision = "milliseconds" if value.microsecond else "seconds"
     return value.astimezone(UTC).isoformat(timespec=precision).replace("+00:00", "Z")
+
+
+def _package(given: Any) -> str:
+    """The top-level package that a value's class comes from."""
+    return str(given.__class__.__module__).partition(".")[0]
 
 
 def _element(given: Any, type: Scalar | Enum) -> ScalarValue:
@@ -233,13 +242,13 @@ def _datetime(given: Any) -> datetime:
             return _EPOCH + timedelta(milliseconds=given)
         except OverflowError as error:
             raise OutOfRange(f"{given} milliseconds are outside the calendar") from error
-    if isinstance(given, str):
+    if isinstance(given, str) and _ISO_DATETIME.fullmatch(given):
         try:
             given = datetime.fromisoformat(given)
         except ValueError as error:
-            raise WrongType(f"expected a DateTime such as `2026-01-31T12:00:00Z`, found {_shown(given)}") from error
+            raise OutOfRange(f"{quoted(given)} is not a moment of the calendar") from error
     if not isinstance(given, datetime):
-        raise WrongType(f"expected a DateTime, found {_shown(given)}")
+        raise WrongType(f"expected a DateTime such as `2026-01-31T12:00:00Z`, found {_shown(given)}")
     if given.tzinfo is None:
         raise WrongType(f"the DateTime {quoted(given.isoformat())} has no zone")
     try:

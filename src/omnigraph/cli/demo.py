@@ -11,6 +11,7 @@ from omnigraph.catalog import Catalog, EdgeType, EntityType, NodeType, catalog_t
 from omnigraph.cli.lint import print_queries, query_report
 from omnigraph.cli.output import print_json
 from omnigraph.compiler import compile_queries
+from omnigraph.errors import UsageError
 
 SCHEMA_FILE, QUERY_FILE = "library.pg", "library.gq"
 
@@ -63,7 +64,7 @@ def _properties(entity: EntityType) -> str:
 def _write(directory: Path, texts: dict[str, str]) -> None:
     taken = [name for name in texts if (directory / name).exists()]
     if taken:
-        raise typer.BadParameter(f"{directory / taken[0]} is there already; choose another folder")
+        raise UsageError(f"{directory / taken[0]} is there already; choose another folder")
     directory.mkdir(parents=True, exist_ok=True)
     for name, text in texts.items():
         (directory / name).write_text(text, "utf-8")

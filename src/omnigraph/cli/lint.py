@@ -12,6 +12,7 @@ from omnigraph.catalog.serial import type_to_json
 from omnigraph.cli.output import plural, print_diagnostic, print_json
 from omnigraph.compiler import CompiledQuery, check_queries, ir
 from omnigraph.diagnostics import Diagnostic, Source, Span
+from omnigraph.errors import UsageError
 from omnigraph.syntax import QUERY, SCHEMA, Language, decoded, parse_queries
 
 
@@ -22,11 +23,15 @@ class Checked:
     file: str
     diagnostics: tuple[Diagnostic, ...]
     queries: tuple[CompiledQuery, ...] = ()
+    count: int = 0
+    """How many queries are right, as far as they were checked."""
 
 
 def run(files: Sequence[Path], schema: Path | None, *, as_json: bool) -> int:
     """Checks everything and returns the exit code."""
     schemas, queries = _sorted_by_language(files)
+    if schema is None and len(schemas) > 1 and queries:
+        raise UsageError(f"{len(schemas)} schemas were named; choose one for the queries with --schema")
     catalog: Catalog | None = None
     checked = []
     for path in dict.fromkeys([*([schema] if schema is not None else []), *schemas]):
@@ -42,13 +47,20 @@ def run(files: Sequence[Path], schema: Path | None, *, as_json: bool) -> int:
 
 
 def _sorted_by_language(files: Iterable[Path]) -> tuple[list[Path], list[Path]]:
-    """Schemas and query files; a folder stands for all of them below it."""
+    """Schemas and query files; a folder stands for all of them below it, but for those in hidden folders."""
     found: dict[Path, None] = {}
     for path in files:
-        inside = (each for each in path.rglob("*") if each.suffix in (".gq", ".pg")) if path.is_dir() else [path]
+        inside = _sources_below(path) if path.is_dir() else [path]
         found.update(dict.fromkeys(sorted(inside)))
     schemas = [path for path in found if path.suffix == ".pg"]
     return schemas, [path for path in found if path.suffix != ".pg"]
+
+
+def _sources_below(folder: Path) -> Iterable[Path]:
+    for path in folder.rglob("*"):
+        hidden = any(part.startswith(".") for part in path.relative_to(folder).parts)
+        if path.suffix in (".gq", ".pg") and path.is_file() and not hidden:
+            yield path
 
 
 def _checked_schema(path: Path) -> tuple[Checked, Catalog | None]:
@@ -64,9 +76,10 @@ def _checked_queries(path: Path, catalog: Catalog | None) -> Checked:
     if problem is not None:
         return Checked(str(path), (problem,))
     if catalog is None:
-        return Checked(str(path), parse_queries(source).diagnostics)
+        parsed = parse_queries(source)
+        return Checked(str(path), parsed.diagnostics, count=len(parsed.tree.queries))
     compiled = check_queries(source, catalog)
-    return Checked(str(path), compiled.diagnostics, compiled.queries)
+    return Checked(str(path), compiled.diagnostics, compiled.queries, count=len(compiled.queries))
 
 
 def _source(path: Path, language: Language) -> tuple[Source, Diagnostic | None]:
@@ -145,7 +158,7 @@ def _print_summary(checked: Sequence[Checked]) -> None:
     errors = sum(finding.is_error for finding in findings)
     counts = [
         plural(len(checked), "file"),
-        plural(sum(len(each.queries) for each in checked), "query"),
+        plural(sum(each.count for each in checked), "query"),
         plural(errors, "error"),
         plural(len(findings) - errors, "warning"),
     ]

@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from omnigraph.errors import OmnigraphError
+from omnigraph.errors import OmnigraphError, UsageError
 
 app = typer.Typer(
     name="omnigraph",
@@ -55,7 +55,7 @@ def lint(
     from omnigraph.cli import lint as command
 
     if not files and schema is None:
-        raise typer.BadParameter("name at least one file, or a --schema")
+        raise UsageError("name at least one file, or a --schema")
     raise typer.Exit(command.run(files or [], schema, as_json=as_json))
 
 
@@ -81,4 +81,4 @@ def run() -> None:
         from omnigraph.cli.output import print_error
 
         print_error(error, as_json="--json" in sys.argv)
-        sys.exit(1)
+        sys.exit(2 if isinstance(error, UsageError) else 1)

@@ -11,7 +11,7 @@ from omnigraph.compiler.access import Access, access_of
 from omnigraph.compiler.lint import lint_query
 from omnigraph.compiler.mutations import MutationCompiler
 from omnigraph.compiler.reads import ReadCompiler
-from omnigraph.diagnostics import Diagnostic, Findings, Source, did_you_mean, quoted
+from omnigraph.diagnostics import Diagnostic, Findings, Source, any_of, did_you_mean, quoted
 from omnigraph.errors import NotFound, QueryError
 from omnigraph.syntax import parse_queries
 from omnigraph.syntax.nodes import Argument, TextLiteral
@@ -59,7 +59,8 @@ def compile_query(text: str, catalog: Catalog, query: str | None = None, *, name
     if query is None and len(queries) == 1:
         return next(iter(queries.values()))
     if query is None:
-        raise NotFound("query", "", f"the source has {len(queries)}, so one must be named")
+        hint = f"name one of {any_of(queries)}" if queries else "the source is empty"
+        raise NotFound("query", "(no name given)", hint)
     if query not in queries:
         raise NotFound("query", query, did_you_mean(query, queries))
     return queries[query]

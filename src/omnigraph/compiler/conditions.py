@@ -65,7 +65,7 @@ class Comparisons:
         if type is None or not _is_typed_literal(expression):
             return self._values.value(expression)
         assert isinstance(expression, nodes.Literal)
-        if isinstance(expression, nodes.FloatLiteral) and type in INTEGERS:
+        if _has_fraction(expression) and (type in INTEGERS or (isinstance(type, List) and type.element in INTEGERS)):
             return self._values.value(expression)
         return self._values.constant(expression, type)
 
@@ -89,6 +89,12 @@ class Comparisons:
 def _is_typed_literal(expression: Expression) -> bool:
     """Whether an expression is a literal whose type depends on what it stands beside."""
     return isinstance(expression, nodes.Literal) and not isinstance(expression, nodes.NullLiteral)
+
+
+def _has_fraction(literal: nodes.Literal) -> bool:
+    """Whether a number, or one in a list, is compared as a float also with a whole number."""
+    items = literal.items if isinstance(literal, nodes.ListLiteral) else (literal,)
+    return any(isinstance(item, nodes.FloatLiteral) for item in items)
 
 
 def _left_type(literal: Expression, operator: Operator, right: ir.Expression) -> PropertyType | None:

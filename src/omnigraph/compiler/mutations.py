@@ -150,6 +150,12 @@ class MutationCompiler:
         for predicate in where:
             if not isinstance(predicate.value, nodes.Literal) and values.known_value(predicate.value) is None:
                 continue
+            if predicate.property in _ENDS and predicate.property not in target.properties:
+                ends = f"the ends of a stored edge are {quoted(SOURCE)} and {quoted(DESTINATION)}"
+                message = f"{quoted(target.name)} has no property {quoted(predicate.property)}"
+                hint = ends if isinstance(target, EdgeType) else None
+                self._report(Code.UNKNOWN_PROPERTY, message, predicate.span, hint)
+                continue
             column = PropertyAccess(Variable(ir.TARGET), predicate.property, span=predicate.span)
             span = Span(predicate.span.start, predicate.value.span.end)
             condition = Comparisons(values).comparison(column, predicate.operator, predicate.value, span)

@@ -156,7 +156,7 @@ class ReadCompiler:
         by_name = {column.name: column.expression for column in columns}
         if expression.name not in by_name:
             message = f"no column is called {quoted(expression.name)}"
-            hint = did_you_mean(expression.name, by_name)
+            hint = did_you_mean(expression.name, [f"${name}" if "." in name else name for name in by_name])
             self._findings.report(Code.BARE_NAME, message, expression.span, hint)
         return by_name.get(expression.name)
 

@@ -271,7 +271,8 @@ class Scope:
             self.findings.report(Code.HOPS_NOT_POSSIBLE, message, hops.span, "drop the edge variable or the bounds")
             return False
         if edge.source != edge.destination:
-            message = f"{quoted(edge.query_name)} cannot be followed twice: it ends at {quoted(edge.destination)}"
+            ends = f"from {quoted(edge.source)} to {quoted(edge.destination)}"
+            message = f"{quoted(edge.query_name)} leads {ends}, so a path of it has exactly one edge"
             self.findings.report(Code.HOPS_NOT_POSSIBLE, message, hops.span)
             return False
         return True
@@ -280,6 +281,8 @@ class Scope:
         edge = step.edge
         ends = dict.fromkeys((step.source, step.destination))
         described = " and ".join(f"{quoted('$' + name)} is {self._described(name, domains[name])}" for name in ends)
+        if len(ends) == 1:
+            described = f"both ends are {quoted('$' + step.source)}"
         fitting = [
             each.query_name
             for each in self.catalog.edges.values()
@@ -297,7 +300,7 @@ class Scope:
         interface = known.interface if isinstance(known, NodeVariable) else None
         if len(types or ()) > 1 and interface is not None:
             return quoted(interface)
-        return any_of(sorted(types or ())) or quoted(interface or "unknown")
+        return any_of(sorted(types or ())) or quoted(interface or "anything")
 
 
 def entity_property(entity: EntityType, name: str) -> ResolvedProperty | None:

@@ -45,6 +45,8 @@ class Values:
                 return self._now(expression)
             case BareName(name):
                 hint = "a property is written `$x.name`, a text in double quotes"
+                if name.lower() in ("true", "false", "null"):
+                    hint = f"write {quoted(name.lower())}"
                 self.report(Code.BARE_NAME, f"{quoted(name)} has no meaning here", expression.span, hint)
                 return None
             case ListExpression():
@@ -57,13 +59,15 @@ class Values:
     def _list_of(self, expression: ListExpression) -> ir.ListOf | None:
         """A list with parameters in it, whose first one decides what the literals are."""
         items: list[ir.Constant | ir.ParameterValue] = []
-        types = [value.type for item in expression.items if (value := self._parameter(item)) is not None]
+        given = [self._parameter(item) for item in expression.items]
+        types = [parameter.type for parameter in given if parameter is not None]
         if not types:
             return None
         if not isinstance(types[0], Scalar | Enum) or not all(are_comparable(types[0], each) for each in types):
             self.report(Code.INCOMPARABLE, "the elements of this list have no common type", expression.span)
             return None
         for item in expression.items:
+            value: ir.Constant | ir.ParameterValue | None
             value = self._parameter(item) if isinstance(item, Variable) else self.constant(item, types[0])
             if value is None:
                 return None

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from datetime import UTC, date, datetime
 from typing import Any, TypeVar
 
-from lark import Token, Transformer, v_args
+from lark import Token, Tree
 
 from omnigraph.codes import Code
 from omnigraph.diagnostics import Span, quoted
@@ -49,14 +49,20 @@ def present(children: Sequence[T | None]) -> tuple[T, ...]:
     return tuple(child for child in children if child is not None)
 
 
-@v_args(inline=True)
-class Builder(Transformer[Token, Any]):
-    """Turns the tree of one declaration, which stands at offset `base`, into syntax nodes."""
+class Builder:
+    """Turns the tree of one declaration, which stands at offset `base`, into syntax nodes.
+
+    A rule of the grammar is built by the method of its name, which gets the rule's children, already built.
+    """
 
     def __init__(self, language: Language, base: int) -> None:
-        super().__init__(visit_tokens=False)
         self._language = language
         self._base = base
+
+    def built(self, tree: Tree[Token]) -> Any:
+        """The node of a tree. Recursion is safe here: nesting was bounded before parsing."""
+        children = [self.built(child) if isinstance(child, Tree) else child for child in tree.children]
+        return getattr(self, tree.data)(*children)
 
     def at(self, first: Token, last: Token | None = None) -> Span:
         """From the start of one token to the end of another, as offsets of the whole source."""

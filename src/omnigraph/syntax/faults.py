@@ -83,8 +83,8 @@ def _expected_in(declaration: str, language: Language) -> set[str]:
 def _unexpected_token(token: Token, declaration: str, base: int, language: Language, expected: set[str]) -> SourceFault:
     parser = parser_of(language)
     start, end = token.start_pos or 0, token.end_pos or 0
-    hint = _hint_of_word_before(declaration[max(0, start - 40) : start], expected)
-    hint = hint or _token_hint(str(token), token.type, expected, parser)
+    before = declaration[max(0, start - 40) : start]
+    hint = _hint_of_word_before(before, expected) or _token_hint(token, before, expected, parser)
     message = f"expected {_listing(expected, parser)}, found {quoted(str(token))}"
     return SourceFault(language.syntax, message, Span(base + start, base + end), hint)
 
@@ -99,13 +99,16 @@ def _hint_of_word_before(text: str, expected: set[str]) -> str | None:
     return _WORD_HINTS.get(word[1].lower())
 
 
-def _token_hint(found: str, terminal: str, expected: set[str], parser: Lark) -> str | None:
+def _token_hint(token: Token, before: str, expected: set[str], parser: Lark) -> str | None:
+    found, terminal = str(token), token.type
     if terminal == "EQUAL" and _VALUE_TERMINALS & expected:
         return "equality is written with one `=`"
-    if terminal == "GREATER" and "NAME" in expected:
+    if terminal == "GREATER" and before.endswith("<"):
         return "not equal is written `!=`"
     if found == "," and {"NOT", "VARIABLE"} <= expected:
         return "clauses of `match` are separated by white space only"
+    if found.lower() == "or" and "AND" in expected:
+        return "conditions cannot be joined by `or`; write one statement for each"
     if found.lower() in _WORD_HINTS:
         return _WORD_HINTS[found.lower()]
     if found == "?":
@@ -124,6 +127,8 @@ def _unexpected_character(declaration: str, at: int, base: int, language: Langua
     if declaration.startswith("/*", at):
         return SourceFault(language.unterminated, "this comment never ends: its closing `*/` is missing", rest)
     hint = _HINTS.get(character)
+    if character == "*" and not declaration[:at].rstrip().endswith("("):
+        hint = "a path of several edges is written with hop bounds: `$a knows{1,3} $b`"
     if hint is None and character.isalpha():
         hint = "names are made of the letters a to z, digits and `_`"
     expected_text = _listing(expected, parser_of(language))

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
-from lark.exceptions import UnexpectedInput, VisitError
+from lark.exceptions import UnexpectedInput
 
 from omnigraph.diagnostics import Diagnostic, Source, Span, printable
 from omnigraph.syntax.builder import Builder
@@ -82,10 +82,7 @@ def _declaration(text: str, piece: Slice, language: Language, builder: Callable[
         tree = parser_of(language).parse(declaration)
     except UnexpectedInput as error:
         raise fault_of(error, declaration, piece.span.start, language) from error
-    try:
-        return builder(language, piece.span.start).transform(tree)
-    except VisitError as error:
-        raise error.orig_exc from error
+    return builder(language, piece.span.start).built(tree)
 
 
 def _unreadable(source: Source, language: Language) -> Diagnostic | None:
@@ -100,9 +97,9 @@ def _unreadable(source: Source, language: Language) -> Diagnostic | None:
     if size > MAX_SOURCE_BYTES:
         return source.diagnostic(
             language.too_large,
-            f"{size / 2**20:.1f} MiB are too much for a {language.name}; it may have {MAX_SOURCE_BYTES // 2**20} MiB",
+            f"{size:,} bytes are too many for a {language.name}; it may have {MAX_SOURCE_BYTES:,}",
             Span(0, 0),
-            hint="data belongs into `omnigraph load`; large values into parameters",
+            hint="split it; large values belong into parameters",
         )
     nul = source.text.find("\0")
     if nul >= 0:

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from typing import Any
 
-from lark import Token, v_args
+from lark import Token
 
 from omnigraph.codes import Code
 from omnigraph.diagnostics import Span
@@ -50,7 +50,6 @@ from omnigraph.syntax.query_ast import (
 )
 
 
-@v_args(inline=True)
 class QueryBuilder(Builder):
     """One method a grammar rule."""
 

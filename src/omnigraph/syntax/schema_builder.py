@@ -1,6 +1,6 @@
 """Builds the syntax tree of one schema declaration."""
 
-from lark import Token, v_args
+from lark import Token
 
 from omnigraph.diagnostics import quoted
 from omnigraph.syntax.builder import Builder, present
@@ -19,7 +19,6 @@ _CONSTRAINTS_WITH_ARGUMENTS = frozenset({"key", "unique", "index"})
 _Members = tuple[tuple[Annotation, ...], tuple[PropertyDeclaration, ...], tuple[Annotation, ...]]
 
 
-@v_args(inline=True)
 class SchemaBuilder(Builder):
     """One method a grammar rule."""
 

@@ -1,6 +1,7 @@
 """Random syntax trees, as hypothesis strategies."""
 
 from datetime import UTC, date, datetime
+from typing import TypeVar
 
 from hypothesis import strategies as st
 
@@ -63,6 +64,8 @@ from omnigraph.syntax.schema_ast import (
 )
 from omnigraph.syntax.schema_builder import is_constraint
 
+T = TypeVar("T")
+
 # Keywords are names too, wherever they are not keywords.
 _WORDS = "query match return order limit not as asc desc insert update delete set where and contains starts_with"
 _KEYWORDS = frozenset(_WORDS.split())
@@ -74,7 +77,7 @@ names = st.one_of(
 texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)
 
 
-def tuples_of(strategy: st.SearchStrategy[object], *, least: int = 0, most: int = 3) -> st.SearchStrategy:  # type: ignore[type-arg]
+def tuples_of(strategy: st.SearchStrategy[T], *, least: int = 0, most: int = 3) -> st.SearchStrategy[tuple[T, ...]]:
     return st.lists(strategy, min_size=least, max_size=most).map(tuple)
 
 
@@ -119,24 +122,11 @@ notes = annotations.filter(lambda annotation: not is_constraint(annotation))
 properties = st.builds(PropertyDeclaration, names, types, tuples_of(notes, most=2))
 name_arguments = st.from_regex(r"[A-Z][A-Za-z0-9_]{0,6}", fullmatch=True).map(NameArgument)
 
+notes_and_members = (tuples_of(annotations, most=2), tuples_of(properties), tuples_of(constraints, most=2))
 declarations = st.one_of(
-    st.builds(
-        kind,
-        names,
-        tuples_of(name_arguments, most=2),
-        tuples_of(annotations, most=2),
-        tuples_of(properties),
-        tuples_of(constraints, most=2),
-    )
-    for kind in (InterfaceDeclaration, NodeDeclaration)
-) | st.builds(
-    EdgeDeclaration,
-    names,
-    name_arguments,
-    name_arguments,
-    tuples_of(annotations, most=2),
-    tuples_of(properties),
-    tuples_of(constraints, most=2),
+    st.builds(InterfaceDeclaration, names, tuples_of(name_arguments, most=2), *notes_and_members),
+    st.builds(NodeDeclaration, names, tuples_of(name_arguments, most=2), *notes_and_members),
+    st.builds(EdgeDeclaration, names, name_arguments, name_arguments, *notes_and_members),
 )
 schemas = st.builds(SchemaFile, tuples_of(declarations, most=3))
 

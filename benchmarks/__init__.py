@@ -1,0 +1,1 @@
+"""Performance as ratios within one run, the raw numbers beside them."""

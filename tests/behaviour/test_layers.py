@@ -1,0 +1,104 @@
+"""The floors of the house: who may import whom, and what starts without what."""
+
+import ast
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import omnigraph
+
+PACKAGE = Path(omnigraph.__file__).parent
+# From the ground up; a module may import from its own floor and those below it.
+FLOORS = (
+    {"codes"},
+    {"diagnostics"},
+    {"errors"},
+    {"syntax"},
+    {"catalog"},
+    {"compiler"},
+    {"samples", "__init__"},
+    {"cli", "__main__"},
+)
+HEAVY = ("pyspark", "lance", "fastapi", "duckdb", "pandas")
+
+
+def floor_of(module: str) -> int:
+    """The floor of a dotted name below `omnigraph`."""
+    parts = module.split(".")
+    name = parts[1] if len(parts) > 1 else "__init__"
+    return next(level for level, names in enumerate(FLOORS) if name in names)
+
+
+def imports_of(path: Path) -> Iterator[str]:
+    for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+
+
+def modules() -> list[tuple[str, Path]]:
+    found = []
+    for path in sorted(PACKAGE.rglob("*.py")):
+        parts = path.relative_to(PACKAGE.parent).with_suffix("").parts
+        found.append((".".join(part for part in parts if part != "__init__"), path))
+    return found
+
+
+@pytest.mark.parametrize(("module", "path"), modules(), ids=[name for name, _ in modules()])
+def test_imports_point_down(module: str, path: Path) -> None:
+    here = floor_of(module)
+    upward = [name for name in imports_of(path) if name.split(".")[0] == "omnigraph" and floor_of(name) > here]
+    assert upward == []
+
+
+@pytest.mark.parametrize(("module", "path"), modules(), ids=[name for name, _ in modules()])
+def test_heavy_packages_stay_on_their_floor(module: str, path: Path) -> None:
+    homes = {"lance": "omnigraph.storage", "pyspark": "omnigraph.spark", "typer": "omnigraph.cli"}
+    for name in imports_of(path):
+        home = homes.get(name.split(".")[0])
+        assert home is None or module.startswith(home)
+
+
+def test_the_languages_do_no_io() -> None:
+    for module, path in modules():
+        if floor_of(module) <= floor_of("omnigraph.compiler"):
+            names = {name.split(".")[0] for name in imports_of(path)}
+            assert not names & {"os", "pathlib", "io", "shutil", "socket", "subprocess", "tempfile"}, module
+
+
+def loaded_by(code: str) -> set[str]:
+    """The top-level packages that a fresh interpreter has loaded after running `code`."""
+    script = f"import sys\n{code}\nprint(*{{name.split('.')[0] for name in sys.modules}}, file=sys.stderr)"
+    result = subprocess.run([sys.executable, "-c", script], check=True, capture_output=True, text=True)
+    return set(result.stderr.split())
+
+
+def test_importing_omnigraph_loads_nothing_heavy() -> None:
+    loaded = loaded_by("import omnigraph")
+    assert not loaded & {*HEAVY, "pyarrow", "lark", "typer", "rich"}
+
+
+def run_cli(*arguments: str) -> str:
+    return (
+        f"sys.argv = ['omnigraph', *{arguments!r}]\n"
+        "from omnigraph.cli.main import run\n"
+        "try:\n    run()\nexcept SystemExit:\n    pass"
+    )
+
+
+def test_help_loads_nothing_but_typer() -> None:
+    loaded = loaded_by(run_cli("--help"))
+    assert "typer" in loaded
+    assert not loaded & {*HEAVY, "pyarrow", "lark", "rich"}
+
+
+def test_lint_loads_neither_spark_nor_lance(tmp_path: Path) -> None:
+    (tmp_path / "a.pg").write_text("node A { x: String @key }")
+    (tmp_path / "a.gq").write_text("query q { match { $a: A } return { $a.x } }")
+    loaded = loaded_by(run_cli("lint", str(tmp_path / "a.gq"), "--schema", str(tmp_path / "a.pg")))
+    assert "lark" in loaded
+    assert not loaded & set(HEAVY)

@@ -1,0 +1,324 @@
+"""How a read is typechecked and lowered."""
+
+import pytest
+
+from omnigraph.catalog import Catalog, List, Scalar, Vector
+from omnigraph.codes import Code
+from omnigraph.compiler import check_queries, compile_query, ir
+from omnigraph.diagnostics import Source
+from omnigraph.syntax.query_ast import Operator
+
+
+def read(catalog: Catalog, match: str, returns: str = "1", rest: str = "", parameters: str = "") -> ir.Read:
+    text = f"query q({parameters}) {{ match {{ {match} }} return {{ {returns} }} {rest} }}"
+    body = compile_query(text, catalog).body
+    assert isinstance(body, ir.Read)
+    return body
+
+
+def codes(catalog: Catalog, match: str, returns: str = "1", rest: str = "", parameters: str = "") -> list[Code]:
+    text = f"query q({parameters}) {{ match {{ {match} }} return {{ {returns} }} {rest} }}"
+    return [finding.code for finding in check_queries(Source("test.gq", text), catalog).diagnostics]
+
+
+def types_of(pattern: ir.Pattern) -> dict[str, tuple[str, ...]]:
+    return {node.variable: node.types for node in pattern.nodes}
+
+
+# --- traversals ---
+
+
+@pytest.mark.parametrize(
+    ("match", "direction"),
+    [
+        ("$p: Person  $p worksAt $c", ir.Direction.FORWARD),
+        ("$c: Company  $c worksAt $p", ir.Direction.BACKWARD),
+        ("$p: Person  $c worksAt $p", ir.Direction.BACKWARD),
+        ("$p: Person  $p knows $q", ir.Direction.FORWARD),
+        ("$p: Person  $p <knows> $q", ir.Direction.EITHER),
+        ("$x: Named  $x worksAt $y", ir.Direction.FORWARD),
+    ],
+)
+def test_the_types_of_the_ends_decide_the_direction(catalog: Catalog, match: str, direction: ir.Direction) -> None:
+    (traversal,) = read(catalog, match).pattern.traversals
+    assert traversal.direction is direction
+
+
+@pytest.mark.parametrize(
+    "clauses",
+    [
+        ["$b knows $c", "$a worksAt $b"],
+        ["$a worksAt $b", "$d worksAt $c", "$c knows $b"],
+        ["$a worksAt $b", "$b contains $c"],
+        ["$p: Person", "$p worksAt $c", "$c contains $d", "$d worksAt $q"],
+    ],
+)
+def test_the_order_of_clauses_has_no_meaning(catalog: Catalog, clauses: list[str]) -> None:
+    forward = read(catalog, "  ".join(clauses)).pattern
+    backward = read(catalog, "  ".join(reversed(clauses))).pattern
+    assert types_of(forward) == types_of(backward)
+    assert set(forward.traversals) == set(backward.traversals)
+
+
+def test_a_variable_may_be_used_before_it_is_bound(catalog: Catalog) -> None:
+    pattern = read(catalog, "$p.age > 3  $p knows $f  $p: Person", "$f.name").pattern
+    assert types_of(pattern) == {"p": ("Person",), "f": ("Person",)}
+
+
+def test_an_interface_binds_every_type_that_implements_it(catalog: Catalog) -> None:
+    (binding,) = read(catalog, "$x: Named", "$x.name").pattern.nodes
+    assert binding == ir.NodeBinding("x", ("Person", "Company"), "Named")
+
+
+def test_a_traversal_narrows_an_interface(catalog: Catalog) -> None:
+    assert types_of(read(catalog, "$x: Named  $x knows $_", "$x.age").pattern)["x"] == ("Person",)
+
+
+def test_a_nested_pattern_does_not_narrow_what_is_around_it(catalog: Catalog) -> None:
+    pattern = read(catalog, "$x: Named  not { $x worksAt $_ }", "$x.name").pattern
+    assert types_of(pattern) == {"x": ("Person", "Company")}
+    (absent,) = pattern.absent
+    assert absent.traversals[0].source == "x"
+    assert [node.types for node in absent.nodes] == [("Company",)]
+
+
+def test_a_variable_inside_not_is_not_visible_outside(catalog: Catalog) -> None:
+    assert codes(catalog, "$p: Person  not { $p knows $f }", "$f.name") == [Code.UNKNOWN_VARIABLE]
+
+
+def test_every_throwaway_end_is_its_own(catalog: Catalog) -> None:
+    pattern = read(catalog, "$p: Person  $p knows $_  $p worksAt $_").pattern
+    ends = [traversal.destination for traversal in pattern.traversals]
+    assert len(set(ends)) == 2
+
+
+def test_one_variable_at_both_ends_is_a_loop_only_where_an_edge_can_be_one(catalog: Catalog) -> None:
+    (traversal,) = read(catalog, "$p knows $p").pattern.traversals
+    assert traversal.source == traversal.destination == "p"
+    assert codes(catalog, "$p worksAt $p") == [Code.TRAVERSAL_ENDS]
+
+
+def test_hop_bounds_of_one_are_the_same_as_none(catalog: Catalog) -> None:
+    assert read(catalog, "$p: Person  $p $w:knows{1,1} $f  $w.since = $w.since") == read(
+        catalog, "$p: Person  $p $w:knows $f  $w.since = $w.since"
+    )
+
+
+def test_hop_bounds_are_kept(catalog: Catalog) -> None:
+    (traversal,) = read(catalog, "$p: Person  $p knows{0,} $f", "$f.name").pattern.traversals
+    assert isinstance(traversal, ir.Traversal)
+    assert (traversal.minimum, traversal.maximum) == (0, None)
+
+
+def test_an_edge_binding_has_the_properties_of_the_edge(catalog: Catalog) -> None:
+    body = read(catalog, "$p: Person  $p $w:knows $f", "$w.since, $w.src, $w")
+    assert [column.name for column in body.columns] == ["w.since", "w.src", "w"]
+    assert body.columns[0].expression == ir.Column("w", "since", Scalar.DATE, nullable=True)
+    assert body.columns[2].expression == ir.Entity("w")
+
+
+def test_the_same_edge_variable_twice_is_refused_also_for_equal_clauses(catalog: Catalog) -> None:
+    assert codes(catalog, "$a $w:knows $b  $a $w:knows $b") == [Code.VARIABLE_REUSED]
+
+
+def test_one_mistake_is_one_finding(catalog: Catalog) -> None:
+    assert codes(catalog, "$p: Persn  $p knows $f  $f worksAt $c", "$p.x, $f.y, $c.z") == [Code.UNKNOWN_TYPE]
+    assert codes(catalog, "$p: Person  $p $w:knws $f", "$w.since, $f.name") == [Code.UNKNOWN_EDGE]
+    assert codes(catalog, "$p: Person", "$p.name", parameters="$p: String") == [Code.VARIABLE_REUSED]
+    assert codes(catalog, "$p: Person { age: $x }", "$x", parameters="$x: Intger") == [Code.PARAMETER_TYPE]
+
+
+# --- conditions ---
+
+
+@pytest.mark.parametrize(
+    "condition",
+    [
+        "$p.age = 3",
+        "$p.age < 3.5",
+        "3 < $p.age",
+        "$p.age <= $n",
+        '$p.city = "oslo"',
+        "$p.city = $s",
+        '["oslo", "quito"] contains $p.city',
+        "$list contains $p.name",
+        '[$s, "x"] contains $p.name',
+        '$p.tags contains "x"',
+        '$p.bio contains "x"',
+        '$p.bio starts_with "x"',
+        '"a long text" contains $p.name',
+        '$p.joined > datetime("2026-01-31T12:00:00Z")',
+        "$p.joined < now()",
+        "$p = $q",
+        "$p != $q",
+        "$p.id = $q.id",
+        "$c.size > $p.age",
+    ],
+)
+def test_a_condition_typechecks(catalog: Catalog, condition: str) -> None:
+    found = codes(
+        catalog,
+        f"$p: Person  $p knows $q  $p worksAt $c  {condition}",
+        parameters="$n: F64, $s: String, $list: [String]",
+    )
+    assert [code for code in found if not code.startswith("L")] == []
+
+
+@pytest.mark.parametrize(
+    ("condition", "code"),
+    [
+        ('$p.age = "3"', Code.INCOMPARABLE),
+        ('$p.joined > "2026-01-31"', Code.INCOMPARABLE),
+        ("$p.bio > $p.age", Code.INCOMPARABLE),
+        ("$p.age = 3000000000", Code.VALUE_OUT_OF_RANGE),
+        ("$c.size > -1", Code.VALUE_OUT_OF_RANGE),
+        ('["osl"] contains $p.city', Code.VALUE_OUT_OF_RANGE),
+        ('$p.city < "oslo"', Code.OPERATOR_NOT_DEFINED),
+        ('$p.tags = "x"', Code.OPERATOR_NOT_DEFINED),
+        ('$p.age contains "x"', Code.OPERATOR_NOT_DEFINED),
+        ('$p.city starts_with "o"', Code.OPERATOR_NOT_DEFINED),
+        ("$p.embedding = $p.embedding", Code.OPERATOR_NOT_DEFINED),
+        ("$p.tags contains 3", Code.INCOMPARABLE),
+        ('$p = "Ada"', Code.ENTITY_AS_VALUE),
+        ("$p < $c", Code.ENTITY_AS_VALUE),
+        ("$p = $c", Code.INCOMPARABLE),
+        ("$p.name = Ada", Code.BARE_NAME),
+        ("$p.age = count($p)", Code.FUNCTION_NOT_ALLOWED),
+        ("$p.name = $_", Code.UNKNOWN_VARIABLE),
+    ],
+)
+def test_a_condition_that_cannot_hold_is_refused(catalog: Catalog, condition: str, code: Code) -> None:
+    assert codes(catalog, f"$p: Person  $p worksAt $c  {condition}") == [code]
+
+
+def test_a_literal_takes_the_type_of_what_it_is_compared_with(catalog: Catalog) -> None:
+    conditions = read(catalog, "$p: Person  $p.age = 3  $p.age < 3.5  7 > $p.age").pattern.conditions
+    constants = [side for each in conditions if isinstance(each, ir.Comparison) for side in (each.left, each.right)]
+    assert [each for each in constants if isinstance(each, ir.Constant)] == [
+        ir.Constant(3, Scalar.I32),
+        ir.Constant(3.5, Scalar.F64),
+        ir.Constant(7, Scalar.I32),
+    ]
+
+
+def test_a_property_in_a_binding_is_an_equality(catalog: Catalog) -> None:
+    with_braces = read(catalog, '$p: Person { name: "Ada", age: $n }', parameters="$n: I32?")
+    with_filters = read(catalog, '$p: Person  $p.name = "Ada"  $p.age = $n', parameters="$n: I32?")
+    assert with_braces == with_filters
+
+
+def test_a_list_with_parameters_is_a_list(catalog: Catalog) -> None:
+    (condition,) = read(catalog, '$p: Person  [$a, "x"] contains $p.name', parameters="$a: String").pattern.conditions
+    assert condition == ir.Comparison(
+        ir.ListOf(
+            (ir.ParameterValue("a", Scalar.STRING, nullable=False), ir.Constant("x", Scalar.STRING)),
+            List(Scalar.STRING),
+        ),
+        Operator.CONTAINS,
+        ir.Column("p", "name", Scalar.STRING, nullable=False),
+    )
+
+
+# --- search ---
+
+
+def test_search_and_fusion_are_nodes(catalog: Catalog) -> None:
+    body = read(
+        catalog,
+        "$p: Person  fuzzy($p.bio, $q, 1)",
+        "nearest($p.embedding, $q) as distance",
+        "order { rrf(nearest($p.embedding, $q), bm25($p.bio, $q), k=10) } limit 5",
+        "$q: String",
+    )
+    words = ir.ParameterValue("q", Scalar.STRING, nullable=False)
+    bio = ir.Column("p", "bio", Scalar.STRING, nullable=False)
+    embedding = ir.Column("p", "embedding", Vector(4), nullable=True)
+    nearest = ir.VectorDistance(embedding, ir.EmbeddedText(words, "small", 4))
+    assert body.pattern.conditions == (ir.TextMatch(ir.TextMatchKind.FUZZY, bio, words, ir.Constant(1, Scalar.I64)),)
+    assert body.columns == (ir.OutputColumn("distance", nearest),)
+    assert body.order == (ir.SortKey(ir.RankFusion((nearest, ir.TextScore(bio, words)), 10), descending=True),)
+
+
+def test_rankings_run_best_first(catalog: Catalog) -> None:
+    body = read(
+        catalog, "$p: Person", "$p.name", "order { nearest($p.sketch, $v), bm25($p.bio, $q), $p.age } limit 1",
+        "$v: Vector(4), $q: String",
+    )  # fmt: skip
+    assert [key.descending for key in body.order] == [False, True, False]
+
+
+@pytest.mark.parametrize(
+    ("order", "code"),
+    [
+        ('nearest($p.sketch, "words")', Code.NOT_EMBEDDED),
+        ("nearest($p.sketch, [1, 2])", Code.VALUE_OUT_OF_RANGE),
+        ("nearest($p.bio, $v)", Code.WRONG_ARGUMENTS),
+        ("nearest($p.sketch, $n)", Code.WRONG_ARGUMENTS),
+        ("bm25($p.age, $q)", Code.WRONG_ARGUMENTS),
+        ("bm25($p.bio, $n)", Code.WRONG_ARGUMENTS),
+        ("rrf(bm25($p.bio, $q))", Code.WRONG_ARGUMENTS),
+        ("rrf(bm25($p.bio, $q), bm25($f.bio, $q))", Code.WRONG_ARGUMENTS),
+        ("rrf(bm25($p.bio, $q), $p.age)", Code.WRONG_ARGUMENTS),
+        ("rrf(bm25($p.bio, $q), bm25($p.bio, $q), k=0)", Code.WRONG_ARGUMENTS),
+        ("rrf(bm25($p.bio, $q), bm25($p.bio, $q), z=1)", Code.WRONG_ARGUMENTS),
+        ("search($p.bio, $q)", Code.FUNCTION_NOT_ALLOWED),
+        ("count($p)", Code.ORDER_NOT_GROUPED),
+        ("$p.tags", Code.OPERATOR_NOT_DEFINED),
+        ("$p", Code.OPERATOR_NOT_DEFINED),
+        ("nothing", Code.BARE_NAME),
+    ],
+)
+def test_a_wrong_ranking_is_refused(catalog: Catalog, order: str, code: Code) -> None:
+    found = codes(
+        catalog,
+        "$p: Person  $p knows $f",
+        "$p.name",
+        f"order {{ {order} }} limit 5",
+        "$q: String, $v: Vector(4), $n: I32",
+    )
+    assert [each for each in found if not each.startswith("L")] == [code]
+
+
+# --- return, order, limit ---
+
+
+def test_columns_are_named_as_written_without_the_dollar(catalog: Catalog) -> None:
+    body = read(catalog, '$p: Person  $p knows $f', '$p.name, $p, count($f), "a $b", 1.5, now(), $f.age as years, $n',
+                parameters="$n: I32")  # fmt: skip
+    names = [column.name for column in body.columns]
+    assert names == ["p.name", "p", "count(f)", '"a $b"', "1.5", "now()", "years", "n"]
+
+
+def test_an_aggregate_groups_by_the_other_columns(catalog: Catalog) -> None:
+    assert read(catalog, "$p: Person", "$p.city, count($p)").grouped
+    assert not read(catalog, "$p: Person", "$p.city").grouped
+
+
+@pytest.mark.parametrize(
+    ("function", "type", "nullable"),
+    [
+        ("count($p)", Scalar.I64, False),
+        ("count($p.age)", Scalar.I64, False),
+        ("sum($p.age)", Scalar.I64, True),
+        ("sum($c.size)", Scalar.U64, True),
+        ("avg($p.age)", Scalar.F64, True),
+        ("min($p.joined)", Scalar.DATETIME, True),
+        ("max($p.name)", Scalar.STRING, True),
+    ],
+)
+def test_an_aggregate_has_a_type(catalog: Catalog, function: str, type: Scalar, nullable: bool) -> None:
+    (column,) = read(catalog, "$p: Person  $p worksAt $c", function).columns
+    assert isinstance(column.expression, ir.Aggregate)
+    assert (column.expression.type, column.expression.nullable) == (type, nullable)
+
+
+def test_an_alias_orders_by_what_it_names(catalog: Catalog) -> None:
+    body = read(catalog, "$p: Person", "$p.city, count($p) as n", "order { n desc, $p.city }")
+    assert [key.expression for key in body.order] == [body.columns[1].expression, body.columns[0].expression]
+
+
+def test_a_limit_may_be_a_parameter(catalog: Catalog) -> None:
+    body = read(catalog, "$p: Person", "$p.name", "limit $n", "$n: U32")
+    assert body.limit == ir.ParameterValue("n", Scalar.U32, nullable=False)
+    assert codes(catalog, "$p: Person", "$p.name", "limit $n", "$n: U32?") == [Code.INVALID_LIMIT]
+    assert codes(catalog, "$p: Person", "$p.name", "limit $m") == [Code.UNKNOWN_VARIABLE]
