@@ -6,25 +6,51 @@ Names are imported when they are first used, so that `import omnigraph` and the 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from omnigraph.errors import NotFound, OmnigraphError, ParameterError, QueryError, SchemaError
+from omnigraph.errors import (
+    Conflict,
+    ExpectedVersionMismatch,
+    KeyConflict,
+    NotFound,
+    OmnigraphError,
+    ParameterError,
+    PreconditionFailed,
+    QueryError,
+    SchemaError,
+    StorageError,
+    ValidationError,
+)
 
 if TYPE_CHECKING:
     from omnigraph.catalog import Catalog, compile_schema
     from omnigraph.compiler import CompiledQuery, compile_queries, compile_query
+    from omnigraph.graph import Graph, init, open  # noqa: A004 - as in the interface
+    from omnigraph.operations.load import LoadResult
+    from omnigraph.operations.mutate import MutationResult
 
     __version__: str
 
 __all__ = [
     "Catalog",
     "CompiledQuery",
+    "Conflict",
+    "ExpectedVersionMismatch",
+    "Graph",
+    "KeyConflict",
+    "LoadResult",
+    "MutationResult",
     "NotFound",
     "OmnigraphError",
     "ParameterError",
+    "PreconditionFailed",
     "QueryError",
     "SchemaError",
+    "StorageError",
+    "ValidationError",
     "compile_queries",
     "compile_query",
     "compile_schema",
+    "init",
+    "open",
 ]
 
 _HOMES = {
@@ -33,6 +59,11 @@ _HOMES = {
     "CompiledQuery": "omnigraph.compiler",
     "compile_queries": "omnigraph.compiler",
     "compile_query": "omnigraph.compiler",
+    "Graph": "omnigraph.graph",
+    "LoadResult": "omnigraph.operations.load",
+    "MutationResult": "omnigraph.operations.mutate",
+    "init": "omnigraph.graph",
+    "open": "omnigraph.graph",
 }
 
 

@@ -5,7 +5,7 @@ error survives the pickle of a Spark worker or a process pool whole.
 """
 
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 from omnigraph.diagnostics import Diagnostic, render_all
 
@@ -93,3 +93,127 @@ class NotFound(OmnigraphError):
     @property
     def details(self) -> dict[str, Any]:
         return {"kind": self.kind, "name": self.name, "hint": self.hint}
+
+
+class StorageError(OmnigraphError):
+    """Storage did not do what was asked of it."""
+
+    code = "storage_error"
+
+    def __init__(self, uri: str, problem: str) -> None:
+        super().__init__(uri, problem)
+        self.uri, self.problem = uri, problem
+
+    def __str__(self) -> str:
+        return f"{self.uri}: {self.problem}"
+
+    @property
+    def details(self) -> dict[str, Any]:
+        return {"uri": self.uri, "problem": self.problem}
+
+
+class HeadMoved(StorageError):
+    """A table got a version between the staging of ours and its commit."""
+
+    code = "head_moved"
+
+    def __init__(self, uri: str, expected: int, actual: int | None) -> None:
+        OmnigraphError.__init__(self, uri, expected, actual)
+        self.uri, self.expected, self.actual = uri, expected, actual
+        self.problem = f"version {expected} was taken by another writer"
+
+
+class Conflict(OmnigraphError):
+    """Another writer was first; nothing of ours is visible, and trying again may succeed."""
+
+    code = "conflict"
+
+
+class ExpectedVersionMismatch(Conflict):
+    """Another writer published this table first."""
+
+    code = "expected_version_mismatch"
+
+    def __init__(self, table_key: str, expected: int, actual: int) -> None:
+        super().__init__(table_key, expected, actual)
+        self.table_key, self.expected, self.actual = table_key, expected, actual
+
+    def __str__(self) -> str:
+        return f"{self.table_key} is at version {self.actual}, not {self.expected}: another writer was first"
+
+    @property
+    def details(self) -> dict[str, Any]:
+        return {"table_key": self.table_key, "expected": self.expected, "actual": self.actual}
+
+
+class PreconditionFailed(Conflict):
+    """The branch is no longer at the commit that the caller named."""
+
+    code = "precondition_failed"
+
+    def __init__(self, branch: str, expected: str, actual: str) -> None:
+        super().__init__(branch, expected, actual)
+        self.branch, self.expected, self.actual = branch, expected, actual
+
+    def __str__(self) -> str:
+        return f"branch `{self.branch}` is at commit {self.actual}, not {self.expected}"
+
+    @property
+    def details(self) -> dict[str, Any]:
+        return {"branch": self.branch, "expected": self.expected, "actual": self.actual}
+
+
+class KeyConflict(Conflict):
+    """A strict insert of an entity whose id is taken."""
+
+    code = "key_conflict"
+
+    def __init__(self, type: str, id: str) -> None:
+        super().__init__(type, id)
+        self.type, self.id = type, id
+
+    def __str__(self) -> str:
+        return f"there is already a `{self.type}` with the id `{self.id}`"
+
+    @property
+    def details(self) -> dict[str, Any]:
+        return {"type": self.type, "id": self.id}
+
+
+class Violation(NamedTuple):
+    """One thing that is wrong with one record."""
+
+    type: str
+    property: str | None
+    problem: str
+    file: str | None = None
+    line: int | None = None
+
+    def __str__(self) -> str:
+        place = f"{self.file}:{self.line}: " if self.file is not None else ""
+        subject = f"{self.type}.{self.property}" if self.property else self.type
+        return f"{place}{subject}: {self.problem}"
+
+
+class ValidationError(OmnigraphError):
+    """A change that the schema does not allow; nothing was written.
+
+    `violations` has the first of them, `total` says how many there are.
+    """
+
+    code = "validation_error"
+
+    def __init__(self, violations: Sequence[Violation], total: int | None = None) -> None:
+        super().__init__(tuple(violations), total)
+        self.violations = tuple(violations)
+        self.total = len(self.violations) if total is None else total
+
+    def __str__(self) -> str:
+        shown = "\n".join(f"  {violation}" for violation in self.violations)
+        rest = self.total - len(self.violations)
+        more = f"\n  and {rest} more" if rest else ""
+        return f"{self.total} violation{'' if self.total == 1 else 's'}, nothing was written\n{shown}{more}"
+
+    @property
+    def details(self) -> dict[str, Any]:
+        return {"total": self.total, "violations": [violation._asdict() for violation in self.violations]}

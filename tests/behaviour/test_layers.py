@@ -19,6 +19,11 @@ FLOORS = (
     {"syntax"},
     {"catalog"},
     {"compiler"},
+    {"storage"},
+    {"versioning"},
+    {"write"},
+    {"operations", "query"},
+    {"graph"},
     {"samples", "__init__"},
     {"cli", "__main__"},
 )

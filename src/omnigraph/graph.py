@@ -1,0 +1,230 @@
+"""The façade: one thin object, one method a verb."""
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from datetime import datetime
+from itertools import islice
+from pathlib import Path
+from typing import Any, Literal
+
+from omnigraph.catalog import Catalog, value_to_json
+from omnigraph.compiler import CompiledQuery, compile_query
+from omnigraph.errors import NotFound, UsageError
+from omnigraph.operations.export import exported_lines
+from omnigraph.operations.files import read_schema_files
+from omnigraph.operations.init import create_graph
+from omnigraph.operations.load import LoadMode, LoadResult, load_files
+from omnigraph.operations.mutate import MutationResult, mutate
+from omnigraph.operations.records import Progress
+from omnigraph.storage import Location, location_of, sql_literal, sql_name
+from omnigraph.versioning import (
+    Commit,
+    Manifest,
+    ManifestLog,
+    Snapshot,
+    commits_from,
+    manifest_at_time,
+    manifest_of_commit,
+)
+from omnigraph.write import WriteAttempt
+
+Mode = Literal["r", "rw"]
+_KEPT_QUERIES = 256
+
+
+class Schema:
+    """The accepted schema of a graph."""
+
+    def __init__(self, text: str, catalog: Catalog) -> None:
+        self.text = text
+        self.catalog = catalog
+
+
+class Commits:
+    """The history of a graph."""
+
+    def __init__(self, log: ManifestLog) -> None:
+        self._log = log
+
+    def list(self, branch: str = "main", limit: int | None = None, actor: str | None = None) -> list[Commit]:
+        """The commits of a branch, newest first."""
+        _only_main(branch)
+        commits = commits_from(self._log, self._log.head())
+        chosen = (commit for commit in commits if actor is None or commit.actor == actor)
+        return [*islice(chosen, limit)]
+
+    def show(self, commit_id: str) -> Commit:
+        """One commit."""
+        return manifest_of_commit(self._log, commit_id).commit
+
+
+class Graph:
+    """A graph. Reads see one commit, whole; writes become one commit, or nothing."""
+
+    def __init__(self, location: Location, mode: Mode) -> None:
+        self._location = location
+        self._mode = mode
+        self._log = ManifestLog(location)
+        text, catalog = read_schema_files(location)
+        self.schema = Schema(text, catalog)
+        self.commits = Commits(self._log)
+        self._queries: dict[tuple[str, str | None], CompiledQuery] = {}
+
+    @property
+    def uri(self) -> str:
+        """Where the graph lives."""
+        return self._location.uri
+
+    # --- reading ---
+
+    def snapshot(self, branch: str = "main") -> Snapshot:
+        """The graph as it is now."""
+        _only_main(branch)
+        return self._snapshot(self._log.head())
+
+    def snapshot_at(
+        self, *, version: int | None = None, commit: str | None = None, time: datetime | None = None
+    ) -> Snapshot:
+        """The graph as it was: at a version, a commit, or an instant."""
+        given = [each for each in (version, commit, time) if each is not None]
+        if len(given) != 1:
+            raise UsageError("name one of version, commit and time")
+        if version is not None:
+            return self._snapshot(self._log.at(version))
+        if commit is not None:
+            return self._snapshot(manifest_of_commit(self._log, commit))
+        assert time is not None
+        if time.tzinfo is None:
+            raise UsageError("a time needs a zone")
+        return self._snapshot(manifest_at_time(self._log, time))
+
+    def entity(self, type: str, id: str, at: Snapshot | str | int | datetime | None = None) -> dict[str, Any] | None:
+        """One entity with its properties, now or at a snapshot, commit, version or time; None if it is not there."""
+        snapshot = self._resolved(at)
+        entity = snapshot.catalog.entity(type)
+        if entity is None:
+            raise NotFound("type", type)
+        filter = f"{sql_name('id')} = {sql_literal(id)}"
+        rows: list[dict[str, Any]] = snapshot.table(entity.table_key).scan(filter=filter).to_pylist()
+        return rows[0] if rows else None
+
+    def _resolved(self, at: Snapshot | str | int | datetime | None) -> Snapshot:
+        match at:
+            case None:
+                return self.snapshot()
+            case Snapshot():
+                return at
+            case str():
+                return self.snapshot_at(commit=at)
+            case int():
+                return self.snapshot_at(version=at)
+            case datetime():
+                return self.snapshot_at(time=at)
+
+    def export(
+        self, path: str | Path | None = None, branch: str = "main", types: Collection[str] | None = None
+    ) -> Iterator[str] | int:
+        """The graph as NDJSON: the lines, or how many of them were written to a file."""
+        lines = exported_lines(self.snapshot(branch), types)
+        if path is None:
+            return lines
+        count = 0
+        draft = Path(f"{path}.part")
+        with draft.open("w", encoding="utf-8") as file:
+            for line in lines:
+                file.write(line + "\n")
+                count += 1
+        draft.replace(path)
+        return count
+
+    # --- writing ---
+
+    def mutate(
+        self,
+        source: str,
+        name: str | None = None,
+        params: Mapping[str, Any] | None = None,
+        *,
+        branch: str = "main",
+        actor: str | None = None,
+        if_commit: str | None = None,
+    ) -> MutationResult:
+        """Runs a mutation; with `if_commit`, only on top of that commit."""
+        query = self._compiled(source, name)
+        attempt = self._attempt("mutate", branch, actor, message=query.name, if_commit=if_commit)
+        return mutate(attempt, query, params or {}, self._log)
+
+    def load(
+        self,
+        data: str | Path | Sequence[str | Path],
+        mode: LoadMode | str = LoadMode.APPEND,
+        *,
+        branch: str = "main",
+        actor: str | None = None,
+        progress: Progress | None = None,
+    ) -> LoadResult:
+        """Loads NDJSON files as one commit."""
+        paths = [Path(data)] if isinstance(data, str | Path) else [Path(each) for each in data]
+        for path in paths:
+            if not path.is_file():
+                raise NotFound("file", str(path))
+        attempt = self._attempt("load", branch, actor, message=f"load {', '.join(path.name for path in paths)}")
+        return load_files(attempt, paths, LoadMode(mode), self._log, progress)
+
+    def _attempt(
+        self, kind: str, branch: str, actor: str | None, *, message: str, if_commit: str | None = None
+    ) -> WriteAttempt:
+        if self._mode == "r":
+            raise UsageError("this graph was opened for reading")
+        return WriteAttempt(
+            kind=kind,
+            branch=branch,
+            actor=actor,
+            base=self.snapshot(branch),
+            message=message,
+            if_commit=if_commit,
+        )
+
+    def _compiled(self, source: str, name: str | None) -> CompiledQuery:
+        """A query of a source, compiled once as long as it is among the last that were used."""
+        key = (source, name)
+        if key not in self._queries:
+            if len(self._queries) >= _KEPT_QUERIES:
+                self._queries.pop(next(iter(self._queries)), None)
+            self._queries[key] = compile_query(source, self.schema.catalog, name)
+        return self._queries[key]
+
+    def _snapshot(self, manifest: Manifest) -> Snapshot:
+        return Snapshot(self._location, self.schema.catalog, manifest)
+
+
+def init(uri: str | Path, schema: str | Path, *, storage_options: dict[str, str] | None = None) -> Graph:
+    """Creates a graph with this schema, given as text or as the path of a file; fails if a graph is there."""
+    location = location_of(uri, storage_options)
+    text, name = _schema_text(schema)
+    create_graph(location, text, name=name)
+    return Graph(location, "rw")
+
+
+def open(uri: str | Path, mode: Mode = "rw", *, storage_options: dict[str, str] | None = None) -> Graph:
+    """Opens a graph; with ``mode="r"`` nothing is ever written."""
+    return Graph(location_of(uri, storage_options), mode)
+
+
+def json_row(row: Mapping[str, Any]) -> dict[str, Any]:
+    """A row with its values as JSON has them."""
+    return {name: value_to_json(tuple(value) if isinstance(value, list) else value) for name, value in row.items()}
+
+
+def _schema_text(schema: str | Path) -> tuple[str, str]:
+    """A schema's text and its name; a text is told from a path by what only a schema has."""
+    if isinstance(schema, Path) or not any(mark in schema for mark in "{\n"):
+        path = Path(schema)
+        if not path.is_file():
+            raise NotFound("file", str(path))
+        return path.read_text("utf-8"), str(path)
+    return schema, "<schema>"
+
+
+def _only_main(branch: str) -> None:
+    if branch != "main":
+        raise NotFound("branch", branch)

@@ -1,0 +1,49 @@
+"""Creates a graph."""
+
+from datetime import UTC, datetime
+
+from omnigraph.catalog import Catalog, EntityType, NodeType, compile_schema, table_schema
+from omnigraph.errors import HeadMoved, StorageError
+from omnigraph.operations.files import write_schema_files
+from omnigraph.storage import Location, commit_created, stage_create
+from omnigraph.versioning import Commit, Manifest, ManifestLog, Pin, new_commit_id
+from omnigraph.versioning.log import FIRST_VERSION
+
+
+def create_graph(graph: Location, schema: str, *, name: str = "<schema>", actor: str | None = None) -> None:
+    """Creates an empty graph; refuses where one is, and leaves nothing that looks like one when it fails.
+
+    Tables and schema come first. The manifest is what makes them a graph, and only one creator can write it.
+    """
+    catalog = compile_schema(schema, name=name)
+    log = ManifestLog(graph)
+    if log.exists():
+        raise StorageError(graph.uri, "there is already a graph here")
+    commit_id = new_commit_id()
+    pins = {entity.table_key: _created_table(graph, entity, commit_id) for entity in _entities(catalog)}
+    write_schema_files(graph, schema, catalog)
+    first = Commit(
+        graph_commit_id=commit_id,
+        branch="main",
+        manifest_version=FIRST_VERSION,
+        parent_commit_id=None,
+        actor=actor,
+        message="init",
+        created_at=datetime.now(UTC),
+    )
+    try:
+        log.create(Manifest(pins, (first,)))
+    except HeadMoved as error:
+        raise StorageError(graph.uri, "another process created a graph here at the same time") from error
+
+
+def _entities(catalog: Catalog) -> list[EntityType]:
+    return [*catalog.nodes.values(), *catalog.edges.values()]
+
+
+def _created_table(graph: Location, entity: EntityType, commit_id: str) -> Pin:
+    """An empty table, in a folder of this creator's own: what a failed one left behind is never taken over."""
+    folder = "nodes" if isinstance(entity, NodeType) else "edges"
+    path = f"{folder}/{entity.identity}-{commit_id.lower()}"
+    table = commit_created(stage_create(graph.child(path), table_schema(entity).empty_table(), commit_id))
+    return Pin(path, table.version)

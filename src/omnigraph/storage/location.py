@@ -1,0 +1,44 @@
+"""Where a graph lives, and the places below it."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import unquote, urlparse
+
+from omnigraph.errors import StorageError
+
+
+@dataclass(frozen=True, slots=True)
+class Location:
+    """A folder on disk or a prefix of an object store, with what is needed to reach it."""
+
+    uri: str
+    options: tuple[tuple[str, str], ...] = ()
+
+    def child(self, *names: str) -> "Location":
+        """A place below this one."""
+        return Location("/".join((self.uri, *names)), self.options)
+
+    @property
+    def storage_options(self) -> dict[str, str] | None:
+        """The options as Lance takes them."""
+        return dict(self.options) or None
+
+    @property
+    def path(self) -> Path | None:
+        """The folder, if the place is on a local disk."""
+        return None if "://" in self.uri else Path(self.uri)
+
+
+def location_of(uri: str | Path, storage_options: dict[str, str] | None = None) -> Location:
+    """The place that a path or URI names; a local one becomes absolute, so that a change of folder is no matter."""
+    text = str(uri)
+    scheme = urlparse(text).scheme if "://" in text else ""
+    options = tuple(sorted((storage_options or {}).items()))
+    if scheme == "file":
+        text = unquote(urlparse(text).path)
+        scheme = ""
+    if not scheme:
+        return Location(str(Path(text).expanduser().absolute()).rstrip("/") or "/", options)
+    if scheme not in ("s3", "s3a", "gs", "az", "memory"):
+        raise StorageError(text, f"unknown kind of storage `{scheme}`")
+    return Location(text.rstrip("/"), options)

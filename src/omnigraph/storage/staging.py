@@ -1,0 +1,206 @@
+"""Staging: a change of one table that is written but not yet there.
+
+A staged change is a Lance transaction with its files on disk. The table's head does not move until `commit_staged`.
+Every change is one transaction, whatever it mixes: rows that go are marked in deletion vectors, rows that change are
+written anew under their old row ids, new rows are written beside them.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from lance.commit import CommitConflictError
+from lance.dataset import Transaction
+from lance.fragment import FragmentMetadata, RowIdSequence, write_fragments
+
+import lance
+from lance import LanceOperation as Operation
+from omnigraph.errors import HeadMoved, StorageError
+from omnigraph.storage.location import Location
+from omnigraph.storage.tables import ROW_ADDRESS, ROW_ID, Table, has_version
+
+OPERATION = "omnigraph:operation"
+"""The transaction property that says whose a version is."""
+
+
+@dataclass(frozen=True, slots=True)
+class StagedWrite:
+    """One table's part of a write, ready to be committed."""
+
+    location: Location
+    transaction: Transaction
+    read_version: int
+
+    @property
+    def version_after(self) -> int:
+        """The version that the table has once this is committed."""
+        return self.read_version + 1
+
+    @property
+    def transaction_id(self) -> str:
+        identity: str = self.transaction.uuid
+        return identity
+
+
+def stage_create(location: Location, rows: pa.Table, operation: str) -> StagedWrite:
+    """A new table with these rows, of which there may be none."""
+    fragments: list[FragmentMetadata] = []
+    try:
+        if rows.num_rows:
+            fragments = write_fragments(
+                rows, location.uri, schema=rows.schema, mode="create", storage_options=location.storage_options
+            )
+    except OSError as error:
+        raise _creation_error(location, error) from error
+    return StagedWrite(location, _transaction(0, Operation.Overwrite(rows.schema, fragments), operation), 0)
+
+
+def stage_append(table: Table, rows: pa.Table, operation: str) -> StagedWrite:
+    """New rows behind those that are there."""
+    return _staged(table, Operation.Append(_fragments(table, rows)), operation)
+
+
+def stage_overwrite(table: Table, rows: pa.Table, operation: str) -> StagedWrite:
+    """New rows in place of all that are there."""
+    return _staged(table, Operation.Overwrite(table.schema, _fragments(table, rows)), operation)
+
+
+def stage_delete(table: Table, ids: pa.Array, operation: str) -> StagedWrite:
+    """The end of the rows with these ids."""
+    return stage_change(table, rows=table.schema.empty_table(), deleted=ids, operation=operation)
+
+
+def stage_upsert(table: Table, rows: pa.Table, operation: str) -> StagedWrite:
+    """Rows that replace those with the same id, or are new. No id may be twice in `rows`."""
+    return stage_change(table, rows=rows, deleted=pa.array([], pa.string()), operation=operation)
+
+
+def stage_change(table: Table, *, rows: pa.Table, deleted: pa.Array, operation: str) -> StagedWrite:
+    """Rows by id, replaced or new, and rows that go, in one transaction.
+
+    A replaced row keeps its stable row id, so that its history stays one history.
+    """
+    touched = pa.concat_arrays([rows["id"].combine_chunks(), deleted.cast(pa.string())])
+    present = table.rows_with_ids(touched, ("id", ROW_ID, ROW_ADDRESS))
+    if not len(present):
+        return stage_append(table, rows, operation)
+    positions = pc.index_in(present["id"], value_set=rows["id"].combine_chunks()).combine_chunks()
+    replaced = positions.is_valid()
+    new_rows = rows.filter(pc.invert(pc.is_in(rows["id"], value_set=present["id"].combine_chunks())))
+    row_ids = present[ROW_ID].filter(replaced).to_pylist()
+    removed, updated = _without(table, present[ROW_ADDRESS].to_pylist())
+    update = Operation.Update(
+        removed_fragment_ids=removed,
+        updated_fragments=updated,
+        new_fragments=[
+            *_rewritten(table, rows.take(positions.drop_null()), row_ids),
+            *_fragments(table, new_rows),
+        ],
+    )
+    return _staged(table, update, operation)
+
+
+def commit_staged(table: Table, staged: StagedWrite) -> Table:
+    """Makes a staged change the table's newest version.
+
+    Lance would put it on top of whatever came in between; that would be a version that nobody validated, so anything
+    but the next number is an error (the surplus version is then for recovery to undo).
+    """
+    try:
+        dataset = lance.LanceDataset.commit(table.dataset, staged.transaction, max_retries=0)
+    except CommitConflictError as error:
+        raise HeadMoved(table.location.uri, staged.version_after, None) from error
+    if dataset.version != staged.version_after:
+        raise HeadMoved(table.location.uri, staged.version_after, dataset.version)
+    return Table(table.location, dataset)
+
+
+def commit_created(staged: StagedWrite) -> Table:
+    """Makes a staged new table exist; refuses where one is already."""
+    try:
+        dataset = lance.LanceDataset.commit(
+            staged.location.uri,
+            staged.transaction,
+            max_retries=0,
+            enable_stable_row_ids=True,
+            storage_options=staged.location.storage_options,
+        )
+    except CommitConflictError as error:
+        raise HeadMoved(staged.location.uri, staged.version_after, None) from error
+    except OSError as error:
+        raise _creation_error(staged.location, error) from error
+    if dataset.version != staged.version_after:
+        raise HeadMoved(staged.location.uri, staged.version_after, dataset.version)
+    return Table(staged.location, dataset)
+
+
+def _creation_error(location: Location, error: OSError) -> StorageError:
+    """Why a table could not be created: it is there already, or storage failed."""
+    if has_version(location, 1):
+        return HeadMoved(location.uri, 1, None)
+    return StorageError(location.uri, f"cannot create a table: {error}")
+
+
+def operation_at(table: Table) -> str | None:
+    """Whose the table's version is: the operation that its transaction names."""
+    transaction = table.dataset.read_transaction(table.version)
+    properties: Mapping[str, str] = (transaction.transaction_properties if transaction else None) or {}
+    return properties.get(OPERATION)
+
+
+def stage_create_indexes(table: Table, columns: Mapping[str, str], operation: str) -> StagedWrite:
+    """Indexes over columns, by their kind (``BTREE`` …), all in one transaction."""
+    fragments = [fragment.fragment_id for fragment in table.dataset.get_fragments()]
+    indexes = [
+        table.dataset.create_index_uncommitted(column, kind, name=f"{column}_{kind.lower()}", fragment_ids=fragments)
+        for column, kind in columns.items()
+    ]
+    return _staged(table, Operation.CreateIndex(indexes, []), operation)
+
+
+def _staged(table: Table, operation: Any, name: str) -> StagedWrite:
+    return StagedWrite(table.location, _transaction(table.version, operation, name), table.version)
+
+
+def _transaction(read_version: int, operation: Any, name: str) -> Transaction:
+    return Transaction(read_version, operation, transaction_properties={OPERATION: name})
+
+
+def _fragments(table: Table, rows: pa.Table) -> list[FragmentMetadata]:
+    if not rows.num_rows:
+        return []
+    fragments: list[FragmentMetadata] = write_fragments(
+        rows, table.dataset, schema=rows.schema, mode="append", storage_options=table.location.storage_options
+    )
+    return fragments
+
+
+def _rewritten(table: Table, rows: pa.Table, row_ids: Sequence[int]) -> list[FragmentMetadata]:
+    """The fragments of rows that keep their row ids."""
+    fragments = _fragments(table, rows)
+    start = 0
+    for fragment in fragments:
+        end = start + fragment.physical_rows
+        fragment.row_id_meta = RowIdSequence(list(row_ids[start:end])).to_inline_metadata()
+        start = end
+    return fragments
+
+
+def _without(table: Table, addresses: Sequence[int]) -> tuple[list[int], list[FragmentMetadata]]:
+    """The fragments that are gone, and those that remain, when the rows at these addresses are deleted."""
+    offsets: dict[int, list[int]] = {}
+    for address in addresses:
+        offsets.setdefault(address >> 32, []).append(address & 0xFFFFFFFF)
+    removed: list[int] = []
+    updated: list[FragmentMetadata] = []
+    for number, rows in offsets.items():
+        fragment = table.dataset.get_fragment(number)
+        assert fragment is not None, "an address of this version names one of its fragments"
+        remaining = fragment.delete_rows(rows)
+        if remaining is None:
+            removed.append(number)
+        else:
+            updated.append(remaining)
+    return removed, updated

@@ -1,0 +1,97 @@
+"""The versions of the manifest on disk: its head, any older one, and the next."""
+
+import threading
+import time
+
+from omnigraph.errors import HeadMoved, NotFound, StorageError
+from omnigraph.storage import (
+    Location,
+    commit_created,
+    commit_staged,
+    has_version,
+    open_table,
+    stage_create,
+    stage_overwrite,
+)
+from omnigraph.storage.tables import Table
+from omnigraph.versioning.manifest import (
+    INTERNAL_SCHEMA_VERSION,
+    STAMP,
+    Manifest,
+    manifest_from_rows,
+    manifest_to_rows,
+)
+
+MANIFEST_FOLDER = "__manifest"
+# How long the newest version that was seen may serve as the start of the search for the newest there is. Cleanup keeps
+# every version that is younger than an hour, so the search never starts in a gap.
+_TRUSTED_SECONDS = 60.0
+FIRST_VERSION = 1
+
+
+class ManifestLog:
+    """The manifest of one graph. Safe to share between threads."""
+
+    def __init__(self, graph: Location) -> None:
+        self._location = graph.child(MANIFEST_FOLDER)
+        self._lock = threading.Lock()
+        self._newest: tuple[Table, Manifest, float] | None = None
+
+    def create(self, first: Manifest) -> Manifest:
+        """Writes the first version; refuses where there is a manifest already."""
+        staged = stage_create(self._location, manifest_to_rows(first), first.commit.graph_commit_id)
+        self._remember(commit_created(staged), first)
+        return first
+
+    def exists(self) -> bool:
+        """Whether there is a manifest."""
+        return has_version(self._location, FIRST_VERSION)
+
+    def head(self) -> Manifest:
+        """The newest version."""
+        return self._head()[1]
+
+    def _head(self) -> tuple[Table, Manifest]:
+        with self._lock:
+            known = self._newest
+        if known is not None and time.monotonic() - known[2] < _TRUSTED_SECONDS:
+            table, manifest, _ = known
+            if not has_version(self._location, table.version + 1):
+                return table, manifest
+        table = open_table(self._location)
+        _check_stamp(table)
+        manifest = manifest_from_rows(table.scan().to_pylist())
+        self._remember(table, manifest)
+        return table, manifest
+
+    def at(self, version: int) -> Manifest:
+        """An exact version."""
+        if version < FIRST_VERSION:
+            raise NotFound("version", str(version))
+        try:
+            table = open_table(self._location, version)
+        except StorageError as error:
+            raise NotFound("version", str(version)) from error
+        return manifest_from_rows(table.scan().to_pylist())
+
+    def append(self, base: Manifest, following: Manifest) -> Manifest:
+        """Makes `following` the version after `base`, or raises `HeadMoved` when another writer did that first."""
+        table, head = self._head()
+        if head.version != base.version:
+            raise HeadMoved(self._location.uri, following.version, head.version + 1)
+        operation = following.commit.graph_commit_id
+        committed = commit_staged(table, stage_overwrite(table, manifest_to_rows(following), operation))
+        self._remember(committed, following)
+        return following
+
+    def _remember(self, table: Table, manifest: Manifest) -> None:
+        with self._lock:
+            if self._newest is None or self._newest[0].version <= table.version:
+                self._newest = (table, manifest, time.monotonic())
+
+
+def _check_stamp(table: Table) -> None:
+    stamp = int((table.schema.metadata or {}).get(STAMP, b"0"))
+    if stamp > INTERNAL_SCHEMA_VERSION:
+        problem = f"this graph was written by a newer version (internal schema {stamp}); upgrade omnigraph first"
+        raise StorageError(table.location.uri, problem)

@@ -1,0 +1,139 @@
+"""The manifest: which version of each table makes up the graph, and the commit that made it so.
+
+`__manifest` is a small Lance dataset that every commit replaces whole. Replacing is a compare-and-swap: of several
+writers that start from one version, exactly one gets the next. One version says everything about one state of the
+graph, so reading it costs the same however long the history is.
+
+A version also repeats the commits just before it, newest last. History is read backwards in strides of that length
+instead of version by version.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import Any
+
+import pyarrow as pa
+
+INTERNAL_SCHEMA_VERSION = 1
+STAMP = b"omnigraph:internal_schema_version"
+REMEMBERED_COMMITS = 32
+
+_INSTANT = pa.timestamp("us", tz="UTC")
+MANIFEST_SCHEMA = pa.schema(
+    [
+        pa.field("row", pa.string(), nullable=False),
+        pa.field("table_key", pa.string()),
+        pa.field("table_path", pa.string()),
+        pa.field("table_version", pa.uint64()),
+        pa.field("graph_commit_id", pa.string()),
+        pa.field("branch", pa.string()),
+        pa.field("manifest_version", pa.uint64()),
+        pa.field("parent_commit_id", pa.string()),
+        pa.field("merged_parent_commit_id", pa.string()),
+        pa.field("actor", pa.string()),
+        pa.field("message", pa.string()),
+        pa.field("created_at", _INSTANT),
+    ],
+    metadata={STAMP: str(INTERNAL_SCHEMA_VERSION).encode()},
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Pin:
+    """Where a table lies, below the graph, and which of its versions the graph sees."""
+
+    path: str
+    version: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Commit:
+    """One step in the history of the graph."""
+
+    graph_commit_id: str
+    branch: str
+    manifest_version: int
+    parent_commit_id: str | None
+    merged_parent_commit_id: str | None = None
+    actor: str | None = None
+    message: str | None = None
+    created_at: datetime
+
+    def as_json(self) -> dict[str, Any]:
+        """The commit as scripts read it."""
+        return {
+            "graph_commit_id": self.graph_commit_id,
+            "branch": self.branch,
+            "manifest_version": self.manifest_version,
+            "parent_commit_id": self.parent_commit_id,
+            "merged_parent_commit_id": self.merged_parent_commit_id,
+            "actor": self.actor,
+            "message": self.message,
+            "created_at": self.created_at.isoformat().replace("+00:00", "Z"),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """One version of the manifest, whole. The last of `commits` is the one that made it."""
+
+    pins: Mapping[str, Pin]
+    commits: tuple[Commit, ...]
+
+    @property
+    def commit(self) -> Commit:
+        return self.commits[-1]
+
+    @property
+    def version(self) -> int:
+        return self.commit.manifest_version
+
+    def after(self, commit: Commit, pins: Mapping[str, Pin]) -> "Manifest":
+        """The next manifest: these pins instead of the old ones of the same tables, and one more commit."""
+        numbered = replace(commit, manifest_version=self.version + 1, parent_commit_id=self.commit.graph_commit_id)
+        remembered = (*self.commits[-(REMEMBERED_COMMITS - 1) :], numbered)
+        return Manifest({**self.pins, **pins}, remembered)
+
+
+def manifest_to_rows(manifest: Manifest) -> pa.Table:
+    """A manifest as the rows that its dataset holds."""
+    tables = [
+        {"row": "table", "table_key": key, "table_path": pin.path, "table_version": pin.version}
+        for key, pin in sorted(manifest.pins.items())
+    ]
+    commits = [
+        {
+            "row": "commit",
+            "graph_commit_id": each.graph_commit_id,
+            "branch": each.branch,
+            "manifest_version": each.manifest_version,
+            "parent_commit_id": each.parent_commit_id,
+            "merged_parent_commit_id": each.merged_parent_commit_id,
+            "actor": each.actor,
+            "message": each.message,
+            "created_at": each.created_at,
+        }
+        for each in manifest.commits
+    ]
+    return pa.Table.from_pylist([*tables, *commits], schema=MANIFEST_SCHEMA)
+
+
+def manifest_from_rows(rows: Sequence[Mapping[str, Any]]) -> Manifest:
+    """The manifest that `manifest_to_rows` wrote."""
+    pins = {row["table_key"]: Pin(row["table_path"], row["table_version"]) for row in rows if row["row"] == "table"}
+    commits = [
+        Commit(
+            graph_commit_id=row["graph_commit_id"],
+            branch=row["branch"],
+            manifest_version=row["manifest_version"],
+            parent_commit_id=row["parent_commit_id"],
+            merged_parent_commit_id=row["merged_parent_commit_id"],
+            actor=row["actor"],
+            message=row["message"],
+            created_at=row["created_at"].astimezone(UTC),
+        )
+        for row in rows
+        if row["row"] == "commit"
+    ]
+    return Manifest(pins, tuple(sorted(commits, key=lambda each: each.manifest_version)))

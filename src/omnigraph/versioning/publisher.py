@@ -1,0 +1,72 @@
+"""The single door to visibility: one new version of the manifest makes a whole write visible at once."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from ulid import ULID
+
+from omnigraph.errors import ExpectedVersionMismatch, HeadMoved, PreconditionFailed
+from omnigraph.versioning.log import ManifestLog
+from omnigraph.versioning.manifest import Commit, Manifest, Pin
+
+PUBLISH_BUDGET = 5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Publication:
+    """What a write wants to make visible, and what must still be so for it to be right."""
+
+    commit_id: str
+    pins: Mapping[str, Pin]
+    expected: Mapping[str, int]
+    branch: str = "main"
+    actor: str | None = None
+    message: str | None = None
+    if_commit: str | None = None
+
+
+def publish(log: ManifestLog, publication: Publication) -> Manifest:
+    """Makes a write visible.
+
+    The head is read fresh, the versions that the write was built on are compared, and the next manifest is written by
+    compare-and-swap. A lost swap means that another table's writer was quicker: it is tried again, from fresh state.
+    A touched table that moved ends in `ExpectedVersionMismatch`, and nothing is visible.
+    """
+    for attempt in range(PUBLISH_BUDGET + 1):
+        head = log.head()
+        check_expectations(head, publication)
+        try:
+            return log.append(head, head.after(new_commit(publication), publication.pins))
+        except HeadMoved:
+            if attempt == PUBLISH_BUDGET:
+                raise
+    raise AssertionError("the loop returns or raises")
+
+
+def check_expectations(head: Manifest, publication: Publication) -> None:
+    """Raises when what the write was built on is no longer so."""
+    if publication.if_commit is not None and head.commit.graph_commit_id != publication.if_commit:
+        raise PreconditionFailed(publication.branch, publication.if_commit, head.commit.graph_commit_id)
+    for table_key, version in sorted(publication.expected.items()):
+        actual = head.pins[table_key].version
+        if actual != version:
+            raise ExpectedVersionMismatch(table_key, version, actual)
+
+
+def new_commit(publication: Publication) -> Commit:
+    """The commit of a publication; its place in history is filled in when that is known."""
+    return Commit(
+        graph_commit_id=publication.commit_id,
+        branch=publication.branch,
+        manifest_version=0,
+        parent_commit_id=None,
+        actor=publication.actor,
+        message=publication.message,
+        created_at=datetime.now(UTC),
+    )
+
+
+def new_commit_id() -> str:
+    """An id that sorts by time."""
+    return str(ULID())

@@ -1,0 +1,46 @@
+"""One consistent view of the whole graph: every table at the version that one manifest pins."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+
+from omnigraph.catalog import Catalog
+from omnigraph.storage import Location, Table, open_table
+from omnigraph.versioning.manifest import Commit, Manifest
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """The graph as it was at one commit. What it holds never changes, whoever writes."""
+
+    location: Location
+    catalog: Catalog
+    manifest: Manifest
+    _tables: dict[str, Table] = field(default_factory=dict, repr=False, compare=False)
+
+    @property
+    def commit(self) -> Commit:
+        return self.manifest.commit
+
+    @property
+    def commit_id(self) -> str:
+        return self.manifest.commit.graph_commit_id
+
+    def table(self, table_key: str) -> Table:
+        """A table at the version that the snapshot pins; opened once."""
+        if table_key not in self._tables:
+            pin = self.manifest.pins[table_key]
+            self._tables[table_key] = open_table(self.location.child(pin.path), pin.version)
+        return self._tables[table_key]
+
+    def scan(
+        self, table_key: str, *, columns: Sequence[str], filter: str | None = None, limit: int | None = None
+    ) -> pa.Table:
+        """Rows of a table, with these columns and no other read."""
+        return self.table(table_key).scan(columns, filter, limit)
+
+    def version(self, table_key: str) -> tuple[str, int]:
+        """What identifies the exact content of a table."""
+        pin = self.manifest.pins[table_key]
+        return (self.location.child(pin.path).uri, pin.version)

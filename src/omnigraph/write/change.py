@@ -1,0 +1,68 @@
+"""The change that a write makes to one table, as values that can be checked before anything is written."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import pyarrow as pa
+
+from omnigraph.catalog import EntityType
+from omnigraph.errors import Violation
+
+NO_IDS = pa.array([], pa.string())
+
+
+@dataclass(frozen=True, slots=True)
+class Origins:
+    """Where each row of a change was written by its author, for errors that can be found again.
+
+    Row `i` stands in line `lines[i]` of the file `names[files[i]]`. A mutation has no lines, and no origins.
+    """
+
+    names: tuple[str, ...] = ()
+    files: np.ndarray[tuple[int], np.dtype[np.int64]] = field(default_factory=lambda: np.empty(0, np.int64))
+    lines: np.ndarray[tuple[int], np.dtype[np.int64]] = field(default_factory=lambda: np.empty(0, np.int64))
+
+    def violation(self, entity: EntityType, property: str | None, problem: str, row: int | None) -> Violation:
+        """A violation by one row."""
+        if row is None or not self.names:
+            return Violation(entity.name, property, problem)
+        return Violation(entity.name, property, problem, self.names[int(self.files[row])], int(self.lines[row]))
+
+    def take(self, positions: Sequence[int]) -> "Origins":
+        """The origins of some of the rows."""
+        return Origins(self.names, self.files[positions], self.lines[positions])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableChange:
+    """Rows by id that are new or replace those with the same id, and ids that go.
+
+    `strict` holds the ids that must not be there yet, `unverified` those of them that nobody has looked up so far. With
+    `replaces_all`, only `rows` remain of the table.
+    """
+
+    entity: EntityType
+    rows: pa.Table
+    deleted: pa.Array = field(default_factory=lambda: NO_IDS)
+    strict: pa.Array = field(default_factory=lambda: NO_IDS)
+    unverified: pa.Array = field(default_factory=lambda: NO_IDS)
+    replaces_all: bool = False
+    origins: Origins = field(default_factory=Origins)
+
+    @property
+    def table_key(self) -> str:
+        return self.entity.table_key
+
+    @property
+    def row_ids(self) -> pa.Array:
+        return self.rows["id"].combine_chunks()
+
+    @property
+    def touched(self) -> pa.Array:
+        """The ids whose committed rows are not what they were after the change."""
+        return pa.concat_arrays([self.row_ids, self.deleted])
+
+    @property
+    def is_empty(self) -> bool:
+        return not (self.rows.num_rows or len(self.deleted) or self.replaces_all)

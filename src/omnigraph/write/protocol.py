@@ -1,0 +1,109 @@
+"""How a validated change becomes visible: staged, then committed in four phases.
+
+A writes the sidecar, B commits each table, C publishes the manifest, D deletes the sidecar. Until C nothing is visible;
+with C everything is. The letters mean this everywhere and nothing else.
+"""
+
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from omnigraph.errors import HeadMoved, OmnigraphError, StorageError
+from omnigraph.storage import (
+    StagedWrite,
+    Table,
+    commit_staged,
+    stage_append,
+    stage_change,
+    stage_overwrite,
+)
+from omnigraph.versioning import Commit, ManifestLog, Pin, Publication, new_commit_id, publish
+from omnigraph.versioning.publisher import check_expectations
+from omnigraph.write.attempt import WriteAttempt
+from omnigraph.write.change import TableChange
+from omnigraph.write.queues import write_queues
+from omnigraph.write.sidecar import Sidecar, SidecarTable, delete_sidecar, write_sidecar
+
+_logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """One table's part of a write."""
+
+    table: Table
+    staged: StagedWrite
+    pin: Pin
+
+
+def write_changes(attempt: WriteAttempt, changes: Mapping[str, TableChange], log: ManifestLog) -> Commit:
+    """Writes a validated change of one or more tables as one commit."""
+    operation_id = new_commit_id()
+    parts = {key: _staged(attempt, change, operation_id) for key, change in changes.items() if not change.is_empty}
+    publication = Publication(
+        commit_id=operation_id,
+        pins={key: Pin(part.pin.path, part.staged.version_after) for key, part in parts.items()},
+        expected=attempt.expected_versions(parts),
+        branch=attempt.branch,
+        actor=attempt.actor,
+        message=attempt.message,
+        if_commit=attempt.if_commit,
+    )
+    graph = attempt.base.location
+    with write_queues(graph.uri, attempt.branch, parts):
+        check_expectations(log.head(), publication)
+        write_sidecar(graph, _sidecar(attempt, operation_id, parts))
+        _commit_tables(attempt, operation_id, parts)
+        manifest = publish(log, publication)
+        try:
+            delete_sidecar(graph, operation_id)
+        except OSError as error:
+            # The write is visible; recovery will find that there is nothing left to do for this sidecar.
+            _logger.warning("the sidecar of %s could not be deleted: %s", operation_id, error)
+    return manifest.commit
+
+
+def _staged(attempt: WriteAttempt, change: TableChange, operation_id: str) -> _Part:
+    table = attempt.base.table(change.table_key)
+    if change.replaces_all:
+        staged = stage_overwrite(table, change.rows, operation_id)
+    elif not len(change.deleted) and len(change.strict) == change.rows.num_rows:
+        staged = stage_append(table, change.rows, operation_id)
+    else:
+        staged = stage_change(table, rows=change.rows, deleted=change.deleted, operation=operation_id)
+    return _Part(table, staged, attempt.base.manifest.pins[change.table_key])
+
+
+def _commit_tables(attempt: WriteAttempt, operation_id: str, parts: Mapping[str, _Part]) -> None:
+    """Phase B. When the very first table refuses, nothing has happened, and the sidecar goes."""
+    for number, part in enumerate(parts.values()):
+        try:
+            commit_staged(part.table, part.staged)
+        except HeadMoved as error:
+            if number == 0 and error.actual is None:
+                delete_sidecar(attempt.base.location, operation_id)
+            raise
+        except OmnigraphError:
+            raise
+        except OSError as error:
+            raise StorageError(part.table.location.uri, f"commit failed: {error}") from error
+
+
+def _sidecar(attempt: WriteAttempt, operation_id: str, parts: Mapping[str, _Part]) -> Sidecar:
+    return Sidecar(
+        operation_id=operation_id,
+        kind=attempt.kind,
+        branch=attempt.branch,
+        actor=attempt.actor,
+        message=attempt.message,
+        tables=tuple(
+            SidecarTable(
+                table_key=key,
+                path=part.pin.path,
+                expected_version=part.staged.read_version,
+                version_after=part.staged.version_after,
+                transaction_id=part.staged.transaction_id,
+            )
+            for key, part in parts.items()
+        ),
+    )

@@ -1,0 +1,173 @@
+"""What the statements of a mutation have done so far, in memory: later statements read committed rows and these."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+from ulid import ULID
+
+from omnigraph.catalog import EdgeType, EntityType, NodeType, UnspellableKey, node_id, table_schema
+from omnigraph.catalog.model import DESTINATION, ID, SOURCE
+from omnigraph.compiler import ir
+from omnigraph.errors import ValidationError, Violation
+from omnigraph.storage import any_value_of, sql_literal, sql_name
+from omnigraph.versioning import Snapshot
+from omnigraph.write.change import TableChange
+from omnigraph.write.predicates import Resolve, holds, sql_condition
+
+Row = dict[str, Any]
+
+
+@dataclass(slots=True)
+class _Pending:
+    """One table's pending rows by id, the ids that go, and those that must be new."""
+
+    entity: EntityType
+    rows: dict[str, Row] = field(default_factory=dict)
+    deleted: set[str] = field(default_factory=set)
+    strict: set[str] = field(default_factory=set)
+    looked_up: set[str] = field(default_factory=set)
+
+
+class MutationStaging:
+    """Accumulates a mutation on one snapshot. Nothing is written until all of it is known and checked."""
+
+    def __init__(self, base: Snapshot) -> None:
+        self._base = base
+        self._pending: dict[str, _Pending] = {}
+        self.affected = {"nodes": 0, "edges": 0}
+
+    def changes(self) -> dict[str, TableChange]:
+        """The change of each table that was touched."""
+        return {
+            key: TableChange(
+                entity=pending.entity,
+                rows=pa.Table.from_pylist(list(pending.rows.values()), schema=table_schema(pending.entity)),
+                deleted=pa.array(sorted(pending.deleted), pa.string()),
+                strict=pa.array(sorted(pending.strict), pa.string()),
+                unverified=pa.array(sorted(pending.strict - pending.looked_up), pa.string()),
+            )
+            for key, pending in self._pending.items()
+            if pending.rows or pending.deleted
+        }
+
+    # --- inserts ---
+
+    def insert_node(self, node: NodeType, given: Row) -> None:
+        """A new node. One of a keyed type that is there already gets the given values and keeps its others."""
+        identity = given.pop(ID, None)
+        if node.key:
+            derived = derived_id(node, given)
+            if identity is not None and identity != derived:
+                problem = f"the id `{identity}` does not agree with the key, which gives `{derived}`"
+                raise ValidationError([Violation(node.name, ID, problem)])
+            known = self._row(node, derived)
+            self._put(node, {**(known or _defaults(node)), **given, ID: derived}, strict=known is None)
+        else:
+            self._insert(node, {**_defaults(node), **given, ID: identity or self._new_id(node)})
+
+    def insert_edge(self, edge: EdgeType, source: str, destination: str, given: Row) -> None:
+        """A new edge."""
+        identity = given.pop(ID, None) or self._new_id(edge)
+        self._insert(edge, {**_defaults(edge), **given, ID: identity, SOURCE: source, DESTINATION: destination})
+
+    def _new_id(self, entity: EntityType) -> str:
+        identity = str(ULID())
+        self._table(entity).looked_up.add(identity)
+        return identity
+
+    def _insert(self, entity: EntityType, row: Row) -> None:
+        if row[ID] in self._table(entity).rows:
+            problem = f"there is already one with the id `{row[ID]}`"
+            raise ValidationError([Violation(entity.name, ID, problem)])
+        self._put(entity, row, strict=True)
+
+    # --- updates and deletes ---
+
+    def update(self, entity: EntityType, values: Row, conditions: tuple[ir.Comparison, ...], resolve: Resolve) -> None:
+        """New values for all entities that meet the conditions."""
+        for row in self._matching(entity, conditions, resolve):
+            self._put(entity, {**row, **values}, strict=False)
+
+    def delete(self, entity: EntityType, conditions: tuple[ir.Comparison, ...], resolve: Resolve) -> None:
+        """The end of all entities that meet the conditions, and of the edges that touch a node among them."""
+        ids = [row[ID] for row in self._matching(entity, conditions, resolve, columns=(ID,))]
+        self._remove(entity, ids)
+        if isinstance(entity, NodeType):
+            for edge in self._base.catalog.edges_touching(entity.name):
+                self._remove(edge, self._edges_at(edge, entity, set(ids)))
+
+    def _edges_at(self, edge: EdgeType, node: NodeType, ids: set[str]) -> list[str]:
+        """The edges that begin or end at one of these nodes."""
+        ends = ((SOURCE, edge.source), (DESTINATION, edge.destination))
+        columns = [column for column, name in ends if name == node.name]
+        pending = self._table(edge)
+        wanted = pa.array(sorted(ids), pa.string())
+        filter = " OR ".join(any_value_of(column, wanted) for column in columns)
+        committed = self._base.table(edge.table_key).scan([ID], filter)[ID].to_pylist() if ids else []
+        kept = [each for each in committed if each not in pending.rows and each not in pending.deleted]
+        return kept + [row[ID] for row in pending.rows.values() if any(row[column] in ids for column in columns)]
+
+    def _matching(
+        self,
+        entity: EntityType,
+        conditions: tuple[ir.Comparison, ...],
+        resolve: Resolve,
+        columns: tuple[str, ...] | None = None,
+    ) -> list[Row]:
+        pending = self._table(entity)
+        found = self._base.table(entity.table_key).scan(columns, sql_condition(conditions, resolve)).to_pylist()
+        committed = [row for row in found if row[ID] not in pending.rows and row[ID] not in pending.deleted]
+        return committed + [row for row in pending.rows.values() if holds(conditions, row, resolve)]
+
+    # --- shared ---
+
+    def _table(self, entity: EntityType) -> _Pending:
+        return self._pending.setdefault(entity.table_key, _Pending(entity))
+
+    def _row(self, entity: EntityType, identity: str) -> Row | None:
+        """An entity as the mutation sees it now."""
+        pending = self._table(entity)
+        if identity in pending.rows:
+            return pending.rows[identity]
+        if identity in pending.deleted:
+            return None
+        filter = f"{sql_name(ID)} = {sql_literal(identity)}"
+        rows: list[Row] = self._base.table(entity.table_key).scan(filter=filter).to_pylist()
+        if not rows:
+            pending.looked_up.add(identity)
+        return rows[0] if rows else None
+
+    def _put(self, entity: EntityType, row: Row, *, strict: bool) -> None:
+        pending = self._table(entity)
+        if strict and row[ID] not in pending.deleted:
+            pending.strict.add(row[ID])
+        pending.deleted.discard(row[ID])
+        pending.rows[row[ID]] = row
+        self._count(entity, 1)
+
+    def _remove(self, entity: EntityType, ids: Iterable[str]) -> None:
+        pending = self._table(entity)
+        for identity in ids:
+            pending.rows.pop(identity, None)
+            if identity in pending.strict:
+                pending.strict.remove(identity)
+            else:
+                pending.deleted.add(identity)
+            self._count(entity, 1)
+
+    def _count(self, entity: EntityType, number: int) -> None:
+        self.affected["nodes" if isinstance(entity, NodeType) else "edges"] += number
+
+
+def derived_id(node: NodeType, values: Mapping[str, Any]) -> str:
+    """The id of a keyed node with these values; a key that cannot be spelled is a violation."""
+    try:
+        return node_id([values.get(name) for name in node.key], [node.properties[name].type for name in node.key])
+    except UnspellableKey as error:
+        raise ValidationError([Violation(node.name, node.key[0], str(error))]) from error
+
+
+def _defaults(entity: EntityType) -> Row:
+    return {declared.name: declared.default for declared in entity.properties.values()}

@@ -1,0 +1,163 @@
+"""Commits, snapshots and time travel."""
+
+import threading
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+import omnigraph as og
+from omnigraph.versioning import ManifestLog, Publication, new_commit_id, publish
+from omnigraph.versioning.manifest import REMEMBERED_COMMITS, Pin
+
+SCHEMA = "node Person { name: String @key, age: I32? }\nnode City { name: String @key }\n"
+ADD = """
+query add($name: String, $age: I32?) { insert Person { name: $name, age: $age } }
+query city($name: String) { insert City { name: $name } }
+query nothing { delete Person where name = "nobody" }
+"""
+
+
+@pytest.fixture
+def graph(tmp_path: Path) -> og.Graph:
+    return og.init(tmp_path / "graph.omni", SCHEMA)
+
+
+def test_a_graph_is_created_once(graph: og.Graph) -> None:
+    with pytest.raises(og.StorageError, match="already a graph"):
+        og.init(graph.uri, SCHEMA)
+    assert og.open(graph.uri).schema.text == SCHEMA
+
+
+def test_opening_what_is_no_graph_fails(tmp_path: Path) -> None:
+    with pytest.raises(og.StorageError, match="no graph here"):
+        og.open(tmp_path)
+
+
+def test_a_wrong_schema_leaves_nothing_behind(tmp_path: Path) -> None:
+    with pytest.raises(og.SchemaError):
+        og.init(tmp_path / "graph", "node A { x: Strng }")
+    assert not (tmp_path / "graph").exists()
+
+
+def test_every_write_is_a_commit_with_its_parent(graph: og.Graph) -> None:
+    first = graph.mutate(ADD, "add", {"name": "Ada"}, actor="ada").commit
+    second = graph.mutate(ADD, "add", {"name": "Bob"}).commit
+    assert first is not None
+    assert second is not None
+    assert second.parent_commit_id == first.graph_commit_id
+    assert (first.actor, first.message, first.branch) == ("ada", "add", "main")
+    assert first.created_at <= second.created_at <= datetime.now(UTC)
+    assert [commit.message for commit in graph.commits.list()] == ["add", "add", "init"]
+    assert [commit.graph_commit_id for commit in graph.commits.list(actor="ada")] == [first.graph_commit_id]
+    assert graph.commits.show(first.graph_commit_id) == first
+    with pytest.raises(og.NotFound):
+        graph.commits.show("01HZZZZZZZZZZZZZZZZZZZZZZZ")
+
+
+def test_what_changes_nothing_is_no_commit(graph: og.Graph) -> None:
+    result = graph.mutate(ADD, "nothing")
+    assert result.commit is None
+    assert len(graph.commits.list()) == 1
+
+
+def test_the_past_can_be_read_by_commit_version_and_time(graph: og.Graph) -> None:
+    first = graph.mutate(ADD, "add", {"name": "Ada", "age": 1}).commit
+    graph.mutate(ADD, "add", {"name": "Ada", "age": 2})
+    assert first is not None
+    for at in (first.graph_commit_id, first.manifest_version, first.created_at):
+        assert graph.entity("Person", "Ada", at=at) == {"id": "Ada", "name": "Ada", "age": 1}
+    assert graph.entity("Person", "Ada") == {"id": "Ada", "name": "Ada", "age": 2}
+    assert graph.entity("Person", "Ada", at=1) is None
+    with pytest.raises(og.NotFound, match="younger"):
+        graph.snapshot_at(time=datetime.now(UTC) - timedelta(days=1))
+    with pytest.raises(og.NotFound):
+        graph.snapshot_at(version=99)
+
+
+def test_a_snapshot_does_not_change_while_others_write(graph: og.Graph) -> None:
+    snapshot = graph.snapshot()
+    graph.mutate(ADD, "add", {"name": "Ada"})
+    assert snapshot.table("node:Person").count() == 0
+    assert graph.snapshot().table("node:Person").count() == 1
+
+
+def test_a_long_history_is_read_in_strides(graph: og.Graph) -> None:
+    count = REMEMBERED_COMMITS * 2 + 5
+    for number in range(count):
+        graph.mutate(ADD, "add", {"name": "Ada", "age": number})
+    commits = graph.commits.list()
+    assert [commit.manifest_version for commit in commits] == list(range(count + 1, 0, -1))
+    assert [commit.parent_commit_id for commit in commits[:-1]] == [commit.graph_commit_id for commit in commits[1:]]
+    assert len(graph.commits.list(limit=3)) == 3
+    middle = commits[count // 2]
+    assert graph.snapshot_at(commit=middle.graph_commit_id).commit == middle
+    assert graph.snapshot_at(time=middle.created_at).commit == middle
+
+
+def test_another_handle_sees_every_commit(graph: og.Graph) -> None:
+    other = og.open(graph.uri)
+    other.mutate(ADD, "add", {"name": "Ada"})
+    assert graph.entity("Person", "Ada") is not None
+    graph.mutate(ADD, "add", {"name": "Bob"})
+    assert other.entity("Person", "Bob") is not None
+
+
+def test_a_graph_opened_for_reading_is_not_written(graph: og.Graph) -> None:
+    with pytest.raises(og.OmnigraphError, match="opened for reading"):
+        og.open(graph.uri, mode="r").mutate(ADD, "add", {"name": "Ada"})
+
+
+# --- preconditions and races ---
+
+
+def test_if_commit_holds_only_on_top_of_that_commit(graph: og.Graph) -> None:
+    head = graph.snapshot().commit_id
+    graph.mutate(ADD, "add", {"name": "Ada"}, if_commit=head)
+    for query, parameters in (("add", {"name": "Bob"}), ("nothing", {})):
+        with pytest.raises(og.PreconditionFailed) as caught:
+            graph.mutate(ADD, query, parameters, if_commit=head)
+    assert caught.value.expected == head
+    assert graph.entity("Person", "Bob") is None
+
+
+def test_writers_of_one_table_cannot_both_win_from_one_version(graph: og.Graph) -> None:
+    log = ManifestLog(graph.snapshot().location)
+    pin = graph.snapshot().manifest.pins["node:Person"]
+
+    def publication() -> Publication:
+        return Publication(
+            commit_id=new_commit_id(), pins={"node:Person": Pin(pin.path, 2)}, expected={"node:Person": pin.version}
+        )
+
+    publish(log, publication())
+    with pytest.raises(og.ExpectedVersionMismatch) as caught:
+        publish(log, publication())
+    assert (caught.value.table_key, caught.value.expected, caught.value.actual) == ("node:Person", 1, 2)
+
+
+def test_of_racing_writers_each_wins_or_is_told(graph: og.Graph) -> None:
+    outcomes: list[str] = []
+
+    def write(number: int) -> None:
+        handle = og.open(graph.uri)
+        for turn in range(5):
+            query, name = ("add", f"{number}-{turn}") if number % 2 else ("city", f"{number}-{turn}")
+            try:
+                handle.mutate(ADD, query, {"name": name})
+                outcomes.append(name)
+            except og.Conflict:
+                outcomes.append("conflict")
+
+    threads = [threading.Thread(target=write, args=(number,)) for number in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    won = {outcome for outcome in outcomes if outcome != "conflict"}
+    snapshot = graph.snapshot()
+    stored = [row["id"] for key in ("node:Person", "node:City") for row in snapshot.table(key).scan(["id"]).to_pylist()]
+    assert len(outcomes) == 20
+    assert sorted(stored) == sorted(won)
+    assert len(graph.commits.list()) == 1 + len(won)
+    assert not list(Path(graph.uri, "__recovery").iterdir())

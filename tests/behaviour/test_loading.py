@@ -1,0 +1,250 @@
+"""Loads and exports: any mix of types in one commit, errors that name the line."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import omnigraph as og
+from tests.conftest import SOCIAL_SCHEMA
+
+
+@pytest.fixture
+def graph(tmp_path: Path) -> og.Graph:
+    return og.init(tmp_path / "graph.omni", SOCIAL_SCHEMA)
+
+
+@pytest.fixture
+def load_lines(graph: og.Graph, tmp_path: Path) -> Any:
+    def load(*records: Any, mode: str = "append") -> og.LoadResult:
+        lines = [record if isinstance(record, str) else json.dumps(record) for record in records]
+        (tmp_path / "data.jsonl").write_text("\n".join(lines), "utf-8")
+        return graph.load(tmp_path / "data.jsonl", mode=mode)
+
+    return load
+
+
+def person(name: str, **data: Any) -> dict[str, Any]:
+    return {"type": "Person", "data": {"name": name, "bio": "", **data}}
+
+
+def knows(source: Any, destination: Any, **data: Any) -> dict[str, Any]:
+    return {"edge": "Knows", "from": source, "to": destination, "data": data}
+
+
+def exported(graph: og.Graph) -> list[dict[str, Any]]:
+    lines = graph.export()
+    assert not isinstance(lines, int)
+    return [json.loads(line) for line in lines]
+
+
+EVERYTHING = person(
+    "Ada",
+    age=36,
+    city="oslo",
+    tags=["a", "b"],
+    joined="2026-01-31T12:00:00.005+02:00",
+    photo="base64:aGk=",
+    sketch=[1, 2.5, 3, 4],
+)
+
+
+def test_a_load_of_several_types_is_one_commit(graph: og.Graph, load_lines: Any) -> None:
+    result = load_lines(
+        knows("Ada", "Bob", since="2020-01-02"),
+        person("Ada"),
+        "",
+        person("Bob"),
+        {"type": "Note", "data": {"text": "x"}},
+    )
+    assert (result.nodes, result.edges, result.total) == ({"Person": 2, "Note": 1}, {"Knows": 1}, 4)
+    assert len(graph.commits.list()) == 2
+
+
+def test_every_type_of_value_is_read(graph: og.Graph, load_lines: Any) -> None:
+    load_lines(EVERYTHING, {"type": "Counter", "data": {"number": "9007199254740993"}})
+    ada = graph.entity("Person", "Ada")
+    assert ada is not None
+    assert ada["joined"].isoformat() == "2026-01-31T10:00:00.005000+00:00"
+    assert (ada["photo"], ada["sketch"], ada["tags"]) == (b"hi", [1.0, 2.5, 3.0, 4.0], ["a", "b"])
+    assert graph.entity("Counter", "9007199254740993") is not None
+
+
+def test_what_is_exported_loads_into_an_equal_graph(graph: og.Graph, load_lines: Any, tmp_path: Path) -> None:
+    load_lines(
+        EVERYTHING,
+        person("Bob"),
+        knows("Ada", "Bob", id="k1", since="2020-01-02"),
+        {"type": "Note", "data": {"text": "x"}},
+        {"type": "Event", "data": {"day": "2026-01-31", "room": 3, "title": "t"}},
+        {"edge": "Attends", "from": "Ada", "to": ["2026-01-31", 3]},
+        {"type": "Company", "data": {"name": "A", "founded": "1999-12-31"}},
+    )
+    assert graph.export(tmp_path / "out.jsonl") == 7
+    other = og.init(tmp_path / "other", SOCIAL_SCHEMA)
+    other.load(tmp_path / "out.jsonl")
+    assert exported(other) == exported(graph)
+    assert [record.get("edge") for record in exported(graph)][-2:] == ["Knows", "Attends"]
+
+
+def test_an_export_can_be_of_some_types(graph: og.Graph, load_lines: Any) -> None:
+    load_lines(person("Ada"), {"type": "Note", "data": {"text": "x"}})
+    assert [json.loads(line)["type"] for line in graph.export(types=["Note"])] == ["Note"]  # type: ignore[union-attr]
+    with pytest.raises(og.NotFound):
+        list(graph.export(types=["Nope"]))  # type: ignore[arg-type]
+
+
+# --- modes ---
+
+
+def test_append_takes_only_what_is_new(graph: og.Graph, load_lines: Any) -> None:
+    load_lines(person("Ada"))
+    with pytest.raises(og.ValidationError, match="already one with the id `Ada`"):
+        load_lines(person("Bob"), person("Ada"))
+    with pytest.raises(og.ValidationError, match="the id `Cid` is there twice"):
+        load_lines(person("Cid"), person("Cid"))
+    assert graph.entity("Person", "Bob") is None
+
+
+def test_merge_changes_what_a_record_gives_and_keeps_the_rest(graph: og.Graph, load_lines: Any) -> None:
+    load_lines(person("Ada", age=1, tags=["a"], sketch=[1, 2, 3, 4]), person("Bob", age=2))
+    load_lines({"type": "Person", "data": {"name": "Ada", "age": 3, "tags": None}}, person("Cid", age=4), mode="merge")
+    ada = graph.entity("Person", "Ada")
+    assert ada is not None
+    assert (ada["age"], ada["tags"], ada["sketch"], ada["bio"]) == (3, None, [1.0, 2.0, 3.0, 4.0], "")
+    assert len(exported(graph)) == 3
+
+
+def test_in_a_merge_the_last_record_of_an_id_counts(graph: og.Graph, load_lines: Any) -> None:
+    load_lines(person("Ada", age=1), person("Ada", age=2), mode="merge")
+    ada = graph.entity("Person", "Ada")
+    assert ada is not None
+    assert ada["age"] == 2
+
+
+def test_merge_gives_new_entities_their_defaults(graph: og.Graph, load_lines: Any) -> None:
+    load_lines(
+        {"type": "Company", "data": {"name": "A"}}, {"type": "Company", "data": {"name": "B", "size": 7}}, mode="merge"
+    )
+    assert sorted(record["data"]["size"] for record in exported(graph)) == [1, 7]
+
+
+def test_overwrite_leaves_only_what_it_brings_of_the_types_it_mentions(graph: og.Graph, load_lines: Any) -> None:
+    load_lines(person("Ada"), person("Bob"), knows("Ada", "Bob"), {"type": "Note", "data": {"text": "kept"}})
+    with pytest.raises(og.ValidationError, match="1 edges would lose an end, such as `Bob`"):
+        load_lines(person("Ada"), mode="overwrite")
+    load_lines(person("Ada", photo="base64:aGk="), knows("Ada", "Ada"), mode="overwrite")
+    assert [record.get("type", "edge") for record in exported(graph)] == ["Person", "Note", "edge"]
+
+
+# --- errors ---
+
+
+@pytest.mark.parametrize(
+    ("record", "problem"),
+    [
+        ("{", "record: this is not JSON"),
+        ("[]", "record: a record is a JSON object"),
+        ({"data": {}}, "a record has a `type` or an `edge`"),
+        ({"type": "Persn", "data": {}}, "unknown node type `Persn`; did you mean `Person`?"),
+        ({"edge": "Nows", "from": "a", "to": "b"}, "unknown edge type `Nows`; did you mean `Knows`?"),
+        ({"edge": "Knows", "from": "a"}, "an edge record has `from` and `to`"),
+        ({"type": "Person", "data": []}, "`data` is a JSON object"),
+        ({"type": "Person", "dat": {}}, "a record has no `dat`"),
+        (person("Zoe", nam="x"), "Person.nam: no such property; did you mean `name`?"),
+        (person("Zoe", age="x"), "Person.age: expected an I32, found the text `x`"),
+        (person("Zoe", age=3.5), "Person.age: expected an I32"),
+        (person("Zoe", age=True), "Person.age: expected an I32, found true"),
+        (person("Zoe", age=3_000_000_000), "does not fit I32"),
+        (person("Zoe", age=300), "Person.age: 300 is outside 0..200"),
+        (person("Zoe", city="paris"), "Person.city: `paris` is not "),
+        (person("Zoe", tags="x"), "Person.tags: expected a [String]"),
+        (person("Zoe", tags=[1]), "Person.tags: expected a String"),
+        (person("Zoe", joined="yesterday"), "Person.joined: expected a DateTime"),
+        (person("Zoe", sketch=[1]), "a Vector(4) has 4 numbers, not 1"),
+        (person("Zoe", photo="hi"), "Person.photo: expected a Blob"),
+        (person("zoe"), "Person.name: `zoe` does not match"),
+        (person("Zoe", id="Zed"), "`Zed` does not agree with the key"),
+        ({"type": "Person", "data": {"name": "Zoe"}}, "Person.bio: a value is required"),
+        ({"type": "Person", "data": {"bio": "x"}}, "a key cannot be null"),
+        (knows("Ada", "Nobody"), "Knows.dst: there is no `Person` with the id `Nobody`"),
+        (knows(3, "Ada"), "Knows.src"),
+        ({"type": "Note", "data": {"id": 3, "text": "x"}}, "an id is a text"),
+    ],
+)
+def test_an_error_names_the_file_and_the_line(graph: og.Graph, load_lines: Any, record: Any, problem: str) -> None:
+    with pytest.raises(og.ValidationError) as caught:
+        load_lines(person("Ada"), record, person("Bob"))
+    assert caught.value.total == 1
+    assert "data.jsonl:2: " in str(caught.value)
+    assert problem in str(caught.value)
+    assert len(graph.commits.list()) == 1
+
+
+def test_twenty_errors_are_shown_and_all_are_counted(graph: og.Graph, load_lines: Any) -> None:
+    with pytest.raises(og.ValidationError) as caught:
+        load_lines(*(person(f"P{number}", age="x") for number in range(33)))
+    assert (len(caught.value.violations), caught.value.total) == (20, 33)
+    assert "and 13 more" in str(caught.value)
+
+
+def test_lines_are_counted_over_blocks(graph: og.Graph, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("omnigraph.operations.records.BLOCK_BYTES", 200)
+    records = [person(f"P{number}") for number in range(50)]
+    records[37] = person("P37", age=999)
+    (tmp_path / "data.jsonl").write_text("\n".join(json.dumps(record) for record in records) + "\n")
+    with pytest.raises(og.ValidationError, match=r"data\.jsonl:38: "):
+        graph.load(tmp_path / "data.jsonl")
+
+
+def test_several_files_are_one_load(graph: og.Graph, tmp_path: Path) -> None:
+    (tmp_path / "people.jsonl").write_text(json.dumps(person("Ada")))
+    (tmp_path / "edges.jsonl").write_text(json.dumps(knows("Ada", "Zoe")))
+    with pytest.raises(og.ValidationError, match=r"edges\.jsonl:1: Knows\.dst"):
+        graph.load([tmp_path / "people.jsonl", tmp_path / "edges.jsonl"])
+    with pytest.raises(og.NotFound):
+        graph.load(tmp_path / "missing.jsonl")
+
+
+def test_an_empty_file_is_no_commit(graph: og.Graph, load_lines: Any) -> None:
+    assert load_lines("", "  ").commit is None
+
+
+_VALUES = st.one_of(
+    st.none(),
+    st.booleans(),
+    st.integers(-(2**70), 2**70),
+    st.floats(),
+    st.text(max_size=5),
+    st.lists(st.integers(), max_size=5),
+)
+
+
+@settings(max_examples=60)
+@given(
+    st.lists(
+        st.dictionaries(st.sampled_from(["age", "city", "tags", "joined", "sketch", "photo"]), _VALUES, max_size=3),
+        max_size=4,
+    )
+)
+def test_reading_in_one_go_and_line_by_line_agree(
+    tmp_path_factory: pytest.TempPathFactory, data: list[dict[str, Any]]
+) -> None:
+    """Another order of the keys changes nothing in the meaning, but is read line by line."""
+    folder = tmp_path_factory.mktemp("agree")
+    records = [person(f"P{number}", **each) for number, each in enumerate(data)]
+    (folder / "fast.jsonl").write_text("\n".join(json.dumps(record) for record in records))
+    slow = [json.dumps({"data": record["data"], "type": record["type"]}) for record in records]
+    (folder / "slow.jsonl").write_text("\n".join(slow))
+    outcomes: list[tuple[list[Any], list[Any] | None]] = []
+    for name in ("fast", "slow"):
+        graph = og.init(folder / name, SOCIAL_SCHEMA)
+        try:
+            graph.load(folder / f"{name}.jsonl")
+            outcomes.append((exported(graph), None))
+        except og.ValidationError as error:
+            outcomes.append(([], [(each.line, each.property, each.problem) for each in error.violations]))
+    assert outcomes[0] == outcomes[1]

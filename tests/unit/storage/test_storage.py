@@ -1,0 +1,171 @@
+"""Tables and small files."""
+
+from datetime import UTC, date, datetime
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from omnigraph.catalog import Scalar
+from omnigraph.errors import HeadMoved, StorageError
+from omnigraph.storage import (
+    Table,
+    commit_created,
+    commit_staged,
+    has_version,
+    location_of,
+    objects_at,
+    open_table,
+    operation_at,
+    sql_name,
+    stage_append,
+    stage_change,
+    stage_create,
+    stage_create_indexes,
+    stage_delete,
+    stage_overwrite,
+    stage_upsert,
+    typed_literal,
+)
+
+SCHEMA = pa.schema([pa.field("id", pa.string(), nullable=False), pa.field("v", pa.int64())])
+
+
+def rows(**values: int) -> pa.Table:
+    return pa.table({"id": list(values), "v": list(values.values())}, schema=SCHEMA)
+
+
+def content(table: Table) -> dict[str, int]:
+    return {row["id"]: row["v"] for row in table.scan().to_pylist()}
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Table:
+    return commit_created(stage_create(location_of(tmp_path / "t"), rows(a=1, b=2, c=3), "create"))
+
+
+def test_a_new_table_may_be_empty(tmp_path: Path) -> None:
+    table = commit_created(stage_create(location_of(tmp_path / "t"), SCHEMA.empty_table(), "create"))
+    assert (table.version, table.count()) == (1, 0)
+    assert table.schema == SCHEMA
+
+
+def test_a_table_is_created_once(table: Table) -> None:
+    with pytest.raises(HeadMoved):
+        commit_created(stage_create(table.location, rows(x=1), "again"))
+    assert content(open_table(table.location)) == {"a": 1, "b": 2, "c": 3}
+
+
+def test_append_adds_and_overwrite_replaces(table: Table) -> None:
+    more = commit_staged(table, stage_append(table, rows(d=4), "append"))
+    assert content(more) == {"a": 1, "b": 2, "c": 3, "d": 4}
+    assert content(commit_staged(more, stage_overwrite(more, rows(z=9), "overwrite"))) == {"z": 9}
+    assert content(open_table(table.location, 1)) == {"a": 1, "b": 2, "c": 3}
+
+
+def test_an_upsert_replaces_what_is_there_and_adds_what_is_not(table: Table) -> None:
+    after = commit_staged(table, stage_upsert(table, rows(b=20, d=4), "upsert"))
+    assert content(after) == {"a": 1, "b": 20, "c": 3, "d": 4}
+
+
+def test_a_delete_takes_rows_away_and_passes_by_what_is_not_there(table: Table) -> None:
+    assert content(commit_staged(table, stage_delete(table, pa.array(["a", "x"]), "delete"))) == {"b": 2, "c": 3}
+
+
+def test_a_change_mixes_everything_in_one_version(table: Table) -> None:
+    staged = stage_change(table, rows=rows(c=30, d=4), deleted=pa.array(["a"]), operation="mixed")
+    assert content(open_table(table.location)) == {"a": 1, "b": 2, "c": 3}
+    after = commit_staged(table, staged)
+    assert after.version == table.version + 1
+    assert content(after) == {"b": 2, "c": 30, "d": 4}
+    assert operation_at(after) == "mixed"
+
+
+def test_all_rows_can_go(table: Table) -> None:
+    assert content(commit_staged(table, stage_delete(table, pa.array(["a", "b", "c"]), "delete"))) == {}
+
+
+def test_a_commit_on_a_head_that_moved_is_told(table: Table) -> None:
+    first, second = stage_append(table, rows(d=4), "first"), stage_append(table, rows(e=5), "second")
+    commit_staged(table, first)
+    with pytest.raises(HeadMoved) as caught:
+        commit_staged(table, second)
+    assert (caught.value.expected, caught.value.actual) == (2, 3)
+
+
+def test_many_ids_are_found_like_few(tmp_path: Path) -> None:
+    many = rows(**{f"r{number}": number for number in range(5_000)})
+    table = commit_created(stage_create(location_of(tmp_path / "t"), many, "create"))
+    wanted = pa.array([f"r{number}" for number in range(0, 6_000, 2)])
+    assert table.rows_with_ids(wanted).num_rows == 2_500
+    assert table.rows_with_ids(wanted.slice(0, 10), ("id", "v"))["v"].to_pylist() == list(range(0, 20, 2))
+    assert table.rows_with_ids(pa.array([], pa.string()), ("id", "_rowid")).num_rows == 0
+
+
+def test_an_index_is_staged_and_serves_lookups(table: Table) -> None:
+    indexed = commit_staged(table, stage_create_indexes(table, {"id": "BTREE", "v": "BTREE"}, "index"))
+    assert indexed.version == table.version + 1
+    assert indexed.scan(filter="`id` = 'b'").to_pylist() == [{"id": "b", "v": 2}]
+    assert {each.name for each in indexed.dataset.describe_indices()} == {"id_btree", "v_btree"}
+
+
+def test_only_the_columns_that_are_asked_for_are_read(table: Table) -> None:
+    assert table.scan(["v"], "`id` = 'c'").to_pylist() == [{"v": 3}]
+    assert table.scan(["v"], limit=1).num_rows == 1
+
+
+def test_a_version_is_there_or_not(table: Table) -> None:
+    assert has_version(table.location, 1)
+    assert not has_version(table.location, 2)
+    with pytest.raises(StorageError):
+        open_table(table.location, 7)
+
+
+@pytest.mark.parametrize(
+    ("arrow", "scalar", "value"),
+    [
+        (pa.string(), Scalar.STRING, "it's `quoted` \\ \n"),
+        (pa.bool_(), Scalar.BOOL, True),
+        (pa.int64(), Scalar.I64, -(2**63)),
+        (pa.uint64(), Scalar.U64, 2**64 - 1),
+        (pa.float32(), Scalar.F32, 0.1),
+        (pa.float64(), Scalar.F64, 1e-300),
+        (pa.date32(), Scalar.DATE, date(2026, 1, 31)),
+        (pa.timestamp("ms", tz="UTC"), Scalar.DATETIME, datetime(2026, 1, 31, 12, 0, 0, 5_000, tzinfo=UTC)),
+    ],
+)
+def test_a_literal_finds_the_value_it_stands_for(
+    tmp_path: Path, arrow: pa.DataType, scalar: Scalar, value: Any
+) -> None:
+    data = pa.table({"id": ["yes", "no"], "order": pa.array([value, None], arrow)})
+    table = commit_created(stage_create(location_of(tmp_path / "t"), data, "create"))
+    found = table.scan(["id"], f"{sql_name('order')} = {typed_literal(value, scalar)}")
+    assert found["id"].to_pylist() == ["yes"]
+
+
+# --- places and small files ---
+
+
+def test_a_local_place_is_absolute(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert location_of("graph").uri == str(tmp_path / "graph")
+    assert location_of(f"file://{tmp_path}/a%20b").path == tmp_path / "a b"
+    assert location_of("s3://bucket/graph/").uri == "s3://bucket/graph"
+    with pytest.raises(StorageError, match="ftp"):
+        location_of("ftp://host/graph")
+
+
+def test_a_file_is_created_once_and_whole(tmp_path: Path) -> None:
+    objects = objects_at(location_of(tmp_path))
+    assert objects.create("folder/one.json", b"1")
+    assert not objects.create("folder/one.json", b"2")
+    assert objects.read("folder/one.json") == b"1"
+    objects.replace("folder/one.json", b"3")
+    assert objects.read("folder/one.json") == b"3"
+    assert objects.names("folder") == ["one.json"]
+    objects.delete("folder/one.json")
+    objects.delete("folder/one.json")
+    assert objects.read("folder/one.json") is None
+    assert objects.names("folder") == []
+    assert objects.names("nowhere") == []
