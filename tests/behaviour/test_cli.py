@@ -1,14 +1,18 @@
 """The command line, as people and scripts use it."""
 
+import io
 import json
 import subprocess
 import sys
+from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import pytest
 
 import omnigraph
+from omnigraph.cli.main import run
 
 SCHEMA = "node Person { name: String @key, age: I32? }\nedge WorksAt: Person -> Person\n"
 GOOD = "query all { match { $p: Person } return { $p.name } }\nquery add($n: String) { insert Person { name: $n } }\n"
@@ -16,8 +20,23 @@ BAD = "query one { match { $p: Persn } return { $p.name } }\nquery two { match {
 
 
 def omnigraph_cli(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "omnigraph", *map(str, arguments)]
-    return subprocess.run(command, check=False, capture_output=True, text=True)
+    """Runs the command line in this process, which saves an interpreter's start for each call."""
+    command = ["omnigraph", *map(str, arguments)]
+    out, err, code = io.StringIO(), io.StringIO(), 0
+    with redirect_stdout(out), redirect_stderr(err), mock.patch.object(sys, "argv", command):
+        try:
+            run()
+        except SystemExit as ended:
+            code = int(ended.code or 0)
+    return subprocess.CompletedProcess(command, code, out.getvalue(), err.getvalue())
+
+
+@pytest.mark.parametrize(("arguments", "code"), [(["version"], 0), (["lint"], 2), (["snapshot", "nowhere"], 1)])
+def test_a_process_ends_with_the_same_exit_code_and_no_traceback(arguments: list[str], code: int) -> None:
+    command = [sys.executable, "-m", "omnigraph", *arguments]
+    result = subprocess.run(command, check=False, capture_output=True, text=True)
+    assert result.returncode == code
+    assert "Traceback" not in result.stderr
 
 
 def as_json(result: subprocess.CompletedProcess[str]) -> Any:
@@ -150,3 +169,82 @@ def test_lint_passes_by_hidden_folders(folder: Path) -> None:
     (folder / ".venv" / "other.pg").write_text("node {")
     (folder / "bad.gq").unlink()
     assert omnigraph_cli("lint", folder).returncode == 0
+
+
+# --- graphs ---
+
+
+@pytest.fixture
+def graph(folder: Path) -> Path:
+    uri = folder / "graph.omni"
+    assert omnigraph_cli("init", uri, "--schema", folder / "schema.pg").returncode == 0
+    return uri
+
+
+def test_a_graph_is_made_loaded_changed_and_looked_at(folder: Path, graph: Path) -> None:
+    data = folder / "data.jsonl"
+    data.write_text('{"type":"Person","data":{"name":"Ada","age":36}}\n{"type":"Person","data":{"name":"Bob"}}\n')
+    loaded = as_json(omnigraph_cli("load", "--data", data, "--as", "ada", "--json", graph))
+    assert (loaded["nodes"], loaded["edges"], loaded["total"]) == ({"Person": 2}, {}, 2)
+    changed = as_json(
+        omnigraph_cli("mutate", "add", "--query", folder / "good.gq", "--param", "n=Cid", "--store", graph, "--json")
+    )
+    assert changed["affected"] == {"nodes": 1, "edges": 0}
+    assert set(changed["commit"]) == {
+        "graph_commit_id",
+        "branch",
+        "manifest_version",
+        "parent_commit_id",
+        "merged_parent_commit_id",
+        "actor",
+        "message",
+        "created_at",
+    }
+    commits = as_json(omnigraph_cli("commit", "list", graph, "--json"))
+    assert [commit["message"] for commit in commits] == ["add", "load data.jsonl", "init"]
+    mine = as_json(omnigraph_cli("commit", "list", graph, "--filter", "actor=ada", "--json"))
+    assert [commit["graph_commit_id"] for commit in mine] == [loaded["commit"]["graph_commit_id"]]
+    assert as_json(omnigraph_cli("commit", "show", commits[0]["graph_commit_id"], graph, "--json")) == commits[0]
+    tables = {each["table_key"]: each["rows"] for each in as_json(omnigraph_cli("snapshot", graph, "--json"))["tables"]}
+    assert tables == {"node:Person": 3, "edge:WorksAt": 0}
+    lines = omnigraph_cli("export", graph).stdout.splitlines()
+    assert [json.loads(line)["data"]["name"] for line in lines] == ["Ada", "Bob", "Cid"]
+    assert omnigraph_cli("export", graph, "--out", folder / "out.jsonl").returncode == 0
+    assert (folder / "out.jsonl").read_text().splitlines() == lines
+
+
+def test_people_get_tables(folder: Path, graph: Path) -> None:
+    (folder / "data.jsonl").write_text('{"type":"Person","data":{"name":"Ada"}}')
+    result = omnigraph_cli("load", "--data", folder / "data.jsonl", graph)
+    assert "Person" in result.stdout
+    assert "commit 0" in result.stdout
+    assert "load data.jsonl" in omnigraph_cli("commit", "list", graph).stdout
+    assert "node:Person" in omnigraph_cli("snapshot", graph).stdout
+
+
+def test_bad_data_is_told_with_its_line_and_exit_code(folder: Path, graph: Path) -> None:
+    (folder / "data.jsonl").write_text('{"type":"Person","data":{"name":"Ada","age":"old"}}')
+    result = omnigraph_cli("load", "--data", folder / "data.jsonl", graph)
+    assert result.returncode == 1
+    assert "error[validation_error]" in result.stderr
+    assert "data.jsonl:1: Person.age: expected an I32, found the text `old`" in result.stderr
+    document = as_json(omnigraph_cli("load", "--data", folder / "data.jsonl", graph, "--json"))
+    assert document["error"]["details"]["violations"][0]["line"] == 1
+
+
+def test_exit_codes_tell_usage_refusal_and_lost_precondition_apart(folder: Path, graph: Path) -> None:
+    query = ["-e", 'query q { insert Person { name: "Ada" } }', "--store", graph]
+    assert omnigraph_cli("mutate", *query, "--if-commit", "nonsense").returncode == 4
+    assert omnigraph_cli("mutate", *query[:2]).returncode == 2
+    assert omnigraph_cli("mutate", "--store", graph).returncode == 2
+    assert omnigraph_cli("mutate", *query, "--params", "{").returncode == 2
+    assert omnigraph_cli("mutate", "nope", *query).returncode == 1
+    assert omnigraph_cli("load", "--data", folder / "good.gq", "--mode", "wild", graph).returncode == 2
+    assert omnigraph_cli("init", graph, "--schema", folder / "schema.pg").returncode == 1
+    assert omnigraph_cli("snapshot", folder).returncode == 1
+
+
+def test_the_graph_may_be_named_in_the_environment(graph: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OMNIGRAPH_STORE", str(graph))
+    assert omnigraph_cli("snapshot").returncode == 0
+    assert omnigraph_cli("mutate", "-e", 'query q { insert Person { name: "Ada" } }').returncode == 0

@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from omnigraph.errors import OmnigraphError, UsageError
+from omnigraph.errors import Conflict, OmnigraphError, PreconditionFailed, UsageError
 
 app = typer.Typer(
     name="omnigraph",
@@ -20,7 +20,37 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 
+commits = typer.Typer(help="The history of a graph.", no_args_is_help=True, rich_markup_mode=None)
+app.add_typer(commits, name="commit")
+
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout.")]
+Store = Annotated[
+    str | None, typer.Option("--store", envvar="OMNIGRAPH_STORE", metavar="URI", help="The graph.", show_default=False)
+]
+Uri = Annotated[str | None, typer.Argument(metavar="[URI]", help="The graph, if not --store.", show_default=False)]
+Branch = Annotated[str, typer.Option(help="The branch to work on.")]
+Actor = Annotated[str | None, typer.Option("--as", metavar="ACTOR", help="Who the commit is by.", show_default=False)]
+QueryFile = Annotated[
+    Path | None, typer.Option("--query", metavar="FILE", help="The file with the query.", show_default=False)
+]
+Inline = Annotated[str | None, typer.Option("-e", metavar="GQ", help="The query itself.", show_default=False)]
+QueryName = Annotated[
+    str | None, typer.Argument(metavar="[NAME]", help="Which query, if there are several.", show_default=False)
+]
+Params = Annotated[
+    str | None, typer.Option("--params", metavar="JSON", help="All parameters as an object.", show_default=False)
+]
+Param = Annotated[
+    list[str] | None, typer.Option("--param", metavar="K=V", help="One parameter; may be repeated.", show_default=False)
+]
+
+
+def _graph(*candidates: str | None) -> str:
+    """The graph that a command is about: the first way of naming it that was used."""
+    for uri in candidates:
+        if uri is not None:
+            return uri
+    raise UsageError("name the graph as URI, with --store, or in $OMNIGRAPH_STORE")
 
 
 @app.command()
@@ -73,6 +103,135 @@ def demo(
     raise typer.Exit(command.run(directory, as_json=as_json))
 
 
+@app.command()
+def init(
+    uri: Annotated[str, typer.Argument(metavar="URI", help="Where the graph will be.")],
+    schema: Annotated[Path, typer.Option(metavar="FILE.pg", help="Its schema.")],
+    as_json: AsJson = False,
+) -> None:
+    """Create an empty graph."""
+    from omnigraph.cli import graphs
+
+    graphs.run_init(uri, schema, as_json=as_json)
+
+
+@app.command()
+def load(
+    uri: Uri = None,
+    data: Annotated[
+        list[Path] | None, typer.Option(metavar="FILE", help="NDJSON; may be repeated.", show_default=False)
+    ] = None,
+    mode: Annotated[
+        str, typer.Option(metavar="append|merge|overwrite", help="What becomes of what is there.")
+    ] = "append",
+    store: Store = None,
+    branch: Branch = "main",
+    actor: Actor = None,
+    as_json: AsJson = False,
+) -> None:
+    """Load records as one commit."""
+    from omnigraph.cli import graphs
+    from omnigraph.operations.load import LoadMode
+
+    if not data:
+        raise UsageError("name at least one file with --data")
+    if mode not in list(LoadMode):
+        raise UsageError(f"--mode is append, merge or overwrite, not {mode}")
+    graphs.run_load(_graph(uri, store), data, LoadMode(mode), branch=branch, actor=actor, as_json=as_json)
+
+
+@app.command()
+def mutate(
+    name: QueryName = None,
+    file: QueryFile = None,
+    inline: Inline = None,
+    params: Params = None,
+    param: Param = None,
+    store: Store = None,
+    branch: Branch = "main",
+    if_commit: Annotated[
+        str | None, typer.Option(metavar="ID", help="Only on top of this commit.", show_default=False)
+    ] = None,
+    actor: Actor = None,
+    as_json: AsJson = False,
+) -> None:
+    """Run a mutation as one commit."""
+    from omnigraph.cli import graphs
+
+    graphs.run_mutate(
+        _graph(store),
+        graphs.source_text(file, inline),
+        name,
+        graphs.parameter_values(params, param or []),
+        branch=branch,
+        actor=actor,
+        if_commit=if_commit,
+        as_json=as_json,
+    )
+
+
+@app.command()
+def export(
+    uri: Uri = None,
+    types: Annotated[
+        list[str] | None,
+        typer.Option("--type", metavar="TYPE", help="Only this type; may be repeated.", show_default=False),
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option(metavar="PATH", help="Write there, not to stdout.", show_default=False)
+    ] = None,
+    store: Store = None,
+    branch: Branch = "main",
+) -> None:
+    """Write the graph as NDJSON."""
+    from omnigraph.cli import graphs
+
+    graphs.run_export(_graph(uri, store), types or [], out, branch=branch)
+
+
+@app.command()
+def snapshot(uri: Uri = None, store: Store = None, branch: Branch = "main", as_json: AsJson = False) -> None:
+    """Show the tables of the graph as it is now."""
+    from omnigraph.cli import graphs
+
+    graphs.run_snapshot(_graph(uri, store), branch=branch, as_json=as_json)
+
+
+@commits.command("list")
+def commit_list(
+    uri: Uri = None,
+    store: Store = None,
+    branch: Branch = "main",
+    filter: Annotated[
+        str | None, typer.Option(metavar="actor=NAME", help="Only commits by this actor.", show_default=False)
+    ] = None,
+    limit: Annotated[int | None, typer.Option(min=1, help="The newest so many.", show_default=False)] = None,
+    as_json: AsJson = False,
+) -> None:
+    """List the commits, newest first."""
+    from omnigraph.cli import graphs
+
+    actor = None
+    if filter is not None:
+        key, _, actor = filter.partition("=")
+        if key != "actor" or not actor:
+            raise UsageError("--filter is actor=NAME")
+    graphs.run_commits(_graph(uri, store), branch=branch, limit=limit, actor=actor, as_json=as_json)
+
+
+@commits.command("show")
+def commit_show(
+    commit: Annotated[str, typer.Argument(metavar="ID", help="The commit.")],
+    uri: Uri = None,
+    store: Store = None,
+    as_json: AsJson = False,
+) -> None:
+    """Show one commit."""
+    from omnigraph.cli import graphs
+
+    graphs.run_commit(_graph(uri, store), commit, as_json=as_json)
+
+
 def run() -> None:
     """The console script: typed errors become a message and an exit code, never a traceback."""
     try:
@@ -81,4 +240,17 @@ def run() -> None:
         from omnigraph.cli.output import print_error
 
         print_error(error, as_json="--json" in sys.argv)
-        sys.exit(2 if isinstance(error, UsageError) else 1)
+        sys.exit(_exit_code(error))
+
+
+def _exit_code(error: OmnigraphError) -> int:
+    """1 failed, 2 wrong usage, 3 refused because another writer was first, 4 a lost `--if-commit`."""
+    match error:
+        case UsageError():
+            return 2
+        case PreconditionFailed():
+            return 4
+        case Conflict():
+            return 3
+        case _:
+            return 1

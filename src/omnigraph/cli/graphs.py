@@ -1,0 +1,176 @@
+"""The commands that work on a graph: create, load, change, export, history."""
+
+import json
+import sys
+from collections.abc import Iterable, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
+from typing import Any
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.table import Table
+
+from omnigraph.cli.output import plural, print_json
+from omnigraph.errors import NotFound, UsageError
+from omnigraph.graph import init
+from omnigraph.graph import open as open_graph
+from omnigraph.operations.load import LoadMode
+from omnigraph.versioning import Commit
+
+_human = Console(markup=False, highlight=False, soft_wrap=True)
+
+
+def run_init(uri: str, schema: Path, *, as_json: bool) -> None:
+    """Creates a graph."""
+    graph = init(uri, schema)
+    catalog = graph.schema.catalog
+    if as_json:
+        print_json({"uri": graph.uri, "commit": graph.snapshot().commit.as_json()})
+    else:
+        sizes = f"{plural(len(catalog.nodes), 'node type')}, {plural(len(catalog.edges), 'edge type')}"
+        typer.echo(f"created {graph.uri} ({sizes})")
+
+
+def run_load(uri: str, files: Sequence[Path], mode: LoadMode, *, branch: str, actor: str | None, as_json: bool) -> None:
+    """Loads NDJSON files."""
+    graph = open_graph(uri)
+    with _progress(quiet=as_json) as bar:
+        result = graph.load(files, mode, branch=branch, actor=actor, progress=_advance(bar))
+    if as_json:
+        print_json(result.as_json())
+        return
+    table = Table("type", "records")
+    for name, count in {**result.nodes, **result.edges}.items():
+        table.add_row(name, f"{count:,}")
+    _human.print(table)
+    _print_commit(result.commit)
+
+
+def run_mutate(
+    uri: str,
+    source: str,
+    name: str | None,
+    parameters: dict[str, Any],
+    *,
+    branch: str,
+    actor: str | None,
+    if_commit: str | None,
+    as_json: bool,
+) -> None:
+    """Runs a mutation."""
+    result = open_graph(uri).mutate(source, name, parameters, branch=branch, actor=actor, if_commit=if_commit)
+    if as_json:
+        print_json(result.as_json())
+        return
+    typer.echo(f"{plural(result.affected['nodes'], 'node')}, {plural(result.affected['edges'], 'edge')}")
+    _print_commit(result.commit)
+
+
+def run_export(uri: str, types: Sequence[str], out: Path | None, *, branch: str) -> None:
+    """Writes the graph as NDJSON to a file, or to stdout."""
+    graph = open_graph(uri, "r")
+    result = graph.export(out, branch, types or None)
+    if isinstance(result, int):
+        typer.echo(f"{plural(result, 'record')} to {out}", err=True)
+        return
+    for line in result:
+        sys.stdout.write(line + "\n")
+
+
+def run_snapshot(uri: str, *, branch: str, as_json: bool) -> None:
+    """Shows the tables of the graph at its head."""
+    snapshot = open_graph(uri, "r").snapshot(branch)
+    tables = [
+        {"table_key": key, "version": pin.version, "rows": snapshot.table(key).count()}
+        for key, pin in snapshot.manifest.pins.items()
+    ]
+    if as_json:
+        print_json({"commit": snapshot.commit.as_json(), "tables": tables})
+        return
+    _print_commit(snapshot.commit)
+    shown = Table("table", "version", "rows")
+    for table in tables:
+        shown.add_row(str(table["table_key"]), str(table["version"]), f"{table['rows']:,}")
+    _human.print(shown)
+
+
+def run_commits(uri: str, *, branch: str, limit: int | None, actor: str | None, as_json: bool) -> None:
+    """Lists the commits of a branch, newest first."""
+    commits = open_graph(uri, "r").commits.list(branch, limit, actor)
+    if as_json:
+        print_json([commit.as_json() for commit in commits])
+        return
+    table = Table("commit", "time", "actor", "message")
+    for commit in commits:
+        table.add_row(commit.graph_commit_id, _when(commit), commit.actor or "", commit.message or "")
+    _human.print(table)
+
+
+def run_commit(uri: str, commit_id: str, *, as_json: bool) -> None:
+    """Shows one commit."""
+    commit = open_graph(uri, "r").commits.show(commit_id)
+    if as_json:
+        print_json(commit.as_json())
+        return
+    for name, value in commit.as_json().items():
+        if value is not None:
+            typer.echo(f"{name:24} {value}")
+
+
+def source_text(file: Path | None, inline: str | None) -> str:
+    """The queries that a command was given: a file's, or those on the command line."""
+    if (file is None) == (inline is None):
+        raise UsageError("give the query with --query FILE or with -e GQ")
+    if file is None:
+        return inline or ""
+    if not file.is_file():
+        raise NotFound("file", str(file))
+    return file.read_text("utf-8")
+
+
+def parameter_values(document: str | None, pairs: Iterable[str]) -> dict[str, Any]:
+    """The parameters of a query: a JSON object, and single ones as ``name=value`` (JSON, or else a text)."""
+    values: dict[str, Any] = {}
+    if document is not None:
+        try:
+            values = json.loads(document)
+        except ValueError as error:
+            raise UsageError(f"--params is not JSON: {error}") from error
+        if not isinstance(values, dict):
+            raise UsageError("--params is a JSON object")
+    for pair in pairs:
+        name, equals, text = pair.partition("=")
+        if not equals:
+            raise UsageError(f"--param is name=value, not {pair!r}")
+        try:
+            values[name] = json.loads(text)
+        except ValueError:
+            values[name] = text
+    return values
+
+
+def _progress(*, quiet: bool) -> AbstractContextManager[Progress | None]:
+    if quiet or not sys.stderr.isatty():
+        return nullcontext(None)
+    columns = (TextColumn("reading"), BarColumn(), DownloadColumn(), TimeRemainingColumn())
+    return Progress(*columns, console=Console(stderr=True), transient=True)
+
+
+def _advance(bar: Progress | None) -> Any:
+    if bar is None:
+        return None
+    task = bar.add_task("reading", total=None)
+    return lambda done, total: bar.update(task, completed=done, total=total)
+
+
+def _print_commit(commit: Commit | None) -> None:
+    if commit is None:
+        typer.echo("nothing changed, so there is no commit")
+    else:
+        typer.echo(f"commit {commit.graph_commit_id}  {_when(commit)}")
+
+
+def _when(commit: Commit) -> str:
+    return commit.created_at.strftime("%Y-%m-%d %H:%M:%S")
