@@ -21,6 +21,8 @@ from omnigraph.errors import HeadMoved, StorageError
 from omnigraph.storage.location import Location
 from omnigraph.storage.tables import ROW_ADDRESS, ROW_ID, Table, has_version
 
+SMALL_FRAGMENT = 1_024
+MANY_SMALL_FRAGMENTS = 16
 OPERATION = "omnigraph:operation"
 """The transaction property that says whose a version is."""
 
@@ -58,8 +60,9 @@ def stage_create(location: Location, rows: pa.Table, operation: str) -> StagedWr
 
 
 def stage_append(table: Table, rows: pa.Table, operation: str) -> StagedWrite:
-    """New rows behind those that are there."""
-    return _staged(table, Operation.Append(_fragments(table, rows)), operation)
+    """New rows beside those that are there; no id may be one of theirs."""
+    nothing = _Rewritten(table.schema.empty_table(), [])
+    return _staged_parts(table, _Parts(new=rows, rewritten=nothing, gone={}), operation)
 
 
 def stage_overwrite(table: Table, rows: pa.Table, operation: str) -> StagedWrite:
@@ -87,19 +90,16 @@ def stage_change(table: Table, *, rows: pa.Table, deleted: pa.Array, operation: 
     if not len(present):
         return stage_append(table, rows, operation)
     positions = pc.index_in(present["id"], value_set=rows["id"].combine_chunks()).combine_chunks()
-    replaced = positions.is_valid()
-    new_rows = rows.filter(pc.invert(pc.is_in(rows["id"], value_set=present["id"].combine_chunks())))
-    row_ids = present[ROW_ID].filter(replaced).to_pylist()
-    removed, updated = _without(table, present[ROW_ADDRESS].to_pylist())
-    update = Operation.Update(
-        removed_fragment_ids=removed,
-        updated_fragments=updated,
-        new_fragments=[
-            *_rewritten(table, rows.take(positions.drop_null()), row_ids),
-            *_fragments(table, new_rows),
-        ],
+    row_ids = present[ROW_ID].filter(positions.is_valid()).to_pylist()
+    gone: dict[int, list[int]] = {}
+    for address in present[ROW_ADDRESS].to_pylist():
+        gone.setdefault(address >> 32, []).append(address & 0xFFFFFFFF)
+    parts = _Parts(
+        new=rows.filter(pc.invert(pc.is_in(rows["id"], value_set=present["id"].combine_chunks()))),
+        rewritten=_Rewritten(rows.take(positions.drop_null()), row_ids),
+        gone=gone,
     )
-    return _staged(table, update, operation)
+    return _staged_parts(table, parts, operation)
 
 
 def commit_staged(table: Table, staged: StagedWrite) -> Table:
@@ -177,30 +177,80 @@ def _fragments(table: Table, rows: pa.Table) -> list[FragmentMetadata]:
     return fragments
 
 
-def _rewritten(table: Table, rows: pa.Table, row_ids: Sequence[int]) -> list[FragmentMetadata]:
+@dataclass(frozen=True, slots=True)
+class _Rewritten:
+    """Rows that are written anew under the stable row ids they have."""
+
+    rows: pa.Table
+    row_ids: Sequence[int]
+
+
+@dataclass(frozen=True, slots=True)
+class _Parts:
+    """What one transaction does to a table: `gone` has the offsets of rows that leave each fragment."""
+
+    new: pa.Table
+    rewritten: _Rewritten
+    gone: Mapping[int, Sequence[int]]
+
+
+def _staged_parts(table: Table, parts: _Parts, operation: str) -> StagedWrite:
+    """One transaction for all parts.
+
+    Many small writes would leave many small fragments, and every read and commit pays for each of them. So once there
+    are enough, a write takes the small ones along: their rows are written anew, in one fragment, as they are.
+    """
+    small = _small_fragments(table) if parts.new.num_rows + len(parts.rewritten.row_ids) < SMALL_FRAGMENT else []
+    if not (small or parts.gone or parts.rewritten.row_ids):
+        return _staged(table, Operation.Append(_fragments(table, parts.new)), operation)
+    kept = _rows_of(table, small, parts.gone)
+    removed, updated = list(small), []
+    for number, offsets in parts.gone.items():
+        if number not in removed:
+            remaining = _fragment(table, number).delete_rows(list(offsets))
+            if remaining is None:
+                removed.append(number)
+            else:
+                updated.append(remaining)
+    rewritten = [*_rewritten(table, kept), *_rewritten(table, parts.rewritten)]
+    update = Operation.Update(
+        removed_fragment_ids=removed,
+        updated_fragments=updated,
+        new_fragments=[*rewritten, *_fragments(table, parts.new)],
+    )
+    return _staged(table, update, operation)
+
+
+def _small_fragments(table: Table) -> list[int]:
+    """The fragments that a small write takes along: none until there are many."""
+    small = [
+        fragment.fragment_id for fragment in table.dataset.get_fragments() if fragment.physical_rows < SMALL_FRAGMENT
+    ]
+    return small if len(small) >= MANY_SMALL_FRAGMENTS else []
+
+
+def _rows_of(table: Table, fragments: Sequence[int], gone: Mapping[int, Sequence[int]]) -> _Rewritten:
+    """The rows that remain of these fragments."""
+    if not fragments:
+        return _Rewritten(table.schema.empty_table(), [])
+    found = table.scan_fragments([_fragment(table, number) for number in fragments])
+    leaving = pa.array([number << 32 | offset for number in fragments for offset in gone.get(number, ())], pa.uint64())
+    found = found.filter(pc.invert(pc.is_in(found[ROW_ADDRESS], value_set=leaving)))
+    return _Rewritten(found.drop_columns([ROW_ID, ROW_ADDRESS]), found[ROW_ID].to_pylist())
+
+
+def _fragment(table: Table, number: int) -> lance.LanceFragment:
+    fragment = table.dataset.get_fragment(number)
+    assert fragment is not None, "a version knows its fragments"
+    return fragment
+
+
+def _rewritten(table: Table, rewritten: _Rewritten) -> list[FragmentMetadata]:
     """The fragments of rows that keep their row ids."""
-    fragments = _fragments(table, rows)
+    fragments = _fragments(table, rewritten.rows) if rewritten.row_ids else []
     start = 0
     for fragment in fragments:
         end = start + fragment.physical_rows
-        fragment.row_id_meta = RowIdSequence(list(row_ids[start:end])).to_inline_metadata()
+        fragment.row_id_meta = RowIdSequence(list(rewritten.row_ids[start:end])).to_inline_metadata()
         start = end
     return fragments
-
-
-def _without(table: Table, addresses: Sequence[int]) -> tuple[list[int], list[FragmentMetadata]]:
-    """The fragments that are gone, and those that remain, when the rows at these addresses are deleted."""
-    offsets: dict[int, list[int]] = {}
-    for address in addresses:
-        offsets.setdefault(address >> 32, []).append(address & 0xFFFFFFFF)
-    removed: list[int] = []
-    updated: list[FragmentMetadata] = []
-    for number, rows in offsets.items():
-        fragment = table.dataset.get_fragment(number)
-        assert fragment is not None, "an address of this version names one of its fragments"
-        remaining = fragment.delete_rows(rows)
-        if remaining is None:
-            removed.append(number)
-        else:
-            updated.append(remaining)
-    return removed, updated

@@ -51,9 +51,18 @@ class Table:
         yield from self._scanner(columns, filter, None).to_batches()
 
     def _scanner(self, columns: Sequence[str] | None, filter: str | None, limit: int | None) -> lance.LanceScanner:
-        blobs: Literal["all_binary"] | None = "all_binary" if _has_blobs(self.schema) else None
         names = None if columns is None else list(columns)
-        return self.dataset.scanner(columns=names, filter=filter, limit=limit, blob_handling=blobs)
+        return self.dataset.scanner(columns=names, filter=filter, limit=limit, blob_handling=self._blob_handling)
+
+    @property
+    def _blob_handling(self) -> Literal["all_binary"] | None:
+        return "all_binary" if any(isinstance(field.type, BlobType) for field in self.schema) else None
+
+    def scan_fragments(self, fragments: Sequence[lance.LanceFragment]) -> pa.Table:
+        """All rows of some fragments, with what identifies them to storage."""
+        return self.dataset.scanner(
+            fragments=fragments, with_row_id=True, with_row_address=True, blob_handling=self._blob_handling
+        ).to_table()
 
     def count(self, filter: str | None = None) -> int:
         """How many rows meet a filter."""
@@ -89,7 +98,3 @@ def has_version(location: Location, version: int) -> bool:
     except (ValueError, OSError):
         return False
     return True
-
-
-def _has_blobs(schema: pa.Schema) -> bool:
-    return any(isinstance(field.type, BlobType) for field in schema)

@@ -9,6 +9,7 @@ from omnigraph.storage import (
     commit_created,
     commit_staged,
     has_version,
+    objects_at,
     open_table,
     stage_create,
     stage_overwrite,
@@ -23,6 +24,9 @@ from omnigraph.versioning.manifest import (
 )
 
 MANIFEST_FOLDER = "__manifest"
+# A note of the newest version, so that opening a graph need not list them all. It may be behind, never ahead; whoever
+# removes old versions must leave no gap above it.
+HEAD_NOTE = "__head"
 # How long the newest version that was seen may serve as the start of the search for the newest there is. Cleanup keeps
 # every version that is younger than an hour, so the search never starts in a gap.
 _TRUSTED_SECONDS = 60.0
@@ -34,6 +38,7 @@ class ManifestLog:
 
     def __init__(self, graph: Location) -> None:
         self._location = graph.child(MANIFEST_FOLDER)
+        self._objects = objects_at(graph)
         self._lock = threading.Lock()
         self._newest: tuple[Table, Manifest, float] | None = None
 
@@ -58,11 +63,21 @@ class ManifestLog:
             table, manifest, _ = known
             if not has_version(self._location, table.version + 1):
                 return table, manifest
-        table = open_table(self._location)
+        table = self._newest_table()
         _check_stamp(table)
         manifest = manifest_from_rows(table.scan().to_pylist())
         self._remember(table, manifest)
         return table, manifest
+
+    def _newest_table(self) -> Table:
+        """The newest version, from the one that the last writer noted; without a note, from a listing of all."""
+        noted = self._objects.read(HEAD_NOTE)
+        version = int(noted) if noted is not None and noted.isdigit() else 0
+        if version < FIRST_VERSION or not has_version(self._location, version):
+            return open_table(self._location)
+        while has_version(self._location, version + 1):
+            version += 1
+        return open_table(self._location, version)
 
     def at(self, version: int) -> Manifest:
         """An exact version."""
@@ -82,6 +97,7 @@ class ManifestLog:
         operation = following.commit.graph_commit_id
         committed = commit_staged(table, stage_overwrite(table, manifest_to_rows(following), operation))
         self._remember(committed, following)
+        self._objects.replace(HEAD_NOTE, str(committed.version).encode())
         return following
 
     def _remember(self, table: Table, manifest: Manifest) -> None:

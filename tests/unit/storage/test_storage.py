@@ -169,3 +169,25 @@ def test_a_file_is_created_once_and_whole(tmp_path: Path) -> None:
     assert objects.read("folder/one.json") is None
     assert objects.names("folder") == []
     assert objects.names("nowhere") == []
+
+
+def test_many_small_writes_leave_few_fragments_and_every_row_as_it_was(tmp_path: Path) -> None:
+    table = commit_created(stage_create(location_of(tmp_path / "t"), SCHEMA.empty_table(), "create"))
+    expected: dict[str, int] = {}
+    row_ids: dict[str, int] = {}
+    for number in range(80):
+        name = f"r{number}"
+        table = commit_staged(table, stage_append(table, rows(**{name: number}), "append"))
+        expected[name] = number
+        if number % 7 == 3:
+            change = {f"r{number - 2}": -number}
+            table = commit_staged(
+                table, stage_change(table, rows=rows(**change), deleted=pa.array([f"r{number - 1}"]), operation="mixed")
+            )
+            expected.update(change)
+            del expected[f"r{number - 1}"]
+        assert content(table) == expected
+        found = {row["id"]: row["_rowid"] for row in table.scan(["id", "_rowid"]).to_pylist()}
+        assert all(found[name] == row_id for name, row_id in row_ids.items() if name in found)
+        row_ids.update(found)
+    assert len(table.dataset.get_fragments()) < 20
