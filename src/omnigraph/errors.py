@@ -217,3 +217,20 @@ class ValidationError(OmnigraphError):
     @property
     def details(self) -> dict[str, Any]:
         return {"total": self.total, "violations": [violation._asdict() for violation in self.violations]}
+
+
+class RecoveryRequired(OmnigraphError):
+    """A writer ended in the middle of its write; what it left must be undone or completed before others may write."""
+
+    code = "recovery_required"
+
+    def __init__(self, table_key: str, pinned: int) -> None:
+        super().__init__(table_key, pinned)
+        self.table_key, self.pinned = table_key, pinned
+
+    def __str__(self) -> str:
+        return f"{self.table_key} has a version after {self.pinned} that no commit made: a writer did not finish"
+
+    @property
+    def details(self) -> dict[str, Any]:
+        return {"table_key": self.table_key, "pinned": self.pinned}

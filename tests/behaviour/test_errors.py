@@ -4,10 +4,26 @@ import pickle
 
 import pytest
 
+from omnigraph import errors
 from omnigraph.catalog import compile_schema
 from omnigraph.codes import Code
 from omnigraph.diagnostics import Source, Span, any_of, nearest_name, quoted
-from omnigraph.errors import NotFound, OmnigraphError, ParameterError, QueryError, SchemaError, UsageError
+from omnigraph.errors import (
+    ExpectedVersionMismatch,
+    HeadMoved,
+    KeyConflict,
+    NotFound,
+    OmnigraphError,
+    ParameterError,
+    PreconditionFailed,
+    QueryError,
+    RecoveryRequired,
+    SchemaError,
+    StorageError,
+    UsageError,
+    ValidationError,
+    Violation,
+)
 
 DIAGNOSTIC = Source("a.gq", "query q {").diagnostic(Code.QUERY_SYNTAX, "what", Span(0, 5), hint="how")
 
@@ -20,6 +36,13 @@ DIAGNOSTIC = Source("a.gq", "query q {").diagnostic(Code.QUERY_SYNTAX, "what", S
         ParameterError("q", [("x", "is missing")]),
         NotFound("query", "x", "did you mean `y`?"),
         UsageError("two at once"),
+        StorageError("graph", "is gone"),
+        HeadMoved("graph/nodes/1", 3, None),
+        ExpectedVersionMismatch("node:Person", 3, 4),
+        PreconditionFailed("main", "A", "B"),
+        KeyConflict("Person", "Ada"),
+        RecoveryRequired("node:Person", 3),
+        ValidationError([Violation("Person", "age", "is old", "a.jsonl", 3)], 7),
     ],
 )
 def test_every_error_survives_a_pickle_whole(error: OmnigraphError) -> None:
@@ -30,8 +53,9 @@ def test_every_error_survives_a_pickle_whole(error: OmnigraphError) -> None:
 
 
 def test_every_error_has_a_code_of_its_own() -> None:
-    classes: list[type[OmnigraphError]] = [SchemaError, QueryError, ParameterError, NotFound, UsageError]
-    assert len({each.code for each in classes}) == len(classes)
+    classes = [each for each in vars(errors).values() if isinstance(each, type) and issubclass(each, OmnigraphError)]
+    public = [each for each in classes if not each.__name__.startswith("_")]
+    assert len({each.code for each in public}) == len(public)
 
 
 def test_an_error_shows_file_line_column_the_line_and_a_caret() -> None:

@@ -4,9 +4,11 @@ import threading
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
 import omnigraph as og
+from omnigraph.storage import commit_staged, stage_append
 from omnigraph.versioning import ManifestLog, Publication, new_commit_id, publish
 from omnigraph.versioning.manifest import REMEMBERED_COMMITS, Pin
 
@@ -161,3 +163,14 @@ def test_of_racing_writers_each_wins_or_is_told(graph: og.Graph) -> None:
     assert sorted(stored) == sorted(won)
     assert len(graph.commits.list()) == 1 + len(won)
     assert not list(Path(graph.uri, "__recovery").iterdir())
+
+
+def test_nothing_is_written_on_top_of_an_unfinished_write(graph: og.Graph) -> None:
+    table = graph.snapshot().table("node:Person")
+    rows = pa.Table.from_pylist([{"id": "X", "name": "X", "age": None}], schema=table.schema)
+    commit_staged(table, stage_append(table, rows, "unfinished"))
+    with pytest.raises(og.RecoveryRequired):
+        graph.mutate(ADD, "add", {"name": "Ada"})
+    assert graph.snapshot().table("node:Person").count() == 0
+    assert not list(Path(graph.uri, "__recovery").glob("*"))
+    graph.mutate(ADD, "city", {"name": "Oslo"})

@@ -8,11 +8,12 @@ import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from omnigraph.errors import HeadMoved, OmnigraphError, StorageError
+from omnigraph.errors import HeadMoved, OmnigraphError, RecoveryRequired, StorageError
 from omnigraph.storage import (
     StagedWrite,
     Table,
     commit_staged,
+    has_version,
     stage_append,
     stage_change,
     stage_overwrite,
@@ -52,6 +53,7 @@ def write_changes(attempt: WriteAttempt, changes: Mapping[str, TableChange], log
     graph = attempt.base.location
     with write_queues(graph.uri, attempt.branch, parts):
         check_expectations(log.head(), publication)
+        _check_heads(parts)
         write_sidecar(graph, _sidecar(attempt, operation_id, parts))
         _commit_tables(attempt, operation_id, parts)
         manifest = publish(log, publication)
@@ -61,6 +63,13 @@ def write_changes(attempt: WriteAttempt, changes: Mapping[str, TableChange], log
             # The write is visible; recovery will find that there is nothing left to do for this sidecar.
             _logger.warning("the sidecar of %s could not be deleted: %s", operation_id, error)
     return manifest.commit
+
+
+def _check_heads(parts: Mapping[str, _Part]) -> None:
+    """Refuses to write on top of what another writer left unfinished; a commit there would mix the two."""
+    for key, part in parts.items():
+        if has_version(part.table.location, part.staged.version_after):
+            raise RecoveryRequired(key, part.staged.read_version)
 
 
 def _staged(attempt: WriteAttempt, change: TableChange, operation_id: str) -> _Part:
