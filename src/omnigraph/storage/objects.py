@@ -7,10 +7,16 @@ all; creating one that exists is refused. An object store gives the same through
 import os
 import uuid
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
+
+import obstore
+from obstore.exceptions import AlreadyExistsError, BaseError
+from obstore.store import from_url
 
 from omnigraph.errors import StorageError
 from omnigraph.storage.location import Location
+
+_CLIENT_OPTIONS = frozenset({"allow_http", "timeout", "connect_timeout", "proxy_url"})
 
 
 class Objects(Protocol):
@@ -36,7 +42,7 @@ def objects_at(location: Location) -> Objects:
     """The small files below a place."""
     if location.path is not None:
         return LocalObjects(location.path)
-    raise StorageError(location.uri, "graphs on an object store are not supported yet")
+    return RemoteObjects(location)
 
 
 class LocalObjects:
@@ -79,3 +85,54 @@ class LocalObjects:
         draft = folder / f".draft-{uuid.uuid4().hex}"
         draft.write_bytes(content)
         return draft
+
+
+class RemoteObjects:
+    """Objects of a store, below one prefix; creating one is a conditional put."""
+
+    def __init__(self, location: Location) -> None:
+        options = dict(location.options)
+        client: dict[str, Any] = {name: options.pop(name) for name in _CLIENT_OPTIONS & options.keys()}
+        if "allow_http" in client:
+            client["allow_http"] = client["allow_http"].lower() == "true"
+        self._uri = location.uri
+        # The options are those of the store that the URI names, which only the store itself knows.
+        self._store: Any = from_url(location.uri, config=options, client_options=client)  # type: ignore[call-overload]
+
+    def read(self, name: str) -> bytes | None:
+        try:
+            return bytes(obstore.get(self._store, name).bytes())
+        except FileNotFoundError:
+            return None
+        except BaseError as error:
+            raise StorageError(f"{self._uri}/{name}", f"cannot be read: {error}") from error
+
+    def create(self, name: str, content: bytes) -> bool:
+        try:
+            obstore.put(self._store, name, content, mode="create")
+        except AlreadyExistsError:
+            return False
+        except BaseError as error:
+            raise StorageError(f"{self._uri}/{name}", f"cannot be written: {error}") from error
+        return True
+
+    def replace(self, name: str, content: bytes) -> None:
+        try:
+            obstore.put(self._store, name, content)
+        except BaseError as error:
+            raise StorageError(f"{self._uri}/{name}", f"cannot be written: {error}") from error
+
+    def delete(self, name: str) -> None:
+        try:
+            obstore.delete(self._store, name)
+        except FileNotFoundError:
+            return
+        except BaseError as error:
+            raise StorageError(f"{self._uri}/{name}", f"cannot be deleted: {error}") from error
+
+    def names(self, folder: str) -> list[str]:
+        try:
+            found = obstore.list_with_delimiter(self._store, folder)["objects"]
+        except BaseError as error:
+            raise StorageError(f"{self._uri}/{folder}", f"cannot be listed: {error}") from error
+        return sorted(each["path"].rpartition("/")[2] for each in found)
