@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from omnigraph.graph import Graph, init, open  # noqa: A004 - as in the interface
     from omnigraph.operations.load import LoadResult
     from omnigraph.operations.mutate import MutationResult
+    from omnigraph.operations.read import QueryResult
 
     __version__: str
 
@@ -44,6 +45,7 @@ __all__ = [
     "ParameterError",
     "PreconditionFailed",
     "QueryError",
+    "QueryResult",
     "RecoveryRequired",
     "SchemaError",
     "StorageError",
@@ -64,6 +66,7 @@ _HOMES = {
     "Graph": "omnigraph.graph",
     "LoadResult": "omnigraph.operations.load",
     "MutationResult": "omnigraph.operations.mutate",
+    "QueryResult": "omnigraph.operations.read",
     "init": "omnigraph.graph",
     "open": "omnigraph.graph",
 }

@@ -6,15 +6,18 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, Literal
 
-from omnigraph.catalog import Catalog, value_to_json
+from omnigraph.catalog import Catalog
 from omnigraph.compiler import CompiledQuery, compile_query
 from omnigraph.errors import NotFound, UsageError
 from omnigraph.operations.export import exported_lines
 from omnigraph.operations.files import read_schema_files
+from omnigraph.operations.indexes import build_missing_indexes
 from omnigraph.operations.init import create_graph
 from omnigraph.operations.load import LoadMode, LoadResult, load_files
 from omnigraph.operations.mutate import MutationResult, mutate
+from omnigraph.operations.read import QueryResult, planned, read
 from omnigraph.operations.records import Progress
+from omnigraph.query import AdjacencyCache
 from omnigraph.storage import Location, location_of, sql_literal, sql_name
 from omnigraph.versioning import (
     Commit,
@@ -68,6 +71,7 @@ class Graph:
         self.schema = Schema(text, catalog)
         self.commits = Commits(self._log)
         self._queries: dict[tuple[str, str | None], CompiledQuery] = {}
+        self._adjacency = AdjacencyCache()
 
     @property
     def uri(self) -> str:
@@ -120,6 +124,23 @@ class Graph:
             case datetime():
                 return self.snapshot_at(time=at)
 
+    def query(
+        self,
+        source: str,
+        name: str | None = None,
+        params: Mapping[str, Any] | None = None,
+        *,
+        branch: str = "main",
+        snapshot: Snapshot | str | int | datetime | None = None,
+    ) -> QueryResult:
+        """Runs a query that reads: on the head of a branch, or on a snapshot, commit, version or time."""
+        at = self.snapshot(branch) if snapshot is None else self._resolved(snapshot)
+        return read(self._compiled(source, name), params or {}, at, self._adjacency)
+
+    def explain(self, source: str, name: str | None = None, params: Mapping[str, Any] | None = None) -> str:
+        """How a query will be answered: what is scanned with which columns and filters, walked, joined and sorted."""
+        return planned(self._compiled(source, name), params or {}, self.snapshot()).explain()
+
     def export(
         self, path: str | Path | None = None, branch: str = "main", types: Collection[str] | None = None
     ) -> Iterator[str] | int:
@@ -170,6 +191,10 @@ class Graph:
         attempt = self._attempt("load", branch, actor, message=f"load {', '.join(path.name for path in paths)}")
         return load_files(attempt, paths, LoadMode(mode), self._log, progress)
 
+    def ensure_indices(self, *, actor: str | None = None) -> dict[str, list[str]]:
+        """Builds the indexes that are missing, as one commit; returns the columns by table."""
+        return build_missing_indexes(self._attempt("ensure_indices", "main", actor, message="indexes"), self._log)[1]
+
     def _attempt(
         self, kind: str, branch: str, actor: str | None, *, message: str, if_commit: str | None = None
     ) -> WriteAttempt:
@@ -208,11 +233,6 @@ def init(uri: str | Path, schema: str | Path, *, storage_options: dict[str, str]
 def open(uri: str | Path, mode: Mode = "rw", *, storage_options: dict[str, str] | None = None) -> Graph:
     """Opens a graph; with ``mode="r"`` nothing is ever written."""
     return Graph(location_of(uri, storage_options), mode)
-
-
-def json_row(row: Mapping[str, Any]) -> dict[str, Any]:
-    """A row with its values as JSON has them."""
-    return {name: value_to_json(tuple(value) if isinstance(value, list) else value) for name, value in row.items()}
 
 
 def _schema_text(schema: str | Path) -> tuple[str, str]:

@@ -139,12 +139,17 @@ def test_version_is_that_of_the_package() -> None:
     assert as_json(omnigraph_cli("version", "--json")) == {"version": omnigraph.__version__}
 
 
-def test_the_demo_shows_the_catalog_of_the_sample() -> None:
+def test_the_demo_asks_changes_and_looks_back() -> None:
     result = omnigraph_cli("demo")
     assert result.returncode == 0
-    assert "Node types" in result.stdout
-    assert "PublishedIn" in result.stdout
-    assert set(as_json(omnigraph_cli("demo", "--json"))) == {"catalog", "queries"}
+    for shown in ("Node types", "PublishedIn", "And at the commit before?", "load library.jsonl"):
+        assert shown in result.stdout
+    document = as_json(omnigraph_cli("demo", "--json"))
+    assert document["loaded"]["total"] > 10_000
+    assert all(answer["rows"] for answer in document["answers"].values())
+    assert document["after"]["rows"] == [{"institution": "Oslo Polytechnic", "w.since": "2026-11-01"}]
+    assert document["before"]["rows"] == document["answers"]["Where does she work?"]["rows"]
+    assert [commit["message"] for commit in document["commits"]] == ["hire", "load library.jsonl", "init"]
 
 
 def test_the_demo_writes_files_to_play_with_and_overwrites_none(tmp_path: Path) -> None:
@@ -233,7 +238,7 @@ def test_bad_data_is_told_with_its_line_and_exit_code(folder: Path, graph: Path)
 
 
 def test_exit_codes_tell_usage_refusal_and_lost_precondition_apart(folder: Path, graph: Path) -> None:
-    query = ["-e", 'query q { insert Person { name: "Ada" } }', "--store", graph]
+    query: list[str | Path] = ["-e", 'query q { insert Person { name: "Ada" } }', "--store", graph]
     assert omnigraph_cli("mutate", *query, "--if-commit", "nonsense").returncode == 4
     assert omnigraph_cli("mutate", *query[:2]).returncode == 2
     assert omnigraph_cli("mutate", "--store", graph).returncode == 2

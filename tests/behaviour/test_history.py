@@ -174,3 +174,16 @@ def test_nothing_is_written_on_top_of_an_unfinished_write(graph: og.Graph) -> No
     assert graph.snapshot().table("node:Person").count() == 0
     assert not list(Path(graph.uri, "__recovery").glob("*"))
     graph.mutate(ADD, "city", {"name": "Oslo"})
+
+
+def test_missing_indexes_are_built_in_one_commit_and_change_no_row(graph: og.Graph) -> None:
+    for name in ("Ada", "Bob", "Cid"):
+        graph.mutate(ADD, "add", {"name": name})
+    assert graph.ensure_indices() == {"node:Person": ["id"]}
+    assert graph.commits.list()[0].message == "indexes"
+    assert graph.ensure_indices() == {}
+    graph.mutate(ADD, "add", {"name": "Ada", "age": 7})
+    graph.mutate(ADD, "add", {"name": "Dan"})
+    rows = {row["id"]: row["age"] for row in graph.snapshot().table("node:Person").scan().to_pylist()}
+    assert rows == {"Ada": 7, "Bob": None, "Cid": None, "Dan": None}
+    assert graph.entity("Person", "Ada") == {"id": "Ada", "name": "Ada", "age": 7}

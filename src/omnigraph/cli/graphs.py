@@ -79,6 +79,18 @@ def run_export(uri: str, types: Sequence[str], out: Path | None, *, branch: str)
         sys.stdout.write(line + "\n")
 
 
+def run_indexes(uri: str, *, as_json: bool) -> None:
+    """Builds the indexes that are missing."""
+    built = open_graph(uri).ensure_indices()
+    if as_json:
+        print_json({"built": built})
+        return
+    for table, columns in built.items():
+        typer.echo(f"{table}: {', '.join(columns)}")
+    if not built:
+        typer.echo("every index is there")
+
+
 def run_snapshot(uri: str, *, branch: str, as_json: bool) -> None:
     """Shows the tables of the graph at its head."""
     snapshot = open_graph(uri, "r").snapshot(branch)

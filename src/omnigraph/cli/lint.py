@@ -58,7 +58,8 @@ def _sorted_by_language(files: Iterable[Path]) -> tuple[list[Path], list[Path]]:
 
 def _sources_below(folder: Path) -> Iterable[Path]:
     for path in folder.rglob("*"):
-        hidden = any(part.startswith(".") for part in path.relative_to(folder).parts)
+        # A graph keeps a copy of its schema under a name that starts with an underscore.
+        hidden = any(part.startswith((".", "_")) for part in path.relative_to(folder).parts)
         if path.suffix in (".gq", ".pg") and path.is_file() and not hidden:
             yield path
 

@@ -93,11 +93,11 @@ def lint(
 def demo(
     directory: Annotated[
         Path | None,
-        typer.Argument(metavar="[DIR]", help="Also write the sample's files there.", show_default=False),
+        typer.Argument(metavar="[DIR]", help="Keep the graph and its files there.", show_default=False),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Check the sample that ships with OmniGraph and show its catalog."""
+    """Build the sample graph, ask it, change it, and look back."""
     from omnigraph.cli import demo as command
 
     raise typer.Exit(command.run(directory, as_json=as_json))
@@ -138,6 +138,39 @@ def load(
     if mode not in list(LoadMode):
         raise UsageError(f"--mode is append, merge or overwrite, not {mode}")
     graphs.run_load(_graph(uri, store), data, LoadMode(mode), branch=branch, actor=actor, as_json=as_json)
+
+
+@app.command()
+def query(
+    name: QueryName = None,
+    file: QueryFile = None,
+    inline: Inline = None,
+    params: Params = None,
+    param: Param = None,
+    store: Store = None,
+    branch: Branch = "main",
+    snapshot: Annotated[
+        str | None, typer.Option(metavar="ID", help="A commit or version to read at.", show_default=False)
+    ] = None,
+    format: Annotated[
+        str, typer.Option(metavar="table|json|jsonl|csv|kv|arrow", help="How rows are printed.")
+    ] = "table",
+    explain: Annotated[bool, typer.Option("--explain", help="Show how it would be answered, and stop.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Run a query that reads."""
+    from omnigraph.cli import graphs, queries
+
+    queries.run_query(
+        _graph(store),
+        graphs.source_text(file, inline),
+        name,
+        graphs.parameter_values(params, param or []),
+        branch=branch,
+        snapshot=snapshot,
+        format="json" if as_json else format,
+        explain=explain,
+    )
 
 
 @app.command()
@@ -195,6 +228,14 @@ def snapshot(uri: Uri = None, store: Store = None, branch: Branch = "main", as_j
     from omnigraph.cli import graphs
 
     graphs.run_snapshot(_graph(uri, store), branch=branch, as_json=as_json)
+
+
+@app.command()
+def indexes(uri: Uri = None, store: Store = None, as_json: AsJson = False) -> None:
+    """Build the indexes that are missing."""
+    from omnigraph.cli import graphs
+
+    graphs.run_indexes(_graph(uri, store), as_json=as_json)
 
 
 @commits.command("list")

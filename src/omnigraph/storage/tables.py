@@ -64,6 +64,10 @@ class Table:
             fragments=fragments, with_row_id=True, with_row_address=True, blob_handling=self._blob_handling
         ).to_table()
 
+    def indexed_columns(self) -> frozenset[str]:
+        """The columns that an index serves, at least in part."""
+        return frozenset(name for index in self.dataset.describe_indices() for name in index.field_names)
+
     def count(self, filter: str | None = None) -> int:
         """How many rows meet a filter."""
         number: int = self.dataset.count_rows(filter)

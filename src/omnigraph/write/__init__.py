@@ -2,7 +2,7 @@
 
 from omnigraph.write.attempt import WriteAttempt
 from omnigraph.write.change import Origins, TableChange
-from omnigraph.write.protocol import write_changes
+from omnigraph.write.protocol import StagedTable, write_changes, write_staged
 from omnigraph.write.validate import validate
 
-__all__ = ["Origins", "TableChange", "WriteAttempt", "validate", "write_changes"]
+__all__ = ["Origins", "StagedTable", "TableChange", "WriteAttempt", "validate", "write_changes", "write_staged"]

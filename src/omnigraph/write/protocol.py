@@ -29,21 +29,30 @@ _logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class _Part:
-    """One table's part of a write."""
+class StagedTable:
+    """One table's part of a write: the table as it was read, and the change that is staged on it."""
 
     table: Table
     staged: StagedWrite
-    pin: Pin
 
 
 def write_changes(attempt: WriteAttempt, changes: Mapping[str, TableChange], log: ManifestLog) -> Commit:
     """Writes a validated change of one or more tables as one commit."""
     operation_id = new_commit_id()
-    parts = {key: _staged(attempt, change, operation_id) for key, change in changes.items() if not change.is_empty}
+    touched = {key: change for key, change in changes.items() if not change.is_empty}
+    return write_staged(
+        attempt, operation_id, {key: _staged(attempt, change, operation_id) for key, change in touched.items()}, log
+    )
+
+
+def write_staged(
+    attempt: WriteAttempt, operation_id: str, parts: Mapping[str, StagedTable], log: ManifestLog
+) -> Commit:
+    """Makes staged parts visible together, through the four phases. Every writer comes through here."""
+    pins = attempt.base.manifest.pins
     publication = Publication(
         commit_id=operation_id,
-        pins={key: Pin(part.pin.path, part.staged.version_after) for key, part in parts.items()},
+        pins={key: Pin(pins[key].path, part.staged.version_after) for key, part in parts.items()},
         expected=attempt.expected_versions(parts),
         branch=attempt.branch,
         actor=attempt.actor,
@@ -59,20 +68,20 @@ def write_changes(attempt: WriteAttempt, changes: Mapping[str, TableChange], log
         manifest = publish(log, publication)
         try:
             delete_sidecar(graph, operation_id)
-        except OSError as error:
+        except (OSError, StorageError) as error:
             # The write is visible; recovery will find that there is nothing left to do for this sidecar.
             _logger.warning("the sidecar of %s could not be deleted: %s", operation_id, error)
     return manifest.commit
 
 
-def _check_heads(parts: Mapping[str, _Part]) -> None:
+def _check_heads(parts: Mapping[str, StagedTable]) -> None:
     """Refuses to write on top of what another writer left unfinished; a commit there would mix the two."""
     for key, part in parts.items():
         if has_version(part.table.location, part.staged.version_after):
             raise RecoveryRequired(key, part.staged.read_version)
 
 
-def _staged(attempt: WriteAttempt, change: TableChange, operation_id: str) -> _Part:
+def _staged(attempt: WriteAttempt, change: TableChange, operation_id: str) -> StagedTable:
     table = attempt.base.table(change.table_key)
     if change.replaces_all:
         staged = stage_overwrite(table, change.rows, operation_id)
@@ -80,10 +89,10 @@ def _staged(attempt: WriteAttempt, change: TableChange, operation_id: str) -> _P
         staged = stage_append(table, change.rows, operation_id)
     else:
         staged = stage_change(table, rows=change.rows, deleted=change.deleted, operation=operation_id)
-    return _Part(table, staged, attempt.base.manifest.pins[change.table_key])
+    return StagedTable(table, staged)
 
 
-def _commit_tables(attempt: WriteAttempt, operation_id: str, parts: Mapping[str, _Part]) -> None:
+def _commit_tables(attempt: WriteAttempt, operation_id: str, parts: Mapping[str, StagedTable]) -> None:
     """Phase B. When the very first table refuses, nothing has happened, and the sidecar goes."""
     for number, part in enumerate(parts.values()):
         try:
@@ -98,7 +107,7 @@ def _commit_tables(attempt: WriteAttempt, operation_id: str, parts: Mapping[str,
             raise StorageError(part.table.location.uri, f"commit failed: {error}") from error
 
 
-def _sidecar(attempt: WriteAttempt, operation_id: str, parts: Mapping[str, _Part]) -> Sidecar:
+def _sidecar(attempt: WriteAttempt, operation_id: str, parts: Mapping[str, StagedTable]) -> Sidecar:
     return Sidecar(
         operation_id=operation_id,
         kind=attempt.kind,
@@ -108,7 +117,7 @@ def _sidecar(attempt: WriteAttempt, operation_id: str, parts: Mapping[str, _Part
         tables=tuple(
             SidecarTable(
                 table_key=key,
-                path=part.pin.path,
+                path=attempt.base.manifest.pins[key].path,
                 expected_version=part.staged.read_version,
                 version_after=part.staged.version_after,
                 transaction_id=part.staged.transaction_id,

@@ -1,0 +1,95 @@
+"""`omnigraph query`: runs a read and prints its rows in the format that was asked for."""
+
+import csv
+import json
+import sys
+from enum import StrEnum
+from typing import Any
+
+import pyarrow as pa
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from omnigraph.cli.output import is_interactive, plural, print_json
+from omnigraph.errors import UsageError
+from omnigraph.graph import open as open_graph
+from omnigraph.operations.read import QueryResult, json_value
+
+
+class Format(StrEnum):
+    """How rows are printed."""
+
+    TABLE = "table"
+    JSON = "json"
+    JSONL = "jsonl"
+    CSV = "csv"
+    KV = "kv"
+    ARROW = "arrow"
+
+
+def run_query(
+    uri: str,
+    source: str,
+    name: str | None,
+    parameters: dict[str, Any],
+    *,
+    branch: str,
+    snapshot: str | None,
+    format: str,
+    explain: bool,
+) -> None:
+    """Runs a query, or explains how it would be run."""
+    if format not in list(Format):
+        raise UsageError(f"--format is one of {', '.join(Format)}, not {format}")
+    graph = open_graph(uri, "r")
+    if explain:
+        typer.echo(graph.explain(source, name, parameters))
+        return
+    at = int(snapshot) if snapshot is not None and snapshot.isdigit() else snapshot
+    _print(graph.query(source, name, parameters, branch=branch, snapshot=at), Format(format))
+
+
+def _print(result: QueryResult, format: Format) -> None:
+    match format:
+        case Format.TABLE:
+            _print_table(result)
+        case Format.JSON:
+            print_json(result.as_json())
+        case Format.JSONL:
+            for row in result.rows():
+                sys.stdout.write(json.dumps(json_value(row), ensure_ascii=False) + "\n")
+        case Format.CSV:
+            writer = csv.writer(sys.stdout)
+            writer.writerow(result.columns)
+            writer.writerows([_text(value) for value in row.values()] for row in result.rows())
+        case Format.KV:
+            _print_pairs(result)
+        case Format.ARROW:
+            with pa.ipc.new_stream(sys.stdout.buffer, result.table.schema) as stream:
+                stream.write_table(result.table)
+
+
+def _print_table(result: QueryResult) -> None:
+    table = Table(*result.columns)
+    for row in result.rows():
+        table.add_row(*(_text(value) for value in row.values()))
+    width = None if is_interactive() else 10_000
+    Console(markup=False, highlight=False, width=width).print(table)
+    typer.echo(plural(len(result), "row"), err=True)
+
+
+def _print_pairs(result: QueryResult) -> None:
+    widest = max(map(len, result.columns), default=0)
+    for number, row in enumerate(result.rows()):
+        if number:
+            typer.echo()
+        for name, value in row.items():
+            typer.echo(f"{name:{widest}}  {_text(value)}")
+
+
+def _text(value: Any) -> str:
+    plain = json_value(value)
+    if plain is None:
+        return ""
+    return plain if isinstance(plain, str) else json.dumps(plain, ensure_ascii=False)

@@ -1,0 +1,25 @@
+"""Builds the indexes that lookups and traversals rely on, where they are missing."""
+
+from omnigraph.catalog import EntityType
+from omnigraph.storage import stage_create_indexes
+from omnigraph.versioning import Commit, ManifestLog, new_commit_id
+from omnigraph.write import StagedTable, WriteAttempt, write_staged
+
+
+def build_missing_indexes(attempt: WriteAttempt, log: ManifestLog) -> tuple[Commit | None, dict[str, list[str]]]:
+    """A BTREE on `id`, and on `src` and `dst` of edges, for every table that has rows and lacks one; one commit.
+
+    Returns the columns that got an index, by table; without any there is no commit.
+    """
+    operation_id = new_commit_id()
+    parts: dict[str, StagedTable] = {}
+    built: dict[str, list[str]] = {}
+    entities: list[EntityType] = [*attempt.catalog.nodes.values(), *attempt.catalog.edges.values()]
+    for entity in entities:
+        table = attempt.base.table(entity.table_key)
+        missing = [name for name in entity.system_columns if name not in table.indexed_columns()]
+        if missing and table.count():
+            staged = stage_create_indexes(table, dict.fromkeys(missing, "BTREE"), operation_id)
+            parts[entity.table_key] = StagedTable(table, staged)
+            built[entity.table_key] = missing
+    return (write_staged(attempt, operation_id, parts, log) if parts else None), built

@@ -1,0 +1,290 @@
+"""What a read returns: the columns that are needed for it, and how the answer is put together from them."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from sqlglot import exp
+
+from omnigraph.catalog import PropertyType, Scalar
+from omnigraph.catalog.model import ID
+from omnigraph.compiler import ir
+from omnigraph.query.known import KnownValues
+from omnigraph.query.levels import Bound, Level, corpus_of
+from omnigraph.query.relational import Sql
+from omnigraph.query.steps import (
+    TYPE,
+    ConstantOutput,
+    Direct,
+    DirectSort,
+    Distance,
+    EntityOutput,
+    Output,
+    Relational,
+    Relevance,
+    TextToEmbed,
+    ValueOutput,
+)
+from omnigraph.query.words import words_of
+
+TYPE_FIELD = "type"
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """The returned columns and the order of a read over the variables of its outermost pattern."""
+
+    read: ir.Read
+    level: Level
+    values: KnownValues
+
+    # --- what is needed ---
+
+    def ask(self) -> None:
+        """Tells every variable which of its columns the answer needs."""
+        for expression in self._expressions():
+            for bound, name in self._columns_of(expression):
+                if name == TYPE or not name.startswith("@"):
+                    bound.needs[name] = None
+
+    def _expressions(self) -> Iterable[ir.Expression]:
+        yield from (column.expression for column in self.read.columns)
+        yield from (key.expression for key in self.read.order)
+
+    def _columns_of(self, expression: ir.Expression) -> list[tuple[Bound, str]]:
+        """The fields behind an expression."""
+        match expression:
+            case ir.Column(variable, name):
+                return [(self.level.lookup(variable), name)]
+            case ir.Entity(variable):
+                bound = self.level.lookup(variable)
+                return [(bound, name) for _, name in entity_fields(bound)]
+            case ir.Aggregate(_, ir.Column() as argument):
+                return self._columns_of(argument)
+            case ir.VectorDistance() | ir.TextScore():
+                return [self.score(expression)]
+            case ir.RankFusion(rankings):
+                return [self.score(ranking) for ranking in rankings]
+        return []
+
+    def score(self, ranking: ir.VectorDistance | ir.TextScore) -> tuple[Bound, str]:
+        """The variable that is ranked, and its field with the score."""
+        bound = self.level.lookup(ranking.column.variable)
+        name = ranking.column.name
+        if isinstance(ranking, ir.TextScore):
+            known = self.values.of(ranking.query)
+            words = words_of(str(known.value)) if known is not None and known.value is not None else []
+            return bound, bound.add_computed(Relevance(name, tuple(words), corpus_of(bound, name)))
+        return bound, bound.add_computed(Distance(name, self._query_vector(ranking.query)))
+
+    def _query_vector(self, query: ir.Expression | ir.EmbeddedText) -> tuple[float, ...] | TextToEmbed | None:
+        if isinstance(query, ir.EmbeddedText):
+            known = self.values.of(query.text)
+            if known is None or known.value is None:
+                return None
+            return TextToEmbed(str(known.value), query.model, query.dimension)
+        known = self.values.of(query)
+        value = known.value if known is not None else None
+        return tuple(float(each) for each in value) if isinstance(value, tuple) else None  # type: ignore[arg-type]
+
+    # --- without a relational engine ---
+
+    def direct(self) -> tuple[Direct, tuple[Output, ...]]:
+        """The answer from the only relation there is."""
+        (bound,) = self.level.own.values()
+        assert bound.relation is not None
+        relation = bound.relation
+        outputs: list[Output] = []
+        for column in self.read.columns:
+            known = self.values.of(column.expression)
+            if known is not None:
+                outputs.append(ConstantOutput(column.name, known.value, known.type))
+            elif isinstance(column.expression, ir.Column):
+                index = relation.fields.index(column.expression.name)
+                outputs.append(ValueOutput(column.name, index, column.expression.type))
+            else:
+                fields = [(label, relation.fields.index(name), name) for label, name in entity_fields(bound)]
+                outputs.append(EntityOutput(column.name, _typed(bound, fields)))
+        order = [
+            DirectSort(relation.alias(key.expression.name), key.descending)
+            for key in self.read.order
+            if isinstance(key.expression, ir.Column)
+        ]
+        ties = [DirectSort(relation.alias(name), False) for name in (ID, *((TYPE,) if bound.is_tagged else ()))]
+        return Direct((*order, *ties)), tuple(outputs)
+
+    # --- with one ---
+
+    def relational(self, sql: Sql, limit: int | None) -> tuple[Relational, tuple[Output, ...]]:
+        """The answer as a statement over all relations."""
+        writer = _Columns(self, sql)
+        outputs = tuple(writer.output(column) for column in self.read.columns)
+        statement = (writer.grouped if self.read.grouped else writer.plain)(self.read.order)
+        if limit is not None:
+            statement = statement.limit(limit, copy=False)
+        return Relational(statement, sql.parameters), outputs
+
+
+@dataclass(slots=True)
+class _Columns:
+    """Collects the columns of the statement: what is computed of a row, and what is returned."""
+
+    answer: Answer
+    sql: Sql
+    inner: dict[str, exp.Expr] = field(default_factory=dict)
+    selected: list[exp.Expr] = field(default_factory=list)
+    keys: list[str] = field(default_factory=list)
+    ordinals: dict[ir.Expression, int] = field(default_factory=dict)
+
+    def output(self, column: ir.OutputColumn) -> Output:
+        """How a returned column is taken from what the statement selects."""
+        expression = column.expression
+        known = self.answer.values.of(expression)
+        if known is not None:
+            return ConstantOutput(column.name, known.value, known.type)
+        if isinstance(expression, ir.Entity):
+            bound = self.answer.level.lookup(expression.variable)
+            fields = [(label, self._entity_field(bound, name), name) for label, name in entity_fields(bound)]
+            return EntityOutput(column.name, _typed(bound, fields))
+        assert not isinstance(expression, ir.Constant)
+        if expression not in self.ordinals:
+            self.ordinals[expression] = self._select(self._outer(expression))
+        return ValueOutput(column.name, self.ordinals[expression], expression.type)
+
+    def plain(self, order: Sequence[ir.SortKey]) -> exp.Select:
+        """A row of the answer for each row of the pattern."""
+        keys = [_sorted(self._outer(key.expression), key) for key in self._sorting(order)]
+        for bound in self.answer.level.own.values():
+            keys += [_ordered(self._row(each)) for each in self.sql.identity(bound)]
+        if not self.selected:
+            self._select(keys[-1].this.copy())
+        return self._statement().order_by(*keys, copy=False)
+
+    def grouped(self, order: Sequence[ir.SortKey]) -> exp.Select:
+        """A row for each group. A column that is the same in each row is a key too, so no rows make no group."""
+        if any(self.answer.values.of(column.expression) is not None for column in self.answer.read.columns):
+            self._key(self._row(exp.Literal.number(0)))
+        keys = [_sorted(self._outer(key.expression), key) for key in self._sorting(order)]
+        keys += [_ordered(exp.column(name)) for name in self.keys]
+        if not self.inner:
+            self._row(exp.Literal.number(0))
+        statement = self._statement()
+        if self.keys:
+            statement = statement.group_by(*(exp.column(name) for name in self.keys), copy=False)
+            statement = statement.order_by(*keys, copy=False)
+        return statement
+
+    def _statement(self) -> exp.Select:
+        columns = [exp.alias_(expression, name) for name, expression in self.inner.items()]
+        rows = self.sql.selected(self.answer.level, columns).subquery("q")
+        returned = [exp.alias_(expression, f"o{index}") for index, expression in enumerate(self.selected)]
+        return exp.Select(expressions=returned).from_(rows)
+
+    def _sorting(self, order: Sequence[ir.SortKey]) -> list[ir.SortKey]:
+        return [key for key in order if self.answer.values.of(key.expression) is None]
+
+    def _select(self, expression: exp.Expr) -> int:
+        self.selected.append(expression)
+        return len(self.selected) - 1
+
+    def _row(self, expression: exp.Expr) -> exp.Column:
+        """An expression over the relations as a column of the inner statement."""
+        for name, known in self.inner.items():
+            if known == expression:
+                return exp.column(name)
+        name = f"i{len(self.inner)}"
+        self.inner[name] = expression
+        return exp.column(name)
+
+    def _key(self, column: exp.Column) -> exp.Column:
+        if self.answer.read.grouped and column.name not in self.keys:
+            self.keys.append(column.name)
+        return column
+
+    def _entity_field(self, bound: Bound, name: str) -> int:
+        column = self._row(self.sql.column(bound, name))
+        if not self.answer.read.grouped:
+            return self._select(column)
+        if name in (ID, TYPE):
+            return self._select(self._key(column))
+        # The id decides all other columns, so any of a group's values is the value.
+        return self._select(exp.AnyValue(this=column))
+
+    def _outer(self, expression: ir.Expression) -> exp.Expr:
+        """The value of an expression over the columns of the inner statement."""
+        lookup = self.answer.level.lookup
+        match expression:
+            case ir.Column(variable, name):
+                return self._key(self._row(self.sql.column(lookup(variable), name)))
+            case ir.Aggregate():
+                return self._aggregate(expression)
+            case ir.VectorDistance() | ir.TextScore():
+                return self._row(self.sql.column(*self.answer.score(expression)))
+            case ir.RankFusion(rankings, k):
+                return self._row(self._fused(rankings, k))
+        raise TypeError(expression)
+
+    def _aggregate(self, aggregate: ir.Aggregate) -> exp.Expr:
+        argument = aggregate.argument
+        if isinstance(argument, ir.Entity):
+            return exp.Count(this=exp.Star())
+        column: exp.Expr = self._row(self.sql.column(self.answer.level.lookup(argument.variable), argument.name))
+        if aggregate.type is Scalar.F64 and argument.type is not Scalar.F64:
+            column = exp.Cast(this=column, to=exp.DataType(this=exp.DataType.Type.DOUBLE))
+        functions: dict[ir.AggregateFunction, type[exp.AggFunc]] = {
+            ir.AggregateFunction.COUNT: exp.Count,
+            ir.AggregateFunction.SUM: exp.Sum,
+            ir.AggregateFunction.AVG: exp.Avg,
+            ir.AggregateFunction.MIN: exp.Min,
+            ir.AggregateFunction.MAX: exp.Max,
+        }
+        return functions[aggregate.function](this=column)
+
+    def _fused(self, rankings: Iterable[ir.VectorDistance | ir.TextScore], k: int) -> exp.Expr:
+        """The sum of ``1 / (k + rank)``, where entities of the same score are ranked by id."""
+        terms: list[exp.Expr] = []
+        for ranking in rankings:
+            bound, name = self.answer.score(ranking)
+            score = self.sql.column(bound, name)
+            best = exp.Ordered(this=score.copy(), desc=isinstance(ranking, ir.TextScore), nulls_first=False)
+            order = exp.Order(expressions=[best, *map(_ordered, self.sql.identity(bound))])
+            rank = exp.Window(this=exp.Anonymous(this="DENSE_RANK"), order=order)
+            term: exp.Expr = exp.Div(
+                this=exp.Cast(this=exp.Literal.number(1), to=exp.DataType(this=exp.DataType.Type.DOUBLE)),
+                expression=exp.Paren(this=exp.Add(this=exp.Literal.number(k), expression=rank)),
+            )
+            missing = exp.Is(this=score.copy(), expression=exp.null())
+            zero = exp.Cast(this=exp.Literal.number(0), to=exp.DataType(this=exp.DataType.Type.DOUBLE))
+            terms.append(exp.Case(ifs=[exp.If(this=missing, true=zero)], default=term))
+        total = terms[0]
+        for term in terms[1:]:
+            total = exp.Add(this=total, expression=term)
+        return total
+
+
+def entity_fields(bound: Bound) -> list[tuple[str, str]]:
+    """The fields of a whole entity: how each is called, and which column it is."""
+    if bound.interface is not None:
+        shared = [name for name in bound.interface.properties if name != ID]
+        return [(TYPE_FIELD, TYPE), (ID, ID), *((name, name) for name in shared)]
+    (entity,) = bound.entities
+    own = [name for name in entity.properties if name not in entity.system_columns]
+    return [(name, name) for name in (*entity.system_columns, *own)]
+
+
+def _typed(bound: Bound, fields: Iterable[tuple[str, int, str]]) -> tuple[ValueOutput, ...]:
+    return tuple(ValueOutput(label, index, _field_type(bound, name)) for label, index, name in fields)
+
+
+def _field_type(bound: Bound, name: str) -> PropertyType:
+    return Scalar.STRING if name == TYPE else bound.type_of(name)
+
+
+def _ordered(expression: exp.Expr) -> exp.Ordered:
+    return exp.Ordered(this=expression.copy(), desc=False, nulls_first=True)
+
+
+def _sorted(expression: exp.Expr, key: ir.SortKey) -> exp.Ordered:
+    """A key of the order. Null comes first ascending and last descending; a missing distance is the worst one."""
+    is_distance = isinstance(key.expression, ir.VectorDistance)
+    nulls_first = key.descending if is_distance else not key.descending
+    return exp.Ordered(this=expression.copy(), desc=key.descending, nulls_first=nulls_first)

@@ -1,0 +1,292 @@
+"""A pattern with its variables resolved and its conditions sorted by where they are decided.
+
+A condition on one variable and known values is pushed into the scan of that variable. What relates variables, and what
+a nested pattern asks of a variable around it, is left for the relational rest.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from omnigraph.catalog import Catalog, EntityType, Interface, NodeType, PropertyType, Scalar
+from omnigraph.catalog.keys import node_id
+from omnigraph.catalog.model import ID
+from omnigraph.compiler import ir
+from omnigraph.errors import ParameterError
+from omnigraph.query.known import Known, KnownValues, holds
+from omnigraph.query.predicates import Predicate, PredicateKind, Reduced, choice_predicate, column_predicate, flipped
+from omnigraph.query.steps import Computed, Relation, TableScan, TextMatching
+from omnigraph.query.words import words_of
+from omnigraph.syntax.query_ast import Operator
+
+DEFAULT_EDITS, MAX_EDITS = 1, 2
+
+
+@dataclass(slots=True, eq=False)
+class Bound:
+    """A variable while its query is planned: what is needed of it, and what is known about it."""
+
+    key: str
+    entities: tuple[EntityType, ...]
+    interface: Interface | None = None
+    is_reached: bool = False
+    needs: dict[str, None] = field(default_factory=dict)
+    predicates: list[Predicate] = field(default_factory=list)
+    computed: list[Computed] = field(default_factory=list)
+    required: list[str] = field(default_factory=list)
+    relation: Relation | None = None
+
+    @property
+    def is_tagged(self) -> bool:
+        """Whether an id alone does not tell an entity, because nodes of several types are meant."""
+        return len(self.entities) != 1
+
+    @property
+    def only_type(self) -> EntityType | None:
+        return self.entities[0] if len(self.entities) == 1 else None
+
+    @property
+    def needs_scan(self) -> bool:
+        """Whether the edges around a node do not tell everything that is asked of it."""
+        others = any(name != ID for name in self.needs) or any(each.column != ID for each in self.predicates)
+        return not self.is_reached or others or bool(self.computed)
+
+    def type_of(self, column: str) -> PropertyType:
+        """The type of a property or system column, which all types of the variable share."""
+        properties = (
+            self.entities[0].properties if self.entities else self.interface.properties if self.interface else {}
+        )
+        return properties[column].type if column in properties else Scalar.STRING
+
+    def add_computed(self, computed: Computed) -> str:
+        """The field for something computed of each row; the same thing is computed once."""
+        if computed not in self.computed:
+            self.computed.append(computed)
+        return f"@{self.computed.index(computed)}"
+
+
+@dataclass(frozen=True, slots=True)
+class Operand:
+    """A side of a comparison: a column, or a value."""
+
+    bound: Bound | None
+    column: str
+    known: Known
+    type: PropertyType
+
+
+@dataclass(frozen=True, slots=True)
+class OnColumn:
+    """A predicate on a variable that is bound elsewhere, or not scanned."""
+
+    bound: Bound
+    predicate: Predicate
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """A comparison that relates columns."""
+
+    left: Operand
+    operator: Operator
+    right: Operand
+
+
+@dataclass(frozen=True, slots=True)
+class Same:
+    """Whether two variables are one entity."""
+
+    left: Bound
+    right: Bound
+    negated: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Holds:
+    """Whether a computed field is true."""
+
+    bound: Bound
+    field: str
+
+
+Residual: TypeAlias = OnColumn | Compared | Same | Holds
+
+
+@dataclass(slots=True, eq=False)
+class Level:
+    """One pattern: the outermost, or what is inside a `not`."""
+
+    pattern: ir.Pattern
+    parent: "Level | None" = None
+    own: dict[str, Bound] = field(default_factory=dict)
+    residual: list[Residual] = field(default_factory=list)
+    absent: list["Level"] = field(default_factory=list)
+    is_empty: bool = False
+
+    def lookup(self, name: str) -> Bound:
+        """The variable of this name, here or around."""
+        if name in self.own:
+            return self.own[name]
+        assert self.parent is not None, name
+        return self.parent.lookup(name)
+
+    def is_own(self, bound: Bound) -> bool:
+        return any(bound is each for each in self.own.values())
+
+
+class LevelBuilder:
+    """Resolves a pattern, outermost first."""
+
+    def __init__(self, query: str, catalog: Catalog, values: KnownValues) -> None:
+        self._query = query
+        self._catalog = catalog
+        self._values = values
+        self._count = 0
+
+    def level(self, pattern: ir.Pattern, parent: Level | None = None) -> Level:
+        """A pattern with everything it asks of its variables and of those around it."""
+        level = Level(pattern, parent)
+        reached = {end for each in pattern.traversals for end in ends_with_ids(each)}
+        suffix = "" if parent is None else f"'{self._count}"
+        self._count += 1
+        for node in pattern.nodes:
+            types = tuple(self._catalog.nodes[name] for name in node.types)
+            interface = self._catalog.interfaces[node.interface] if node.interface else None
+            level.own[node.variable] = Bound(
+                node.variable + suffix, types, interface, is_reached=node.variable in reached
+            )
+        for traversal in pattern.traversals:
+            if isinstance(traversal, ir.EdgeBinding):
+                edge = self._catalog.edges[traversal.edge]
+                level.own[traversal.variable] = Bound(traversal.variable + suffix, (edge,))
+        for condition in pattern.conditions:
+            self._place(condition, level)
+        for nested in pattern.absent:
+            inner = self.level(nested, level)
+            if not inner.is_empty:
+                level.absent.append(inner)
+        for bound in level.own.values():
+            if bound.only_type is not None:
+                bound.predicates = by_id(bound.only_type, bound.predicates)
+        return level
+
+    # --- conditions ---
+
+    def _place(self, condition: ir.Condition, level: Level) -> None:
+        match condition:
+            case ir.SameEntity(left, right, negated):
+                level.residual.append(Same(level.lookup(left), level.lookup(right), negated))
+            case ir.TextMatch():
+                self._place_text_match(condition, level)
+            case ir.Comparison(left, operator, right):
+                self._place_comparison(left, operator, right, level)
+
+    def _place_comparison(self, left: ir.Expression, operator: Operator, right: ir.Expression, level: Level) -> None:
+        low, high = self._values.of(left), self._values.of(right)
+        if low is not None and high is not None:
+            level.is_empty |= not holds(low, operator, high)
+        elif _is_null(low) or _is_null(high):
+            level.is_empty = True
+        elif isinstance(left, ir.Column) and high is not None:
+            assert high.value is not None
+            assert high.type is not None
+            self._place_predicate(left, column_predicate(left.name, left.type, operator, high.value, high.type), level)
+        elif (
+            isinstance(right, ir.Column) and low is not None and (found := _mirrored(low, operator, right)) is not None
+        ):
+            self._place_predicate(right, found, level)
+        else:
+            sides = (self._operand(left, low, level), self._operand(right, high, level))
+            level.residual.append(Compared(sides[0], operator, sides[1]))
+
+    def _place_predicate(self, column: ir.Column, found: Reduced, level: Level) -> None:
+        bound = level.lookup(column.variable)
+        if isinstance(found, bool):
+            level.is_empty |= not found
+        elif level.is_own(bound):
+            bound.predicates.append(found)
+        else:
+            bound.needs[column.name] = None
+            level.residual.append(OnColumn(bound, found))
+
+    def _operand(self, expression: ir.Expression, known: Known | None, level: Level) -> Operand:
+        if known is not None:
+            assert known.type is not None
+            return Operand(None, "", known, known.type)
+        assert isinstance(expression, ir.Column)
+        bound = level.lookup(expression.variable)
+        bound.needs[expression.name] = None
+        return Operand(bound, expression.name, Known(None, None), expression.type)
+
+    def _place_text_match(self, condition: ir.TextMatch, level: Level) -> None:
+        query, edits = self._values.of(condition.query), self._edits(condition)
+        words = words_of(str(query.value)) if query is not None and query.value is not None else ()
+        if not words or edits is None:
+            level.is_empty = True
+            return
+        bound = level.lookup(condition.column.variable)
+        name = bound.add_computed(TextMatching(condition.column.name, condition.kind, tuple(words), edits))
+        if level.is_own(bound):
+            bound.required.append(name)
+        else:
+            level.residual.append(Holds(bound, name))
+
+    def _edits(self, condition: ir.TextMatch) -> int | None:
+        if condition.kind is not ir.TextMatchKind.FUZZY:
+            return 0
+        if condition.edits is None:
+            return DEFAULT_EDITS
+        known = self._values.of(condition.edits)
+        if known is None or known.value is None:
+            return None
+        assert isinstance(known.value, int)
+        if not 0 <= known.value <= MAX_EDITS and isinstance(condition.edits, ir.ParameterValue):
+            problem = f"is {known.value}, but the edits of `fuzzy` are 0 to {MAX_EDITS}"
+            raise ParameterError(self._query, [(condition.edits.name, problem)])
+        return known.value
+
+
+def ends_with_ids(traversal: ir.Traversal | ir.EdgeBinding) -> tuple[str, ...]:
+    """The ends whose ids the edges tell; a path of no edge tells none."""
+    if isinstance(traversal, ir.Traversal) and traversal.minimum == 0:
+        return ()
+    return (traversal.source, traversal.destination)
+
+
+def levels_below(level: Level) -> Iterator[Level]:
+    """A level and all that are nested in it, outermost first."""
+    yield level
+    for inner in level.absent:
+        yield from levels_below(inner)
+
+
+def corpus_of(bound: Bound, column: str) -> tuple[TableScan, ...]:
+    """The scans of every text that a property of a variable has."""
+    return tuple(TableScan(each.table_key, each.name, (column,)) for each in bound.entities)
+
+
+def _is_null(known: Known | None) -> bool:
+    return known is not None and known.value is None
+
+
+def _mirrored(known: Known, operator: Operator, column: ir.Column) -> Reduced | None:
+    """``value operator column`` as a predicate of the column, where it is one."""
+    assert known.value is not None
+    assert known.type is not None
+    if operator is Operator.CONTAINS and isinstance(known.value, tuple):
+        return choice_predicate(column.name, column.type, known.value, known.type)
+    turned = flipped(operator)
+    return column_predicate(column.name, column.type, turned, known.value, known.type) if turned is not None else None
+
+
+def by_id(entity: EntityType, predicates: list[Predicate]) -> list[Predicate]:
+    """Asks for the id where a whole key is given: the id is derived from it and always indexed."""
+    if not isinstance(entity, NodeType) or not entity.key:
+        return predicates
+    given = {each.column: each for each in predicates if each.test is PredicateKind.EQUAL}
+    if not all(name in given for name in entity.key):
+        return predicates
+    used = [given[name] for name in entity.key]
+    derived = node_id([each.values[0] for each in used], [each.type for each in used])
+    others = [each for each in predicates if all(each is not one for one in used)]
+    return [Predicate(ID, Scalar.STRING, PredicateKind.EQUAL, (derived,)), *others]

@@ -1,0 +1,242 @@
+"""Conditions on one column against known values, put so that every engine gives the same answer.
+
+A number is compared by its value whatever its type, as if both sides had all the digits they need. A literal of
+another number type than the column's is turned into one of the column's type here, once, because Lance refuses it and
+DuckDB would round.
+"""
+
+import math
+import struct
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, timedelta
+from enum import StrEnum
+from typing import TypeAlias
+
+from omnigraph.catalog import Enum, List, PropertyType, Scalar
+from omnigraph.catalog.types import FLOATS, INTEGER_BOUNDS, INTEGERS
+from omnigraph.catalog.values import ScalarValue, Value
+from omnigraph.syntax.query_ast import Operator
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_FLIPPED = {
+    Operator.EQUAL: Operator.EQUAL,
+    Operator.NOT_EQUAL: Operator.NOT_EQUAL,
+    Operator.LESS: Operator.GREATER,
+    Operator.LESS_OR_EQUAL: Operator.GREATER_OR_EQUAL,
+    Operator.GREATER: Operator.LESS,
+    Operator.GREATER_OR_EQUAL: Operator.LESS_OR_EQUAL,
+}
+_UPWARD = frozenset({Operator.GREATER, Operator.GREATER_OR_EQUAL})
+_ELEMENT_TYPES = {
+    Scalar.I32: "INT",
+    Scalar.I64: "BIGINT",
+    Scalar.U32: "INT UNSIGNED",
+    Scalar.U64: "BIGINT UNSIGNED",
+    Scalar.F32: "FLOAT",
+    Scalar.F64: "DOUBLE",
+}
+
+
+class PredicateKind(StrEnum):
+    """What a predicate asks of a column."""
+
+    EQUAL = "="
+    NOT_EQUAL = "!="
+    LESS = "<"
+    LESS_OR_EQUAL = "<="
+    GREATER = ">"
+    GREATER_OR_EQUAL = ">="
+    PART = "contains"
+    PREFIX = "starts_with"
+    ELEMENT = "array_has"
+    ONE_OF = "IN"
+    KNOWN = "IS NOT NULL"
+
+
+@dataclass(frozen=True, slots=True)
+class Predicate:
+    """A test of a column against values of the column's type (of its element type for `ELEMENT`)."""
+
+    column: str
+    type: PropertyType
+    test: PredicateKind
+    values: tuple[ScalarValue, ...] = ()
+
+    @property
+    def value_type(self) -> PropertyType:
+        return self.type.element if isinstance(self.type, List) else self.type
+
+
+Reduced: TypeAlias = Predicate | bool
+"""A predicate, or what it always is."""
+
+
+def column_predicate(
+    column: str, type: PropertyType, operator: Operator, value: Value, value_type: PropertyType
+) -> Reduced:
+    """``column operator value``; False when it holds for no row."""
+    if operator is Operator.STARTS_WITH:
+        return Predicate(column, type, PredicateKind.PREFIX, (_scalar(value),))
+    if operator is Operator.CONTAINS:
+        if not isinstance(type, List):
+            return Predicate(column, type, PredicateKind.PART, (_scalar(value),))
+        found = _compared(column, type.element, Operator.EQUAL, _rounded(_scalar(value), value_type))
+        return Predicate(column, type, PredicateKind.ELEMENT, found.values) if isinstance(found, Predicate) else False
+    return _compared(column, type, operator, _rounded(_scalar(value), value_type))
+
+
+def choice_predicate(column: str, type: PropertyType, choices: Value, choice_type: PropertyType) -> Reduced:
+    """``[a, b] contains column``."""
+    assert isinstance(choices, tuple)
+    element = choice_type.element if isinstance(choice_type, List) else choice_type
+    values: dict[ScalarValue, None] = {}
+    for choice in choices:
+        found = _compared(column, type, Operator.EQUAL, _rounded(choice, element))
+        if isinstance(found, Predicate):
+            values[found.values[0]] = None
+    return Predicate(column, type, PredicateKind.ONE_OF, tuple(values)) if values else False
+
+
+def flipped(operator: Operator) -> Operator | None:
+    """The operator that means the same with its sides exchanged, where there is one."""
+    return _FLIPPED.get(operator)
+
+
+def _scalar(value: Value) -> ScalarValue:
+    assert not isinstance(value, tuple)
+    return value
+
+
+def _rounded(value: ScalarValue, type: PropertyType) -> ScalarValue:
+    """A value as its own type holds it: an F32 has fewer digits than Python's float."""
+    return _as_f32(float(value)) if type is Scalar.F32 and isinstance(value, int | float) else value
+
+
+def _as_f32(value: float) -> float:
+    try:
+        narrow: float = struct.unpack("<f", struct.pack("<f", value))[0]
+    except OverflowError:
+        return math.copysign(math.inf, value)
+    return narrow
+
+
+def _compared(column: str, type: PropertyType, operator: Operator, value: ScalarValue) -> Reduced:
+    if type in INTEGERS and isinstance(value, int | float):
+        return _with_integer(column, Scalar(type), operator, value)
+    if type in FLOATS and isinstance(value, int | float):
+        return _with_float(column, Scalar(type), operator, value)
+    return Predicate(column, type, PredicateKind(operator.value), (value,))
+
+
+def _with_integer(column: str, type: Scalar, operator: Operator, value: int | float) -> Reduced:
+    """A whole-number column beside any number: the bound moves to the next whole number that means the same."""
+    low, high = INTEGER_BOUNDS[type]
+    if value < low:
+        return _between(column, type, operator, None, low)
+    if value > high:
+        return _between(column, type, operator, high, None)
+    if isinstance(value, float) and not value.is_integer():
+        return _between(column, type, operator, math.floor(value), math.ceil(value))
+    return Predicate(column, type, PredicateKind(operator.value), (int(value),))
+
+
+def _with_float(column: str, type: Scalar, operator: Operator, value: int | float) -> Reduced:
+    wide = float(value)
+    if type is Scalar.F32:
+        near = _as_f32(wide)
+        if near != wide:
+            below, above = (near, _next_f32(near)) if near < wide else (-_next_f32(-near), near)
+            bounds = (None if math.isinf(each) else each for each in (below, above))
+            return _between(column, type, operator, *bounds)
+    return Predicate(column, type, PredicateKind(operator.value), (wide + 0.0,))
+
+
+def _next_f32(value: float) -> float:
+    """The next larger F32."""
+    if math.isinf(value):
+        return struct.unpack("<f", struct.pack("<I", 0xFF7FFFFF))[0] if value < 0 else value
+    (bits,) = struct.unpack("<i", struct.pack("<f", value + 0.0))
+    bits = bits + 1 if bits >= 0 else bits - 1
+    return struct.unpack("<f", struct.pack("<i", bits))[0]  # type: ignore[no-any-return]
+
+
+def _between(
+    column: str, type: Scalar, operator: Operator, below: int | float | None, above: int | float | None
+) -> Reduced:
+    """A comparison with a value that the type does not have: it lies between two that it has, or beyond one."""
+    if operator is Operator.EQUAL:
+        return False
+    if operator is Operator.NOT_EQUAL:
+        return Predicate(column, type, PredicateKind.KNOWN)
+    upward = operator in _UPWARD
+    bound = above if upward else below
+    if bound is None:
+        return False
+    beyond = (below if upward else above) is None
+    if beyond:
+        return Predicate(column, type, PredicateKind.KNOWN)
+    return Predicate(column, type, PredicateKind.GREATER_OR_EQUAL if upward else PredicateKind.LESS_OR_EQUAL, (bound,))
+
+
+# --- the text of a pushed filter ---
+
+
+def lance_filter(predicates: tuple[Predicate, ...]) -> str | None:
+    """All predicates as one filter in Lance's SQL, or None when there is nothing to filter."""
+    return " AND ".join(map(_lance_predicate, predicates)) or None
+
+
+def _lance_predicate(predicate: Predicate) -> str:
+    name = quoted_column(predicate.column)
+    literals = [lance_literal(value, predicate.value_type) for value in predicate.values]
+    match predicate.test:
+        case PredicateKind.KNOWN:
+            return f"{name} IS NOT NULL"
+        case PredicateKind.ONE_OF:
+            return f"{name} IN ({', '.join(literals)})"
+        case PredicateKind.ELEMENT if predicate.value_type in _ELEMENT_TYPES:
+            # Beside a list, Lance does not give a number the type of the elements.
+            return f"array_has({name}, CAST({literals[0]} AS {_ELEMENT_TYPES[Scalar(predicate.value_type)]}))"
+        case PredicateKind.PART | PredicateKind.PREFIX | PredicateKind.ELEMENT:
+            return f"{predicate.test}({name}, {literals[0]})"
+        case _:
+            return f"{name} {predicate.test} {literals[0]}"
+
+
+def among(column: str, ids: list[str]) -> str:
+    """A filter for the rows whose text column has one of these values, of which there must be some."""
+    return f"{quoted_column(column)} IN ({', '.join(lance_literal(each, Scalar.STRING) for each in ids)})"
+
+
+def quoted_column(name: str) -> str:
+    """A column's name in Lance's SQL, which folds the case of what is not quoted."""
+    return f"`{name.replace('`', '``')}`"
+
+
+def lance_literal(value: ScalarValue, type: PropertyType) -> str:
+    """A value as a literal of Lance's SQL; no value can end its literal or mean anything else.
+
+    A text keeps every character between its quotes, and only a quote is doubled: there are no escapes. The smallest
+    I64 is spelled as a text, because its digits without the sign do not fit.
+    """
+    match value:
+        case bool():
+            return "true" if value else "false"
+        case str():
+            return "'" + value.replace("'", "''") + "'"
+        case int() if value == INTEGER_BOUNDS[Scalar.I64][0]:
+            return f"CAST('{value}' AS BIGINT)"
+        case int():
+            return str(value)
+        case float():
+            return repr(value)
+        case datetime():
+            return f"to_timestamp_millis({(value - _EPOCH) // timedelta(milliseconds=1)})"
+        case date():
+            return f"CAST('{value.isoformat()}' AS DATE)"
+    raise TypeError(f"a {type} cannot be compared")
+
+
+def is_text(type: PropertyType) -> bool:
+    """Whether values of this type are texts."""
+    return type is Scalar.STRING or isinstance(type, Enum)

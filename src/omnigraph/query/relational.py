@@ -1,0 +1,190 @@
+"""The relational rest of a read as SQL that DuckDB and Spark both understand.
+
+Values are parameters, never text. Whole entities come out as their columns: what is put together from them is the same
+for both engines, and no SQL can name the fields of a struct as freely as a schema can.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from sqlglot import exp
+
+from omnigraph.catalog import List, PropertyType, Scalar, Value
+from omnigraph.catalog.types import FLOATS, NUMBERS
+from omnigraph.catalog.values import ScalarValue
+from omnigraph.query.levels import Bound, Compared, Holds, Level, OnColumn, Operand, Residual, Same
+from omnigraph.query.ordering import Meeting, Ordered, Place
+from omnigraph.query.predicates import Predicate, PredicateKind, is_text
+from omnigraph.query.steps import TYPE, Relation
+from omnigraph.syntax.query_ast import Operator
+
+_SQL_TYPES = {
+    Scalar.STRING: exp.DataType(this=exp.DataType.Type.VARCHAR),
+    Scalar.BOOL: exp.DataType(this=exp.DataType.Type.BOOLEAN),
+    Scalar.I32: exp.DataType(this=exp.DataType.Type.INT),
+    Scalar.I64: exp.DataType(this=exp.DataType.Type.BIGINT),
+    # Spark has no unsigned integers; these hold all their values.
+    Scalar.U32: exp.DataType(this=exp.DataType.Type.BIGINT),
+    Scalar.U64: exp.DataType(
+        this=exp.DataType.Type.DECIMAL,
+        expressions=[exp.DataTypeParam(this=exp.Literal.number(each)) for each in (20, 0)],
+    ),
+    Scalar.F32: exp.DataType(this=exp.DataType.Type.FLOAT),
+    Scalar.F64: exp.DataType(this=exp.DataType.Type.DOUBLE),
+    Scalar.DATE: exp.DataType(this=exp.DataType.Type.DATE),
+    Scalar.DATETIME: exp.DataType(this=exp.DataType.Type.TIMESTAMPTZ),
+}
+_COMPARISONS: dict[str, type[exp.Binary]] = {
+    "=": exp.EQ,
+    "!=": exp.NEQ,
+    "<": exp.LT,
+    "<=": exp.LTE,
+    ">": exp.GT,
+    ">=": exp.GTE,
+}
+
+
+@dataclass(slots=True)
+class Sql:
+    """Writes the conditions and joins of a planned pattern."""
+
+    ordered: Ordered
+    parameters: dict[str, Value] = field(default_factory=dict)
+
+    def selected(self, level: Level, columns: Iterable[exp.Expr]) -> exp.Select:
+        """The columns for each way in which the pattern is found; variables around it may be used."""
+        relations = self.ordered.relations[id(level)]
+        here = {relation.name for relation in relations}
+        select = exp.Select(expressions=list(columns)).from_(_table(relations[0]))
+        outer: list[exp.Expr] = []
+        for relation in relations:
+            conditions: list[exp.Expr] = []
+            for meeting in self.ordered.meetings[relation.name]:
+                # A nested query may name the variables around it only in `WHERE`.
+                inside = meeting.other.relation.name in here and relation is not relations[0]
+                (conditions if inside else outer).append(self._met(meeting))
+            if relation is relations[0]:
+                continue
+            if conditions:
+                select = select.join(_table(relation), on=exp.and_(*conditions), copy=False)
+            else:
+                select = select.join(_table(relation), join_type="cross", copy=False)
+        for condition in (*outer, *self._conditions(level)):
+            select = select.where(condition, copy=False)
+        return select
+
+    def _conditions(self, level: Level) -> list[exp.Expr]:
+        conditions = [self._residual(each) for each in level.residual]
+        return [*conditions, *(exp.Not(this=self._found(inner)) for inner in level.absent)]
+
+    def _found(self, level: Level) -> exp.Expr:
+        """Whether a nested pattern is found at least once; never null."""
+        if self.ordered.relations[id(level)]:
+            return exp.Exists(this=self.selected(level, [exp.Literal.number(1)]))
+        # Only conditions on what is around: null is not found.
+        conditions = self._conditions(level)
+        together = exp.and_(*conditions) if conditions else exp.true()
+        return exp.Coalesce(this=exp.Paren(this=together), expressions=[exp.false()])
+
+    def _met(self, meeting: Meeting) -> exp.Expr:
+        same = exp.EQ(this=at(meeting.place), expression=at(meeting.other))
+        if meeting.type is None:
+            return same
+        tag = exp.EQ(this=self.tag(meeting.bound), expression=exp.Literal.string(meeting.type))
+        return exp.and_(same, tag)
+
+    # --- values ---
+
+    def id(self, bound: Bound) -> exp.Expr:
+        """The id of a variable."""
+        return at(self.ordered.anchors[id(bound)])
+
+    def tag(self, bound: Bound) -> exp.Expr:
+        """The name of the node type of a variable that ranges over several."""
+        assert bound.relation is not None
+        return at(Place(bound.relation, TYPE))
+
+    def identity(self, bound: Bound) -> list[exp.Expr]:
+        """What tells an entity from all others of its variable."""
+        return [self.id(bound), self.tag(bound)] if bound.is_tagged else [self.id(bound)]
+
+    def column(self, bound: Bound, name: str) -> exp.Expr:
+        """A column of a variable, or a field that is computed of it."""
+        if bound.relation is None or name not in bound.relation.fields:
+            return self.id(bound)
+        return at(Place(bound.relation, name))
+
+    def value(self, value: ScalarValue, type: PropertyType) -> exp.Expr:
+        """A known value, as a parameter of its type."""
+        name = f"v{len(self.parameters)}"
+        self.parameters[name] = value
+        to = _SQL_TYPES[Scalar.STRING if is_text(type) else Scalar(str(type))]
+        return exp.Cast(this=exp.Placeholder(this=name), to=to.copy())
+
+    # --- conditions ---
+
+    def _residual(self, condition: Residual) -> exp.Expr:
+        match condition:
+            case OnColumn(bound, predicate):
+                return self._predicate(self.column(bound, predicate.column), predicate)
+            case Compared(left, operator, right):
+                return self._compared(left, operator, right)
+            case Holds(bound, name):
+                return self.column(bound, name)
+            case Same(left, right, negated):
+                return self._same(left, right, negated=negated)
+
+    def _same(self, left: Bound, right: Bound, *, negated: bool) -> exp.Expr:
+        conditions: list[exp.Expr] = [exp.EQ(this=self.id(left), expression=self.id(right))]
+        if left.is_tagged or right.is_tagged:
+            conditions.append(exp.EQ(this=self._type_name(left), expression=self._type_name(right)))
+        same = exp.and_(*conditions)
+        return exp.Not(this=exp.Paren(this=same)) if negated else same
+
+    def _type_name(self, bound: Bound) -> exp.Expr:
+        return self.tag(bound) if bound.is_tagged else exp.Literal.string(bound.entities[0].name)
+
+    def _predicate(self, column: exp.Expr, predicate: Predicate) -> exp.Expr:
+        values = [self.value(each, predicate.value_type) for each in predicate.values]
+        match predicate.test:
+            case PredicateKind.KNOWN:
+                return exp.Not(this=exp.Is(this=column, expression=exp.null()))
+            case PredicateKind.ONE_OF:
+                return exp.In(this=column, expressions=values)
+            case PredicateKind.ELEMENT:
+                return exp.ArrayContains(this=column, expression=values[0])
+            case PredicateKind.PART:
+                return exp.Contains(this=column, expression=values[0])
+            case PredicateKind.PREFIX:
+                return exp.StartsWith(this=column, expression=values[0])
+            case comparison:
+                return _COMPARISONS[comparison](this=column, expression=values[0])
+
+    def _compared(self, left: Operand, operator: Operator, right: Operand) -> exp.Expr:
+        low, high = self._operand(left), self._operand(right)
+        if operator is Operator.STARTS_WITH:
+            return exp.StartsWith(this=low, expression=high)
+        if operator is Operator.CONTAINS:
+            listed = isinstance(left.type, List)
+            return (exp.ArrayContains if listed else exp.Contains)(this=low, expression=high)
+        if left.type != right.type and left.type in NUMBERS and {left.type, right.type} & FLOATS:
+            # Of an integer and an F32, engines would make an F32, which has fewer digits than either.
+            double = _SQL_TYPES[Scalar.F64]
+            low, high = exp.Cast(this=low, to=double.copy()), exp.Cast(this=high, to=double.copy())
+        return _COMPARISONS[operator](this=low, expression=high)
+
+    def _operand(self, operand: Operand) -> exp.Expr:
+        if operand.bound is not None:
+            return self.column(operand.bound, operand.column)
+        assert operand.known.value is not None
+        assert not isinstance(operand.known.value, tuple)
+        return self.value(operand.known.value, operand.type)
+
+
+def at(place: Place) -> exp.Expr:
+    """A field of a relation, in SQL."""
+    return exp.column(place.relation.alias(place.field), table=place.relation.name)
+
+
+def _table(relation: Relation) -> exp.Table:
+    return exp.to_table(relation.name)

@@ -1,0 +1,55 @@
+"""Puts the answer of a read together from the rows of an engine, in the types that the catalog declares."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from omnigraph.catalog import PropertyType, arrow_type
+from omnigraph.query.errors import SumOutOfRange
+from omnigraph.query.steps import ConstantOutput, EntityOutput, Output, ValueOutput
+
+
+def assembled(rows: pa.Table, outputs: Sequence[Output]) -> pa.Table:
+    """The answer with its declared columns and types, whatever the engine made of them."""
+    columns = [_column(rows, output) for output in outputs]
+    fields = [pa.field(output.name, column.type) for output, column in zip(outputs, columns, strict=True)]
+    return pa.table(columns, schema=pa.schema(fields))
+
+
+def _column(rows: pa.Table, output: Output) -> Any:
+    match output:
+        case ValueOutput(_, index):
+            return _value(rows.column(index), output)
+        case EntityOutput(_, fields):
+            arrays = [_flat(_value(rows.column(field.index), field)) for field in fields]
+            declared = [pa.field(field.name, arrow_type(field.type)) for field in fields]
+            return pa.StructArray.from_arrays(arrays, fields=declared)
+        case ConstantOutput(_, value, type):
+            return pa.repeat(_scalar(value, type), rows.num_rows)
+
+
+def _value(column: pa.ChunkedArray, output: ValueOutput) -> pa.ChunkedArray:
+    wanted = arrow_type(output.type)
+    if column.type == wanted:
+        return column
+    try:
+        return column.cast(wanted)
+    except pa.ArrowInvalid as error:
+        if pa.types.is_decimal(column.type):
+            raise SumOutOfRange(output.name, str(output.type)) from error
+        raise
+
+
+def _flat(column: pa.ChunkedArray) -> pa.Array:
+    """The column as one array, also when it has no chunk or several."""
+    combined = column.combine_chunks()
+    if isinstance(combined, pa.ChunkedArray):
+        return pa.concat_arrays(combined.chunks) if combined.num_chunks else pa.array([], column.type)
+    return combined
+
+
+def _scalar(value: Any, type: PropertyType | None) -> pa.Scalar:
+    if type is None:
+        return pa.scalar(None)
+    return pa.scalar(list(value) if isinstance(value, tuple) else value, type=arrow_type(type))

@@ -1,0 +1,20 @@
+"""What a query reads from: the tables of one graph at one version."""
+
+from collections.abc import Hashable, Sequence
+from typing import Protocol
+
+import pyarrow as pa
+
+
+class GraphReader(Protocol):
+    """One consistent version of a graph. Tables are named by their key: ``node:Person``, ``edge:Knows``."""
+
+    def scan(
+        self, table_key: str, *, columns: Sequence[str], filter: str | None = None, limit: int | None = None
+    ) -> pa.Table:
+        """Exactly these columns of the rows that pass `filter`, a predicate in Lance's SQL; in any order."""
+        ...
+
+    def version(self, table_key: str) -> Hashable:
+        """What identifies the exact content of a table: two equal versions hold the same rows."""
+        ...

@@ -1,0 +1,220 @@
+"""The plan of a read as data: what is read, what is walked, and what is left for a relational engine.
+
+A step fills one relation. Steps run in order, and an earlier one narrows the later ones: once the ids of a variable
+are known, only the rows that can still match are read. Narrowing never decides anything; the rows of the answer are
+those that the relational rest keeps.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import pyarrow as pa
+from sqlglot import exp
+
+from omnigraph.catalog import PropertyType, Value
+from omnigraph.compiler.ir import Direction, TextMatchKind
+
+# Fields of relations that are no columns of a table; no property can be called like this.
+SOURCE_END, DESTINATION_END, TYPE = "@source", "@destination", "@type"
+
+
+@dataclass(frozen=True, slots=True)
+class Relation:
+    """The rows that a step makes.
+
+    In SQL the fields are called ``c0``, ``c1``, …, because SQL folds the case of names and a query does not: ``$a`` and
+    ``$A`` are two variables.
+    """
+
+    name: str
+    fields: tuple[str, ...]
+    schema: pa.Schema
+
+    def alias(self, field: str) -> str:
+        """The SQL name of a field."""
+        return f"c{self.fields.index(field)}"
+
+
+@dataclass(frozen=True, slots=True)
+class TableScan:
+    """Some columns of one table, of the rows that pass the filter."""
+
+    table_key: str
+    type: str
+    columns: tuple[str, ...]
+    filter: str | None = None
+
+
+# --- fields that are computed from a row ---
+
+
+@dataclass(frozen=True, slots=True)
+class TextMatching:
+    """Whether the words are found in a text."""
+
+    column: str
+    kind: TextMatchKind
+    words: tuple[str, ...]
+    edits: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class TextToEmbed:
+    """A text that a model must turn into a vector before the query can run."""
+
+    text: str
+    model: str | None
+    dimension: int
+
+
+@dataclass(frozen=True, slots=True)
+class Distance:
+    """The cosine distance of a vector to the query; of nothing when the query is null."""
+
+    column: str
+    query: tuple[float, ...] | TextToEmbed | None
+
+
+@dataclass(frozen=True, slots=True)
+class Relevance:
+    """The BM25 score of a text. How rare a word is, all texts of `corpus` decide, whatever else is asked of a row."""
+
+    column: str
+    words: tuple[str, ...]
+    corpus: tuple[TableScan, ...]
+
+
+Computed: TypeAlias = TextMatching | Distance | Relevance
+
+
+# --- steps ---
+
+
+@dataclass(frozen=True, slots=True)
+class End:
+    """The node at one end of an edge: a variable, and the type that the edge leads to.
+
+    An outer end belongs to a pattern around: what is absent does not narrow it.
+    """
+
+    variable: str
+    type: str
+    is_outer: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeScan:
+    """The nodes that a variable may be bound to.
+
+    `computed` are the last fields of the relation. Rows that are false in a field of `required` are dropped.
+    """
+
+    relation: Relation
+    variable: str
+    tables: tuple[TableScan, ...]
+    computed: tuple[Computed, ...] = ()
+    required: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EdgeScan:
+    """A row for each edge, and for each of its orientations that fits."""
+
+    relation: Relation
+    variable: str
+    table: TableScan
+    source: End
+    destination: End
+    direction: Direction
+    computed: tuple[Computed, ...] = ()
+    required: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Walk:
+    """Each pair of ends that is so many edges apart, once. It begins at `start`."""
+
+    relation: Relation
+    table_key: str
+    direction: Direction
+    minimum: int
+    maximum: int | None
+    source: End
+    destination: End
+    start: str
+
+
+Step: TypeAlias = NodeScan | EdgeScan | Walk
+
+
+# --- the answer ---
+
+
+@dataclass(frozen=True, slots=True)
+class ValueOutput:
+    """A column of the answer, taken from a column of the rows."""
+
+    name: str
+    index: int
+    type: PropertyType
+
+
+@dataclass(frozen=True, slots=True)
+class EntityOutput:
+    """A whole entity, put together from columns of the rows."""
+
+    name: str
+    fields: tuple[ValueOutput, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ConstantOutput:
+    """The same value in each row; null has no type."""
+
+    name: str
+    value: Value | None
+    type: PropertyType | None
+
+
+Output: TypeAlias = ValueOutput | EntityOutput | ConstantOutput
+
+
+@dataclass(frozen=True, slots=True)
+class DirectSort:
+    """A key of the order by which rows of a single relation are sorted."""
+
+    alias: str
+    descending: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Direct:
+    """The rest of a read of one variable, where the scan has done everything but sorting and cutting.
+
+    The rows never leave Arrow: starting a relational engine would cost more than such a query.
+    """
+
+    order: tuple[DirectSort, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Count:
+    """The rest of a read that only counts rows of a pattern without circles, each variable bound on its own.
+
+    The number is found by adding up along the walks, without making the rows.
+    """
+
+
+@dataclass(frozen=True, slots=True)
+class Relational:
+    """The rest of a read as SQL over the relations of the steps.
+
+    Values never stand in the text: they are parameters.
+    """
+
+    statement: exp.Select
+    parameters: Mapping[str, Value]
+
+
+Rest: TypeAlias = Direct | Count | Relational

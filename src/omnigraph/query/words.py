@@ -1,0 +1,110 @@
+"""Searching texts by reading them: words, phrases, misspelt words and BM25.
+
+This is the definition of what a search finds. An index may find it faster, never differently.
+"""
+
+import math
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from omnigraph.compiler.ir import TextMatchKind
+from omnigraph.query.steps import Relevance, TextMatching
+
+K1, B = 1.2, 0.75
+_WORD = re.compile(r"\w+")
+
+
+def words_of(text: str) -> list[str]:
+    """The words of a text: runs of letters and digits, in lower case."""
+    return [word.lower() for word in _WORD.findall(text)]
+
+
+def matching(texts: Iterable[str | None], wanted: TextMatching) -> pa.Array:
+    """Whether each text is found; a missing text never is."""
+    is_found = _finder(wanted)
+    return pa.array([text is not None and is_found(words_of(text)) for text in texts], type=pa.bool_())
+
+
+def _finder(wanted: TextMatching) -> Callable[[Sequence[str]], bool]:
+    words = frozenset(wanted.words)
+    match wanted.kind:
+        case TextMatchKind.SEARCH:
+            return lambda found: not words.isdisjoint(found)
+        case TextMatchKind.MATCH_TEXT:
+            return lambda found: _has_phrase(found, wanted.words)
+        case TextMatchKind.FUZZY:
+            near: dict[str, bool] = {}
+
+            def is_near(word: str) -> bool:
+                if word not in near:
+                    near[word] = any(within_edits(word, each, wanted.edits) for each in words)
+                return near[word]
+
+            return lambda found: any(map(is_near, found))
+
+
+def _has_phrase(found: Sequence[str], phrase: Sequence[str]) -> bool:
+    """Whether the words of a phrase stand next to each other, in their order."""
+    last = len(found) - len(phrase)
+    return any(found[at] == phrase[0] and list(found[at : at + len(phrase)]) == list(phrase) for at in range(last + 1))
+
+
+def within_edits(one: str, other: str, edits: int) -> bool:
+    """Whether a word becomes the other by inserting, dropping or exchanging at most so many letters."""
+    if abs(len(one) - len(other)) > edits:
+        return False
+    row = list(range(len(other) + 1))
+    for at, letter in enumerate(one, 1):
+        before, row = row, [at]
+        for to, wanted in enumerate(other, 1):
+            row.append(min(before[to] + 1, row[-1] + 1, before[to - 1] + (letter != wanted)))
+        if min(row) > edits:
+            return False
+    return row[-1] <= edits
+
+
+@dataclass(frozen=True, slots=True)
+class Corpus:
+    """What BM25 must know of all texts: how many there are, how long they are, how many have each word."""
+
+    count: int
+    average_length: float
+    having: dict[str, int]
+
+    def weight(self, word: str) -> float:
+        """How much a word tells: the rarer, the more."""
+        having = self.having[word]
+        return math.log(1 + (self.count - having + 0.5) / (having + 0.5))
+
+
+def corpus_of(texts: Iterable[str | None], words: Iterable[str]) -> Corpus:
+    """The statistics of all texts, for the words of a query. A missing text is no text."""
+    having = dict.fromkeys(words, 0)
+    count = total = 0
+    for text in texts:
+        if text is None:
+            continue
+        found = words_of(text)
+        count, total = count + 1, total + len(found)
+        for word in having.keys() & set(found):
+            having[word] += 1
+    return Corpus(count, total / count if count else 0.0, having)
+
+
+def relevances(texts: Iterable[str | None], wanted: Relevance, corpus: Corpus) -> pa.Array:
+    """The BM25 score of each text; null where no word of the query is found."""
+    weights = {word: corpus.weight(word) for word in dict.fromkeys(wanted.words)}
+
+    def score(text: str | None) -> float | None:
+        found = words_of(text) if text is not None else []
+        counts = Counter(word for word in found if word in weights)
+        if not counts:
+            return None
+        length = 1 - B + B * len(found) / corpus.average_length
+        return sum(weights[word] * times * (K1 + 1) / (times + K1 * length) for word, times in sorted(counts.items()))
+
+    return pa.array(map(score, texts), type=pa.float32())
