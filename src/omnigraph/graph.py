@@ -18,7 +18,7 @@ from omnigraph.operations.mutate import MutationResult, mutate
 from omnigraph.operations.read import QueryResult, planned, read
 from omnigraph.operations.records import Progress
 from omnigraph.query import AdjacencyCache
-from omnigraph.storage import Location, location_of, sql_literal, sql_name
+from omnigraph.storage import Location, among, location_of
 from omnigraph.versioning import (
     Commit,
     Manifest,
@@ -107,8 +107,7 @@ class Graph:
         entity = snapshot.catalog.entity(type)
         if entity is None:
             raise NotFound("type", type)
-        filter = f"{sql_name('id')} = {sql_literal(id)}"
-        rows: list[dict[str, Any]] = snapshot.table(entity.table_key).scan(filter=filter).to_pylist()
+        rows: list[dict[str, Any]] = snapshot.table(entity.table_key).scan(filter=among("id", [id])).to_pylist()
         return rows[0] if rows else None
 
     def _resolved(self, at: Snapshot | str | int | datetime | None) -> Snapshot:

@@ -72,6 +72,10 @@ class Scope:
             return self.variables[name]
         return self.parent.lookup(name) if self.parent is not None else None
 
+    @property
+    def _depth(self) -> int:
+        return 0 if self.parent is None else self.parent._depth + 1
+
     def visible_names(self) -> list[str]:
         """The names of all variables and parameters that can be used here."""
         outer = self.parent.visible_names() if self.parent is not None else [f"${name}" for name in self.parameters]
@@ -211,7 +215,7 @@ class Scope:
         """The variable at an end, under a name of its own if it is thrown away; None if it cannot be an end."""
         if end.name == THROWAWAY:
             self._thrown_away += 1
-            return f"{THROWAWAY}:{self._thrown_away}"
+            return f"{THROWAWAY}:{self._depth}.{self._thrown_away}"
         known = self.lookup(end.name)
         if isinstance(known, EdgeVariable) or end.name in self.parameters:
             what = "an edge" if isinstance(known, EdgeVariable) else "a parameter"

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from omnigraph.catalog import PropertyType, Scalar, Value
 from omnigraph.catalog.types import NUMBERS
 from omnigraph.compiler import ir
-from omnigraph.query.predicates import PredicateKind, choice_predicate, column_predicate
+from omnigraph.storage.predicates import PredicateKind, choice_predicate, column_predicate
 from omnigraph.syntax.query_ast import Operator
 
 KNOWN = ir.Constant | ir.ParameterValue | ir.ListOf | ir.Now

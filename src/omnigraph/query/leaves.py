@@ -10,7 +10,6 @@ import pyarrow.compute as pc
 from omnigraph.catalog.model import DESTINATION, ID, SOURCE
 from omnigraph.compiler.ir import Direction
 from omnigraph.query.errors import NoEmbeddingModel, WrongEmbedding
-from omnigraph.query.predicates import among
 from omnigraph.query.source import GraphReader
 from omnigraph.query.steps import (
     DESTINATION_END,
@@ -28,6 +27,7 @@ from omnigraph.query.steps import (
 )
 from omnigraph.query.vectors import cosine_distances
 from omnigraph.query.words import Corpus, corpus_of, matching, relevances
+from omnigraph.storage.predicates import among
 
 Embed: TypeAlias = Callable[[str, str | None, int], Sequence[float]]
 """Turns a text into a vector of so many numbers with the model of this name."""

@@ -14,9 +14,9 @@ from omnigraph.catalog.model import ID
 from omnigraph.compiler import ir
 from omnigraph.errors import ParameterError
 from omnigraph.query.known import Known, KnownValues, holds
-from omnigraph.query.predicates import Predicate, PredicateKind, Reduced, choice_predicate, column_predicate, flipped
 from omnigraph.query.steps import Computed, Relation, TableScan, TextMatching
 from omnigraph.query.words import words_of
+from omnigraph.storage.predicates import Predicate, PredicateKind, Reduced, choice_predicate, column_predicate, flipped
 from omnigraph.syntax.query_ast import Operator
 
 DEFAULT_EDITS, MAX_EDITS = 1, 2

@@ -12,7 +12,6 @@ from omnigraph.catalog import Catalog, EdgeType, NodeType, arrow_type
 from omnigraph.catalog.model import DESTINATION, ID, SOURCE
 from omnigraph.compiler import ir
 from omnigraph.query.levels import Bound, Level, OnColumn, by_id
-from omnigraph.query.predicates import PredicateKind, lance_filter
 from omnigraph.query.steps import (
     DESTINATION_END,
     SOURCE_END,
@@ -26,6 +25,7 @@ from omnigraph.query.steps import (
     TextMatching,
     Walk,
 )
+from omnigraph.storage.predicates import PredicateKind, lance_filter
 
 _PINNED, _EQUAL, _FILTERED, _OPEN, _UNSCANNED = range(5)
 _EXACT = frozenset({PredicateKind.EQUAL, PredicateKind.ONE_OF})

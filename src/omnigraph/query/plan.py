@@ -13,9 +13,9 @@ from omnigraph.query.explain import explained
 from omnigraph.query.known import KnownValues
 from omnigraph.query.levels import Level, LevelBuilder, OnColumn, levels_below
 from omnigraph.query.ordering import Ordered
-from omnigraph.query.predicates import PredicateKind
 from omnigraph.query.relational import Sql
 from omnigraph.query.steps import Count, NodeScan, Output, Rest, Step, ValueOutput, Walk
+from omnigraph.storage.predicates import PredicateKind
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

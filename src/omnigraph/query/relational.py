@@ -14,8 +14,8 @@ from omnigraph.catalog.types import FLOATS, NUMBERS
 from omnigraph.catalog.values import ScalarValue
 from omnigraph.query.levels import Bound, Compared, Holds, Level, OnColumn, Operand, Residual, Same
 from omnigraph.query.ordering import Meeting, Ordered, Place
-from omnigraph.query.predicates import Predicate, PredicateKind, is_text
 from omnigraph.query.steps import TYPE, Relation
+from omnigraph.storage.predicates import Predicate, PredicateKind, is_text
 from omnigraph.syntax.query_ast import Operator
 
 _SQL_TYPES = {

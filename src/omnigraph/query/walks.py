@@ -13,10 +13,10 @@ from omnigraph.catalog.model import DESTINATION, SOURCE
 from omnigraph.compiler.ir import Direction
 from omnigraph.query.adjacency import Adjacency, AdjacencyCache, Codes, Neighbours, adjacency_of, codes_of
 from omnigraph.query.leaves import Ids
-from omnigraph.query.predicates import among
 from omnigraph.query.reach import reached
 from omnigraph.query.source import GraphReader
 from omnigraph.query.steps import Walk
+from omnigraph.storage.predicates import among
 
 SMALL_FRONTIER = 256
 """Up to how many nodes have their edges read by a filter; beyond, all edges are read once and kept."""

@@ -1,8 +1,8 @@
 """Tables and small files on disk: the only package that knows Lance."""
 
-from omnigraph.storage.filters import any_value_of, sql_literal, sql_name, typed_literal
 from omnigraph.storage.location import Location, location_of
 from omnigraph.storage.objects import Objects, objects_at
+from omnigraph.storage.predicates import Predicate, Reduced, among, column_predicate, holds, lance_filter
 from omnigraph.storage.staging import (
     StagedWrite,
     commit_created,
@@ -23,18 +23,21 @@ __all__ = [
     "ROW_ID",
     "Location",
     "Objects",
+    "Predicate",
+    "Reduced",
     "StagedWrite",
     "Table",
-    "any_value_of",
+    "among",
+    "column_predicate",
     "commit_created",
     "commit_staged",
     "has_version",
+    "holds",
+    "lance_filter",
     "location_of",
     "objects_at",
     "open_table",
     "operation_at",
-    "sql_literal",
-    "sql_name",
     "stage_append",
     "stage_change",
     "stage_create",
@@ -42,5 +45,4 @@ __all__ = [
     "stage_delete",
     "stage_overwrite",
     "stage_upsert",
-    "typed_literal",
 ]

@@ -14,8 +14,8 @@ from lance.blob import BlobType
 
 import lance
 from omnigraph.errors import StorageError
-from omnigraph.storage.filters import any_value_of
 from omnigraph.storage.location import Location
+from omnigraph.storage.predicates import among
 
 ROW_ID, ROW_ADDRESS = "_rowid", "_rowaddr"
 # Up to so many ids are looked up through the index; more are found faster by reading the whole column.
@@ -76,7 +76,7 @@ class Table:
     def rows_with_ids(self, ids: pa.Array, columns: Sequence[str] = ("id",)) -> pa.Table:
         """The rows with these ids; ids that are not there are simply missing from the result."""
         if len(ids) <= _FEW_IDS:
-            return self.scan(columns, any_value_of("id", ids)) if len(ids) else self._none(columns)
+            return self.scan(columns, among("id", ids.to_pylist())) if len(ids) else self._none(columns)
         found = self.scan(columns)
         return found.filter(pc.is_in(found["id"], value_set=ids))
 

@@ -13,7 +13,7 @@ from omnigraph.catalog import EdgeType, NodeType
 from omnigraph.catalog.model import DESTINATION, ID, SOURCE
 from omnigraph.diagnostics import quoted
 from omnigraph.errors import Violation
-from omnigraph.storage import any_value_of
+from omnigraph.storage import among
 from omnigraph.versioning import Snapshot
 from omnigraph.write.change import NO_IDS, TableChange
 
@@ -98,7 +98,7 @@ class SetChecks:
         if change.replaces_all:
             return own.slice(0, 0)
         first = pc.unique(own[columns[0]].combine_chunks())
-        filter = any_value_of(columns[0], first) if len(first) <= _FEW_VALUES else None
+        filter = among(columns[0], first.to_pylist()) if len(first) <= _FEW_VALUES else None
         found = _complete(self._base.table(change.table_key).scan(names, filter), columns)
         return found.filter(_outside(found[ID], change.touched)).cast(own.schema)
 
@@ -192,7 +192,7 @@ class SetChecks:
         """How many edges each of these sources has after the change."""
         parts = []
         if change is None or not change.replaces_all:
-            filter = any_value_of(SOURCE, sources) if len(sources) <= _FEW_VALUES else None
+            filter = among(SOURCE, sources.to_pylist()) if len(sources) <= _FEW_VALUES else None
             found = self._base.table(edge.table_key).scan([ID, SOURCE], filter)
             touched = change.touched if change is not None else NO_IDS
             parts.append(found.filter(_outside(found[ID], touched))[SOURCE].combine_chunks())

@@ -11,10 +11,10 @@ from omnigraph.catalog import EdgeType, EntityType, NodeType, UnspellableKey, no
 from omnigraph.catalog.model import DESTINATION, ID, SOURCE
 from omnigraph.compiler import ir
 from omnigraph.errors import ValidationError, Violation
-from omnigraph.storage import any_value_of, sql_literal, sql_name
+from omnigraph.storage import among, holds, lance_filter
 from omnigraph.versioning import Snapshot
 from omnigraph.write.change import TableChange
-from omnigraph.write.predicates import Resolve, holds, sql_condition
+from omnigraph.write.predicates import Resolve, predicates
 
 Row = dict[str, Any]
 
@@ -103,8 +103,7 @@ class MutationStaging:
         ends = ((SOURCE, edge.source), (DESTINATION, edge.destination))
         columns = [column for column, name in ends if name == node.name]
         pending = self._table(edge)
-        wanted = pa.array(sorted(ids), pa.string())
-        filter = " OR ".join(any_value_of(column, wanted) for column in columns)
+        filter = " OR ".join(among(column, ids) for column in columns)
         committed = self._base.table(edge.table_key).scan([ID], filter)[ID].to_pylist() if ids else []
         kept = [each for each in committed if each not in pending.rows and each not in pending.deleted]
         return kept + [row[ID] for row in pending.rows.values() if any(row[column] in ids for column in columns)]
@@ -117,9 +116,13 @@ class MutationStaging:
         columns: tuple[str, ...] | None = None,
     ) -> list[Row]:
         pending = self._table(entity)
-        found = self._base.table(entity.table_key).scan(columns, sql_condition(conditions, resolve)).to_pylist()
+        tests = predicates(conditions, resolve)
+        if tests is None:
+            return []
+        found = self._base.table(entity.table_key).scan(columns, lance_filter(tests)).to_pylist()
         committed = [row for row in found if row[ID] not in pending.rows and row[ID] not in pending.deleted]
-        return committed + [row for row in pending.rows.values() if holds(conditions, row, resolve)]
+        matching = [row for row in pending.rows.values() if all(holds(test, row[test.column]) for test in tests)]
+        return committed + matching
 
     # --- shared ---
 
@@ -133,8 +136,7 @@ class MutationStaging:
             return pending.rows[identity]
         if identity in pending.deleted:
             return None
-        filter = f"{sql_name(ID)} = {sql_literal(identity)}"
-        rows: list[Row] = self._base.table(entity.table_key).scan(filter=filter).to_pylist()
+        rows: list[Row] = self._base.table(entity.table_key).scan(filter=among(ID, [identity])).to_pylist()
         if not rows:
             pending.looked_up.add(identity)
         return rows[0] if rows else None

@@ -322,3 +322,10 @@ def test_a_limit_may_be_a_parameter(catalog: Catalog) -> None:
     assert body.limit == ir.ParameterValue("n", Scalar.U32, nullable=False)
     assert codes(catalog, "$p: Person", "$p.name", "limit $n", "$n: U32?") == [Code.INVALID_LIMIT]
     assert codes(catalog, "$p: Person", "$p.name", "limit $m") == [Code.UNKNOWN_VARIABLE]
+
+
+def test_a_throwaway_end_inside_not_is_not_the_one_around_it(catalog: Catalog) -> None:
+    pattern = read(catalog, "$p: Person  $p knows $_  not { $p worksAt $_ }  not { $p knows $_ }", "$p.name").pattern
+    ends = {pattern.traversals[0].destination, *(absent.traversals[0].destination for absent in pattern.absent)}
+    assert len(ends) >= 2
+    assert pattern.traversals[0].destination not in {each.traversals[0].destination for each in pattern.absent}

@@ -10,15 +10,18 @@ import pytest
 from omnigraph.catalog import Scalar
 from omnigraph.errors import HeadMoved, StorageError
 from omnigraph.storage import (
+    Predicate,
     Table,
+    column_predicate,
     commit_created,
     commit_staged,
     has_version,
+    holds,
+    lance_filter,
     location_of,
     objects_at,
     open_table,
     operation_at,
-    sql_name,
     stage_append,
     stage_change,
     stage_create,
@@ -26,8 +29,8 @@ from omnigraph.storage import (
     stage_delete,
     stage_overwrite,
     stage_upsert,
-    typed_literal,
 )
+from omnigraph.syntax.query_ast import Operator
 
 SCHEMA = pa.schema([pa.field("id", pa.string(), nullable=False), pa.field("v", pa.int64())])
 
@@ -140,8 +143,11 @@ def test_a_literal_finds_the_value_it_stands_for(
 ) -> None:
     data = pa.table({"id": ["yes", "no"], "order": pa.array([value, None], arrow)})
     table = commit_created(stage_create(location_of(tmp_path / "t"), data, "create"))
-    found = table.scan(["id"], f"{sql_name('order')} = {typed_literal(value, scalar)}")
-    assert found["id"].to_pylist() == ["yes"]
+    predicate = column_predicate("order", scalar, Operator.EQUAL, value, scalar)
+    assert isinstance(predicate, Predicate)
+    assert table.scan(["id"], lance_filter((predicate,)))["id"].to_pylist() == ["yes"]
+    assert holds(predicate, value)
+    assert not holds(predicate, None)
 
 
 # --- places and small files ---

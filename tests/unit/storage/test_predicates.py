@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 import lance
 from omnigraph.catalog import List, PropertyType, Scalar, arrow_type
-from omnigraph.query.predicates import Predicate, PredicateKind, column_predicate, lance_filter, quoted_column
+from omnigraph.storage.predicates import Predicate, PredicateKind, column_predicate, holds, lance_filter, quoted_column
 from omnigraph.syntax.query_ast import Operator
 
 TEXTS = st.one_of(
@@ -87,7 +87,7 @@ COLUMNS: dict[Scalar, list[int | float]] = {
 def test_numbers_of_different_types_compare_by_value(tmp_path: Path, type: Scalar) -> None:
     values = COLUMNS[type]
     dataset = lance.write_dataset(pa.table({"x": pa.array([*values, None], arrow_type(type))}), str(tmp_path))
-    for operator, holds in COMPARE.items():
+    for operator, compare in COMPARE.items():
         for number in NUMBERS:
             given = Scalar.F64 if isinstance(number, float) else Scalar.I64
             # Beside a float, a whole number has the digits of one.
@@ -98,7 +98,7 @@ def test_numbers_of_different_types_compare_by_value(tmp_path: Path, type: Scala
                 if isinstance(predicate, Predicate)
                 else []
             )
-            assert found == [value for value in values if holds(value, shown)], (operator, number)
+            assert found == [value for value in values if compare(value, shown)], (operator, number)
 
 
 def test_a_literal_beside_an_f32_has_the_digits_of_one(tmp_path: Path) -> None:
@@ -119,3 +119,15 @@ def test_moments_before_1970_are_exact(tmp_path: Path) -> None:
     predicate = Predicate("x", Scalar.DATETIME, PredicateKind.LESS, (moment,))
     earlier = moment.replace(microsecond=998_000)
     assert passing(tmp_path / "x", Scalar.DATETIME, [earlier, moment], predicate) == [earlier]
+
+
+@pytest.mark.parametrize("type", [Scalar.F32, Scalar.F64])
+@pytest.mark.parametrize("zero", [0.0, -0.0])
+@pytest.mark.parametrize("operator", COMPARE)
+def test_both_zeros_are_one_number(tmp_path: Path, type: Scalar, zero: float, operator: Operator) -> None:
+    values = [-1.0, -0.0, 0.0, 1.0, None]
+    predicate = column_predicate("x", type, operator, zero, type)
+    assert isinstance(predicate, Predicate)
+    expected = [value for value in values if value is not None and COMPARE[operator](value, 0)]
+    assert passing(tmp_path / "t", type, values, predicate) == expected
+    assert [value for value in values if holds(predicate, value)] == expected

@@ -6,11 +6,13 @@ DuckDB would round.
 """
 
 import math
+import operator as operators
 import struct
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from enum import StrEnum
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from omnigraph.catalog import Enum, List, PropertyType, Scalar
 from omnigraph.catalog.types import FLOATS, INTEGER_BOUNDS, INTEGERS
@@ -51,6 +53,16 @@ class PredicateKind(StrEnum):
     ELEMENT = "array_has"
     ONE_OF = "IN"
     KNOWN = "IS NOT NULL"
+
+
+_COMPARISONS: dict[PredicateKind, Callable[[Any, Any], bool]] = {
+    PredicateKind.EQUAL: operators.eq,
+    PredicateKind.NOT_EQUAL: operators.ne,
+    PredicateKind.LESS: operators.lt,
+    PredicateKind.LESS_OR_EQUAL: operators.le,
+    PredicateKind.GREATER: operators.gt,
+    PredicateKind.GREATER_OR_EQUAL: operators.ge,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,24 +200,66 @@ def lance_filter(predicates: tuple[Predicate, ...]) -> str | None:
 
 def _lance_predicate(predicate: Predicate) -> str:
     name = quoted_column(predicate.column)
-    literals = [lance_literal(value, predicate.value_type) for value in predicate.values]
+    literals = _spelled(predicate.values)
     match predicate.test:
         case PredicateKind.KNOWN:
             return f"{name} IS NOT NULL"
         case PredicateKind.ONE_OF:
             return f"{name} IN ({', '.join(literals)})"
-        case PredicateKind.ELEMENT if predicate.value_type in _ELEMENT_TYPES:
-            # Beside a list, Lance does not give a number the type of the elements.
-            return f"array_has({name}, CAST({literals[0]} AS {_ELEMENT_TYPES[Scalar(predicate.value_type)]}))"
-        case PredicateKind.PART | PredicateKind.PREFIX | PredicateKind.ELEMENT:
+        case PredicateKind.ELEMENT:
+            tests = [f"array_has({name}, {_element(literal, predicate.value_type)})" for literal in literals]
+            return tests[0] if len(tests) == 1 else f"({' OR '.join(tests)})"
+        case PredicateKind.PART | PredicateKind.PREFIX:
             return f"{predicate.test}({name}, {literals[0]})"
+        case PredicateKind.EQUAL if len(literals) > 1:
+            return f"{name} IN ({', '.join(literals)})"
+        case PredicateKind.NOT_EQUAL if len(literals) > 1:
+            return f"{name} NOT IN ({', '.join(literals)})"
+        case PredicateKind.LESS | PredicateKind.GREATER_OR_EQUAL:
+            return f"{name} {predicate.test} {literals[-1]}"
         case _:
             return f"{name} {predicate.test} {literals[0]}"
 
 
-def among(column: str, ids: list[str]) -> str:
-    """A filter for the rows whose text column has one of these values, of which there must be some."""
-    return f"{quoted_column(column)} IN ({', '.join(lance_literal(each, Scalar.STRING) for each in ids)})"
+def _spelled(values: Iterable[ScalarValue]) -> list[str]:
+    """The values as literals. To Lance the negative zero is another number, just below the positive: a zero is both."""
+    literals = []
+    for value in values:
+        if isinstance(value, float) and value == 0:
+            literals += ["0.0", "-0.0"]
+        else:
+            literals.append(lance_literal(value))
+    return literals
+
+
+def _element(literal: str, type: PropertyType) -> str:
+    """A literal beside a list, where Lance does not give a number the type of the elements."""
+    return f"CAST({literal} AS {_ELEMENT_TYPES[Scalar(type)]})" if type in _ELEMENT_TYPES else literal
+
+
+def among(column: str, values: Iterable[ScalarValue]) -> str:
+    """A filter for the rows whose column has one of these values."""
+    literals = ", ".join(_spelled(values))
+    return f"{quoted_column(column)} IN ({literals})" if literals else "false"
+
+
+def holds(predicate: Predicate, value: Any) -> bool:
+    """Whether a value passes a predicate: the same rule as the filter, for rows that storage does not have yet."""
+    if value is None:
+        return False
+    if predicate.value_type is Scalar.F32:
+        value = [_as_f32(each) for each in value] if isinstance(value, list | tuple) else _as_f32(value)
+    match predicate.test:
+        case PredicateKind.KNOWN:
+            return True
+        case PredicateKind.ONE_OF:
+            return value in predicate.values
+        case PredicateKind.ELEMENT | PredicateKind.PART:
+            return predicate.values[0] in value
+        case PredicateKind.PREFIX:
+            return bool(value.startswith(predicate.values[0]))
+        case test:
+            return bool(_COMPARISONS[test](value, predicate.values[0]))
 
 
 def quoted_column(name: str) -> str:
@@ -213,7 +267,7 @@ def quoted_column(name: str) -> str:
     return f"`{name.replace('`', '``')}`"
 
 
-def lance_literal(value: ScalarValue, type: PropertyType) -> str:
+def lance_literal(value: ScalarValue) -> str:
     """A value as a literal of Lance's SQL; no value can end its literal or mean anything else.
 
     A text keeps every character between its quotes, and only a quote is doubled: there are no escapes. The smallest
@@ -234,7 +288,7 @@ def lance_literal(value: ScalarValue, type: PropertyType) -> str:
             return f"to_timestamp_millis({(value - _EPOCH) // timedelta(milliseconds=1)})"
         case date():
             return f"CAST('{value.isoformat()}' AS DATE)"
-    raise TypeError(f"a {type} cannot be compared")
+    raise TypeError(f"there is no literal for a {value.__class__.__name__}")
 
 
 def is_text(type: PropertyType) -> bool:
