@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from omnigraph.errors import (
     Conflict,
     ExpectedVersionMismatch,
+    HeadMoved,
     KeyConflict,
     NotFound,
     OmnigraphError,
@@ -18,6 +19,7 @@ from omnigraph.errors import (
     RecoveryRequired,
     SchemaError,
     StorageError,
+    UsageError,
     ValidationError,
 )
 
@@ -37,6 +39,7 @@ __all__ = [
     "Conflict",
     "ExpectedVersionMismatch",
     "Graph",
+    "HeadMoved",
     "KeyConflict",
     "LoadResult",
     "MutationResult",
@@ -49,6 +52,7 @@ __all__ = [
     "RecoveryRequired",
     "SchemaError",
     "StorageError",
+    "UsageError",
     "ValidationError",
     "compile_queries",
     "compile_query",

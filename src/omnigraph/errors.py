@@ -122,6 +122,10 @@ class HeadMoved(StorageError):
         self.uri, self.expected, self.actual = uri, expected, actual
         self.problem = f"version {expected} was taken by another writer"
 
+    @property
+    def details(self) -> dict[str, Any]:
+        return {"uri": self.uri, "expected": self.expected, "actual": self.actual}
+
 
 class Conflict(OmnigraphError):
     """Another writer was first; nothing of ours is visible, and trying again may succeed."""

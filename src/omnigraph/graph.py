@@ -8,8 +8,8 @@ from typing import Any, Literal
 
 from omnigraph.catalog import Catalog
 from omnigraph.compiler import CompiledQuery, compile_query
-from omnigraph.errors import NotFound, UsageError
-from omnigraph.operations.export import exported_lines
+from omnigraph.errors import NotFound, QueryError, SchemaError, UsageError
+from omnigraph.operations.export import exported_lines, write_lines
 from omnigraph.operations.files import read_schema_files
 from omnigraph.operations.indexes import build_missing_indexes
 from omnigraph.operations.init import create_graph
@@ -19,6 +19,7 @@ from omnigraph.operations.read import QueryResult, planned, read
 from omnigraph.operations.records import Progress
 from omnigraph.query import AdjacencyCache
 from omnigraph.storage import Location, among, location_of
+from omnigraph.syntax import QUERY, SCHEMA, Language, decoded
 from omnigraph.versioning import (
     Commit,
     Manifest,
@@ -29,6 +30,7 @@ from omnigraph.versioning import (
     manifest_of_commit,
 )
 from omnigraph.write import WriteAttempt
+from omnigraph.write.queues import write_queues
 
 Mode = Literal["r", "rw"]
 _KEPT_QUERIES = 256
@@ -51,6 +53,8 @@ class Commits:
     def list(self, branch: str = "main", limit: int | None = None, actor: str | None = None) -> list[Commit]:
         """The commits of a branch, newest first."""
         _only_main(branch)
+        if limit is not None and limit < 0:
+            raise UsageError(f"a limit is not below zero: {limit}")
         commits = commits_from(self._log, self._log.head())
         chosen = (commit for commit in commits if actor is None or commit.actor == actor)
         return [*islice(chosen, limit)]
@@ -70,7 +74,7 @@ class Graph:
         text, catalog = read_schema_files(location)
         self.schema = Schema(text, catalog)
         self.commits = Commits(self._log)
-        self._queries: dict[tuple[str, str | None], CompiledQuery] = {}
+        self._queries: dict[tuple[str, str, str | None], CompiledQuery] = {}
         self._adjacency = AdjacencyCache()
 
     @property
@@ -107,6 +111,8 @@ class Graph:
         entity = snapshot.catalog.entity(type)
         if entity is None:
             raise NotFound("type", type)
+        if not isinstance(id, str):
+            raise UsageError(f"an id is a text, not {id!r}")
         rows: list[dict[str, Any]] = snapshot.table(entity.table_key).scan(filter=among("id", [id])).to_pylist()
         return rows[0] if rows else None
 
@@ -118,14 +124,15 @@ class Graph:
                 return at
             case str():
                 return self.snapshot_at(commit=at)
-            case int():
+            case int() if not isinstance(at, bool):
                 return self.snapshot_at(version=at)
             case datetime():
                 return self.snapshot_at(time=at)
+        raise UsageError(f"a snapshot is named by a commit, a version or a time, not by {at!r}")
 
     def query(
         self,
-        source: str,
+        source: str | Path,
         name: str | None = None,
         params: Mapping[str, Any] | None = None,
         *,
@@ -136,7 +143,7 @@ class Graph:
         at = self.snapshot(branch) if snapshot is None else self._resolved(snapshot)
         return read(self._compiled(source, name), params or {}, at, self._adjacency)
 
-    def explain(self, source: str, name: str | None = None, params: Mapping[str, Any] | None = None) -> str:
+    def explain(self, source: str | Path, name: str | None = None, params: Mapping[str, Any] | None = None) -> str:
         """How a query will be answered: what is scanned with which columns and filters, walked, joined and sorted."""
         return planned(self._compiled(source, name), params or {}, self.snapshot()).explain()
 
@@ -144,23 +151,14 @@ class Graph:
         self, path: str | Path | None = None, branch: str = "main", types: Collection[str] | None = None
     ) -> Iterator[str] | int:
         """The graph as NDJSON: the lines, or how many of them were written to a file."""
-        lines = exported_lines(self.snapshot(branch), types)
-        if path is None:
-            return lines
-        count = 0
-        draft = Path(f"{path}.part")
-        with draft.open("w", encoding="utf-8") as file:
-            for line in lines:
-                file.write(line + "\n")
-                count += 1
-        draft.replace(path)
-        return count
+        lines = exported_lines(self.snapshot(branch), [types] if isinstance(types, str) else types)
+        return lines if path is None else write_lines(Path(path), lines)
 
     # --- writing ---
 
     def mutate(
         self,
-        source: str,
+        source: str | Path,
         name: str | None = None,
         params: Mapping[str, Any] | None = None,
         *,
@@ -170,8 +168,9 @@ class Graph:
     ) -> MutationResult:
         """Runs a mutation; with `if_commit`, only on top of that commit."""
         query = self._compiled(source, name)
-        attempt = self._attempt("mutate", branch, actor, message=query.name, if_commit=if_commit)
-        return mutate(attempt, query, params or {}, self._log)
+        with write_queues(self.uri, branch, query.access.writes):
+            attempt = self._attempt("mutate", branch, actor, message=query.name, if_commit=if_commit)
+            return mutate(attempt, query, params or {}, self._log)
 
     def load(
         self,
@@ -184,11 +183,14 @@ class Graph:
     ) -> LoadResult:
         """Loads NDJSON files as one commit."""
         paths = [Path(data)] if isinstance(data, str | Path) else [Path(each) for each in data]
+        if mode not in list(LoadMode):
+            raise UsageError(f"a load appends, merges or overwrites; there is no mode {mode!r}")
+        chosen = LoadMode(mode)
         for path in paths:
             if not path.is_file():
                 raise NotFound("file", str(path))
         attempt = self._attempt("load", branch, actor, message=f"load {', '.join(path.name for path in paths)}")
-        return load_files(attempt, paths, LoadMode(mode), self._log, progress)
+        return load_files(attempt, paths, chosen, self._log, progress)
 
     def ensure_indices(self, *, actor: str | None = None) -> dict[str, list[str]]:
         """Builds the indexes that are missing, as one commit; returns the columns by table."""
@@ -208,13 +210,14 @@ class Graph:
             if_commit=if_commit,
         )
 
-    def _compiled(self, source: str, name: str | None) -> CompiledQuery:
+    def _compiled(self, source: str | Path, name: str | None) -> CompiledQuery:
         """A query of a source, compiled once as long as it is among the last that were used."""
-        key = (source, name)
+        text, file = (source, "<query>") if isinstance(source, str) else (_text(source, QUERY), str(source))
+        key = (text, file, name)
         if key not in self._queries:
             if len(self._queries) >= _KEPT_QUERIES:
                 self._queries.pop(next(iter(self._queries)), None)
-            self._queries[key] = compile_query(source, self.schema.catalog, name)
+            self._queries[key] = compile_query(text, self.schema.catalog, name, name=file)
         return self._queries[key]
 
     def _snapshot(self, manifest: Manifest) -> Snapshot:
@@ -231,17 +234,26 @@ def init(uri: str | Path, schema: str | Path, *, storage_options: dict[str, str]
 
 def open(uri: str | Path, mode: Mode = "rw", *, storage_options: dict[str, str] | None = None) -> Graph:
     """Opens a graph; with ``mode="r"`` nothing is ever written."""
+    if mode not in ("r", "rw"):
+        raise UsageError(f'a graph is opened with mode "r" or "rw", not {mode!r}')
     return Graph(location_of(uri, storage_options), mode)
 
 
 def _schema_text(schema: str | Path) -> tuple[str, str]:
     """A schema's text and its name; a text is told from a path by what only a schema has."""
     if isinstance(schema, Path) or not any(mark in schema for mark in "{\n"):
-        path = Path(schema)
-        if not path.is_file():
-            raise NotFound("file", str(path))
-        return path.read_text("utf-8"), str(path)
+        return _text(Path(schema), SCHEMA), str(schema)
     return schema, "<schema>"
+
+
+def _text(path: Path, language: Language) -> str:
+    """The text of a file; one that is not text is reported like any other mistake in it."""
+    if not path.is_file():
+        raise NotFound("file", str(path))
+    source, problem = decoded(str(path), path.read_bytes(), language)
+    if problem is not None:
+        raise (SchemaError if language is SCHEMA else QueryError)([problem])
+    return source.text
 
 
 def _only_main(branch: str) -> None:

@@ -1,7 +1,10 @@
 """What the documentation shows works, and what it points at is there."""
 
 import json
+import os
 import re
+import subprocess
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -90,17 +93,26 @@ def _schema_of(page: Path) -> Catalog:
 
 @pytest.mark.parametrize("page", _pages(PAGES_WITH_EXAMPLES))
 def test_every_example_is_of_a_kind_that_is_tried_here(page: Path) -> None:
-    known = {"python", "pg", "pg schema", "gq", "json", "sh", "text"}
+    known = {"python", "pg", "pg schema", "gq", "json", "sh", "sh run", "text"}
     assert [f"{block.name}: {block.info}" for block in _blocks(page) if block.info not in known] == []
 
 
 @pytest.mark.parametrize("page", _pages(PAGES_WITH_EXAMPLES))
-def test_python_examples_of_a_page_run_one_after_the_other(page: Path) -> None:
+def test_the_examples_of_a_page_run_one_after_the_other(
+    page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They share a folder of the page's own; those in Python also share their names."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("OMNIGRAPH_STORE", raising=False)
+    monkeypatch.setenv("PATH", str(Path(sys.executable).parent), prepend=os.pathsep)
     namespace: dict[str, Any] = {"__name__": "example"}
     for block in _blocks(page):
         if block.info == "python":
             padded = "\n" * (block.line - 1) + block.text  # so that a traceback names the line of the page
             exec(compile(padded, str(page), "exec"), namespace)  # noqa: S102 - our own examples
+        elif block.info == "sh run":
+            ended = subprocess.run(["/bin/sh", "-e", "-c", block.text], check=False, capture_output=True, text=True)
+            assert ended.returncode == 0, f"{block.name}:\n{ended.stdout}{ended.stderr}"
 
 
 @pytest.mark.parametrize("block", _all_blocks("pg", "pg schema"))
@@ -118,7 +130,7 @@ def test_json_examples_are_json(block: Block) -> None:
     json.loads(block.text)
 
 
-@pytest.mark.parametrize("block", _all_blocks("sh"))
+@pytest.mark.parametrize("block", _all_blocks("sh", "sh run"))
 def test_shell_examples_name_commands_that_exist(block: Block) -> None:
     targets = re.findall(r"(?m)^([a-z]+):", (ROOT / "Makefile").read_text("utf-8"))
     commands = {"make": set(targets), "omnigraph": set(getattr(get_command(app), "commands", ()))}

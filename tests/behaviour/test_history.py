@@ -1,6 +1,7 @@
 """Commits, snapshots and time travel."""
 
 import threading
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -8,6 +9,8 @@ import pyarrow as pa
 import pytest
 
 import omnigraph as og
+from omnigraph.compiler import compile_query
+from omnigraph.operations.mutate import mutate
 from omnigraph.storage import commit_staged, stage_append
 from omnigraph.versioning import ManifestLog, Publication, new_commit_id, publish
 from omnigraph.versioning.manifest import REMEMBERED_COMMITS, Pin
@@ -187,3 +190,78 @@ def test_missing_indexes_are_built_in_one_commit_and_change_no_row(graph: og.Gra
     rows = {row["id"]: row["age"] for row in graph.snapshot().table("node:Person").scan().to_pylist()}
     assert rows == {"Ada": 7, "Bob": None, "Cid": None, "Dan": None}
     assert graph.entity("Person", "Ada") == {"id": "Ada", "name": "Ada", "age": 7}
+
+
+EDGES = "node Person { name: String @key }\nedge Knows: Person -> Person\nnode Other { name: String @key }\n"
+
+
+def test_an_edge_is_not_added_to_a_node_that_another_writer_deletes(tmp_path: Path) -> None:
+    graph = og.init(tmp_path / "graph", EDGES)
+    graph.mutate('query q { insert Person { name: "A" } insert Person { name: "B" } }')
+    attempt = graph._attempt("mutate", "main", None, message="late")
+    late = compile_query('query q { insert Knows { from: "A", to: "B" } }', graph.schema.catalog)
+    graph.mutate('query q { delete Person where name = "B" }')
+    with pytest.raises(og.ExpectedVersionMismatch):
+        mutate(attempt, late, {}, graph._log)
+    assert graph.snapshot().table("edge:Knows").count() == 0
+
+
+def test_a_node_is_not_deleted_under_an_edge_that_another_writer_adds(tmp_path: Path) -> None:
+    graph = og.init(tmp_path / "graph", EDGES)
+    graph.mutate('query q { insert Person { name: "A" } insert Person { name: "B" } }')
+    attempt = graph._attempt("mutate", "main", None, message="late")
+    late = compile_query('query q { delete Person where name = "B" }', graph.schema.catalog)
+    graph.mutate('query q { insert Knows { from: "A", to: "B" } }')
+    with pytest.raises(og.ExpectedVersionMismatch):
+        mutate(attempt, late, {}, graph._log)
+    assert graph.snapshot().table("node:Person").count() == 2
+
+
+def test_an_edge_may_be_added_while_others_add_nodes(tmp_path: Path) -> None:
+    graph = og.init(tmp_path / "graph", EDGES)
+    graph.mutate('query q { insert Person { name: "A" } }')
+    attempt = graph._attempt("mutate", "main", None, message="late")
+    late = compile_query('query q { insert Knows { from: "A", to: "A" } }', graph.schema.catalog)
+    graph.mutate('query q { insert Person { name: "C" } }')
+    assert mutate(attempt, late, {}, graph._log).commit is not None
+
+
+def test_many_threads_on_many_types_all_succeed(tmp_path: Path) -> None:
+    kinds = 8
+    graph = og.init(tmp_path / "graph", "\n".join(f"node T{number} {{ k: String @key }}" for number in range(kinds)))
+    failures: list[Exception] = []
+
+    def write(number: int) -> None:
+        for turn in range(6):
+            try:
+                graph.mutate(
+                    f"query q($k: String) {{ insert T{number % kinds} {{ k: $k }} }}", params={"k": f"{number}-{turn}"}
+                )
+            except og.OmnigraphError as error:
+                failures.append(error)
+
+    threads = [threading.Thread(target=write, args=(number,)) for number in range(2 * kinds)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert failures == []
+    assert sum(graph.snapshot().table(f"node:T{number}").count() for number in range(kinds)) == 2 * kinds * 6
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda graph: graph.load("x.jsonl", mode="wild"),
+        lambda graph: graph.commits.list(limit=-1),
+        lambda graph: graph.entity("Person", 5),
+        lambda graph: graph.entity("Person", "x", at=1.5),
+        lambda graph: graph.snapshot().table("node:Nope"),
+        lambda graph: graph.export("/nowhere/at/all.jsonl"),
+        lambda graph: og.open(graph.uri, mode="x"),  # type: ignore[arg-type]
+        lambda graph: graph.query(Path("missing.gq")),
+    ],
+)
+def test_what_cannot_be_done_is_a_typed_error(graph: og.Graph, call: Callable[[og.Graph], object]) -> None:
+    with pytest.raises(og.OmnigraphError):
+        call(graph)

@@ -134,7 +134,7 @@ def test_merge_gives_new_entities_their_defaults(graph: og.Graph, load_lines: An
 
 def test_overwrite_leaves_only_what_it_brings_of_the_types_it_mentions(graph: og.Graph, load_lines: Any) -> None:
     load_lines(person("Ada"), person("Bob"), knows("Ada", "Bob"), {"type": "Note", "data": {"text": "kept"}})
-    with pytest.raises(og.ValidationError, match="1 edges would lose an end, such as `Bob`"):
+    with pytest.raises(og.ValidationError, match="1 edge would lose an end, such as `Bob`"):
         load_lines(person("Ada"), mode="overwrite")
     load_lines(person("Ada", photo="base64:aGk="), knows("Ada", "Ada"), mode="overwrite")
     assert [record.get("type", "edge") for record in exported(graph)] == ["Person", "Note", "edge"]
@@ -173,6 +173,9 @@ def test_overwrite_leaves_only_what_it_brings_of_the_types_it_mentions(graph: og
         (knows("Ada", "Nobody"), "Knows.dst: there is no `Person` with the id `Nobody`"),
         (knows(3, "Ada"), "Knows.src"),
         ({"type": "Note", "data": {"id": 3, "text": "x"}}, "an id is a text"),
+        ({"type": "Note", "data": {"id": "", "text": "x"}}, "not an empty one"),
+        ('{"type": "Counter", "data": {"number": NaN}}', "NaN is not JSON"),
+        ({"type": "Person", "edge": "Knows"}, "both `type` and `edge`"),
     ],
 )
 def test_an_error_names_the_file_and_the_line(graph: og.Graph, load_lines: Any, record: Any, problem: str) -> None:

@@ -64,8 +64,11 @@ def test_what_has_no_key_gets_an_id(graph: og.Graph) -> None:
     mutate(graph, 'insert Note { text: "a" } insert Note { text: "b" } insert Note { id: "mine", text: "c" }')
     assert len(ids(graph, "Note")) == 3
     assert "mine" in ids(graph, "Note")
-    with pytest.raises(og.ValidationError, match="already one with the id `mine`"):
-        mutate(graph, 'insert Note { id: "mine", text: "again" }')
+    for body in ('insert Note { id: "mine", text: "again" }', 'insert Note { id: "x", text: "" } ' * 2):
+        with pytest.raises(og.KeyConflict):
+            mutate(graph, body)
+    with pytest.raises(og.ValidationError, match="cannot be empty"):
+        mutate(graph, 'insert Note { id: "", text: "again" }')
 
 
 def test_later_statements_see_earlier_ones(graph: og.Graph) -> None:

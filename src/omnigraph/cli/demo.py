@@ -30,12 +30,18 @@ CHANGE = {"author": AUTHOR, "institution": EMPLOYER, "since": "2026-11-01"}
 def run(directory: Path | None, *, as_json: bool) -> int:
     """Runs the whole demo, in a folder that stays or in one that goes."""
     if directory is not None:
-        return _demo(directory, as_json=as_json)
+        _demo(directory, as_json=as_json)
+        if not as_json:
+            _print_next_steps(directory)
+        return 0
     with tempfile.TemporaryDirectory() as folder:
-        return _demo(Path(folder), as_json=as_json)
+        _demo(Path(folder), as_json=as_json)
+    if not as_json:
+        typer.echo("\nTo keep the graph and play with it: omnigraph demo FOLDER")
+    return 0
 
 
-def _demo(folder: Path, *, as_json: bool) -> int:
+def _demo(folder: Path, *, as_json: bool) -> None:
     queries = _write_files(folder)
     graph = init(folder / GRAPH, folder / SCHEMA_FILE)
     loaded = graph.load(folder / DATA_FILE, actor="demo")
@@ -55,7 +61,7 @@ def _demo(folder: Path, *, as_json: bool) -> int:
                 "commits": [commit.as_json() for commit in graph.commits.list()],
             }
         )
-        return 0
+        return
     print_catalog(graph.schema.catalog)
     typer.echo(f"Loaded {loaded.total:,} records in one commit.\n")
     for title, answer in answers:
@@ -63,8 +69,6 @@ def _demo(folder: Path, *, as_json: bool) -> int:
     print_rows(f"She moves to {EMPLOYER}; where does she work now?", after)
     print_rows("And at the commit before?", past)
     _print_history(graph)
-    _print_next_steps(folder)
-    return 0
 
 
 def print_catalog(catalog: Catalog) -> None:
@@ -110,9 +114,6 @@ def _print_history(graph: Graph) -> None:
 
 
 def _print_next_steps(folder: Path) -> None:
-    if folder.is_relative_to(tempfile.gettempdir()):
-        typer.echo("\nTo keep the graph and play with it: omnigraph demo FOLDER")
-        return
     typer.echo(f"\nThe graph is {folder / GRAPH}. Try:")
     typer.echo(
         f"  omnigraph query anything_named --query {folder / QUERY_FILE} --param start=U --store {folder / GRAPH}"

@@ -13,7 +13,7 @@ from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeR
 from rich.table import Table
 
 from omnigraph.cli.output import plural, print_json
-from omnigraph.errors import NotFound, UsageError
+from omnigraph.errors import UsageError
 from omnigraph.graph import init
 from omnigraph.graph import open as open_graph
 from omnigraph.operations.load import LoadMode
@@ -50,7 +50,7 @@ def run_load(uri: str, files: Sequence[Path], mode: LoadMode, *, branch: str, ac
 
 def run_mutate(
     uri: str,
-    source: str,
+    source: str | Path,
     name: str | None,
     parameters: dict[str, Any],
     *,
@@ -131,15 +131,11 @@ def run_commit(uri: str, commit_id: str, *, as_json: bool) -> None:
             typer.echo(f"{name:24} {value}")
 
 
-def source_text(file: Path | None, inline: str | None) -> str:
-    """The queries that a command was given: a file's, or those on the command line."""
+def query_source(file: Path | None, inline: str | None) -> str | Path:
+    """The queries that a command was given: a file, or the text on the command line."""
     if (file is None) == (inline is None):
         raise UsageError("give the query with --query FILE or with -e GQ")
-    if file is None:
-        return inline or ""
-    if not file.is_file():
-        raise NotFound("file", str(file))
-    return file.read_text("utf-8")
+    return file if file is not None else inline or ""
 
 
 def parameter_values(document: str | None, pairs: Iterable[str]) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from omnigraph.errors import Conflict, OmnigraphError, PreconditionFailed, Usage
 
 app = typer.Typer(
     name="omnigraph",
-    help="A typed property graph in a lakehouse, with branches, commits and merges.",
+    help="A typed property graph in a lakehouse, with commits and time travel.",
     no_args_is_help=True,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
@@ -163,7 +163,7 @@ def query(
 
     queries.run_query(
         _graph(store),
-        graphs.source_text(file, inline),
+        graphs.query_source(file, inline),
         name,
         graphs.parameter_values(params, param or []),
         branch=branch,
@@ -193,7 +193,7 @@ def mutate(
 
     graphs.run_mutate(
         _graph(store),
-        graphs.source_text(file, inline),
+        graphs.query_source(file, inline),
         name,
         graphs.parameter_values(params, param or []),
         branch=branch,

@@ -7,7 +7,7 @@ from typing import Any
 import typer
 
 from omnigraph.diagnostics import Diagnostic, Severity
-from omnigraph.errors import OmnigraphError
+from omnigraph.errors import OmnigraphError, QueryError, SchemaError
 
 _COLORS = {Severity.ERROR: typer.colors.RED, Severity.WARNING: typer.colors.YELLOW}
 
@@ -21,6 +21,8 @@ def print_error(error: OmnigraphError, *, as_json: bool) -> None:
     """An error as `error[code]: message`, or as JSON."""
     if as_json:
         print_json({"error": {"code": error.code, "message": str(error), "details": error.details}})
+    elif isinstance(error, SchemaError | QueryError):
+        typer.secho(str(error), fg=typer.colors.RED, err=True)
     else:
         typer.secho(f"error[{error.code}]: {error}", fg=typer.colors.RED, err=True)
 

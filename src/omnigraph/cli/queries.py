@@ -4,6 +4,7 @@ import csv
 import json
 import sys
 from enum import StrEnum
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -30,7 +31,7 @@ class Format(StrEnum):
 
 def run_query(
     uri: str,
-    source: str,
+    source: str | Path,
     name: str | None,
     parameters: dict[str, Any],
     *,

@@ -1,12 +1,13 @@
 """Writes the graph as NDJSON, in the format that load reads."""
 
 import json
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 from omnigraph.catalog import EdgeType, EntityType, value_to_json
 from omnigraph.catalog.model import DESTINATION, ID, SOURCE
-from omnigraph.errors import NotFound
+from omnigraph.errors import NotFound, StorageError
 from omnigraph.versioning import Snapshot
 
 
@@ -16,6 +17,21 @@ def exported_lines(snapshot: Snapshot, types: Collection[str] | None = None) -> 
         for batch in snapshot.table(entity.table_key).batches():
             for row in batch.to_pylist():
                 yield json.dumps(_record(entity, row), ensure_ascii=False)
+
+
+def write_lines(path: Path, lines: Iterable[str]) -> int:
+    """Writes lines to a file, which is there whole or not at all; returns how many they are."""
+    draft = path.with_name(f"{path.name}.part")
+    count = 0
+    try:
+        with draft.open("w", encoding="utf-8") as file:
+            for line in lines:
+                file.write(line + "\n")
+                count += 1
+        draft.replace(path)
+    except OSError as error:
+        raise StorageError(str(path), f"cannot be written: {error.strerror or error}") from error
+    return count
 
 
 def chosen_types(snapshot: Snapshot, types: Collection[str] | None) -> list[EntityType]:

@@ -142,7 +142,7 @@ class RecordReader:
             if not line.strip():
                 continue
             try:
-                record = json.loads(line)
+                record = json.loads(line, parse_constant=_no_constant)
             except ValueError as error:
                 self._report(Violation("record", None, f"this is not JSON: {error}", self._names[-1], number))
                 continue
@@ -161,6 +161,8 @@ class RecordReader:
         if not isinstance(data, dict):
             return "`data` is a JSON object"
         is_edge = "edge" in record
+        if is_edge and "type" in record:
+            return "a record is a node or an edge, and this has both `type` and `edge`"
         entity = self._catalog.edge(name) if is_edge else self._catalog.nodes.get(name)
         if entity is None:
             known = self._catalog.edges if is_edge else self._catalog.nodes
@@ -239,8 +241,8 @@ class RecordReader:
         if stated is None or all(identity is None for identity in stated):
             return fresh, True
         for position, identity in enumerate(stated):
-            if identity is not None and not isinstance(identity, str):
-                report(position, "an id is a text")
+            if identity is not None and not (isinstance(identity, str) and identity):
+                report(position, "an id is a text, and not an empty one")
         texts = [each if isinstance(each, str) else new for each, new in zip(stated, fresh.to_pylist(), strict=True)]
         return pa.array(texts, pa.string()), False
 
@@ -278,6 +280,10 @@ class RecordReader:
 
 _NODE_KEYS = frozenset({"type", "data"})
 _EDGE_KEYS = frozenset({"edge", "from", "to", "data"})
+
+
+def _no_constant(name: str) -> None:
+    raise ValueError(f"{name} is not JSON")
 
 
 def _is_unspellable(value: pa.Scalar) -> bool:

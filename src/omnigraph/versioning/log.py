@@ -2,6 +2,8 @@
 
 import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from omnigraph.errors import HeadMoved, NotFound, StorageError
 from omnigraph.storage import (
@@ -33,6 +35,10 @@ _TRUSTED_SECONDS = 60.0
 FIRST_VERSION = 1
 
 
+_registry_lock = threading.Lock()
+_turns: dict[str, threading.Lock] = {}
+
+
 class ManifestLog:
     """The manifest of one graph. Safe to share between threads."""
 
@@ -51,6 +57,14 @@ class ManifestLog:
     def exists(self) -> bool:
         """Whether there is a manifest."""
         return has_version(self._location, FIRST_VERSION)
+
+    @contextmanager
+    def turn(self) -> Iterator[None]:
+        """Publishers of one process take turns, so that they lose the swap only to other processes."""
+        with _registry_lock:
+            turn = _turns.setdefault(self._location.uri, threading.Lock())
+        with turn:
+            yield
 
     def head(self) -> Manifest:
         """The newest version."""

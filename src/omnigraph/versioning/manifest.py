@@ -26,6 +26,7 @@ MANIFEST_SCHEMA = pa.schema(
         pa.field("table_key", pa.string()),
         pa.field("table_path", pa.string()),
         pa.field("table_version", pa.uint64()),
+        pa.field("table_removed_at", pa.uint64()),
         pa.field("graph_commit_id", pa.string()),
         pa.field("branch", pa.string()),
         pa.field("manifest_version", pa.uint64()),
@@ -41,10 +42,15 @@ MANIFEST_SCHEMA = pa.schema(
 
 @dataclass(frozen=True, slots=True)
 class Pin:
-    """Where a table lies, below the graph, and which of its versions the graph sees."""
+    """Where a table lies, below the graph, and which of its versions the graph sees.
+
+    `removed_at` is the last version that took rows away: whoever only relies on rows being there need not care about
+    any other.
+    """
 
     path: str
     version: int
+    removed_at: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,7 +105,13 @@ class Manifest:
 def manifest_to_rows(manifest: Manifest) -> pa.Table:
     """A manifest as the rows that its dataset holds."""
     tables = [
-        {"row": "table", "table_key": key, "table_path": pin.path, "table_version": pin.version}
+        {
+            "row": "table",
+            "table_key": key,
+            "table_path": pin.path,
+            "table_version": pin.version,
+            "table_removed_at": pin.removed_at,
+        }
         for key, pin in sorted(manifest.pins.items())
     ]
     commits = [
@@ -121,7 +133,11 @@ def manifest_to_rows(manifest: Manifest) -> pa.Table:
 
 def manifest_from_rows(rows: Sequence[Mapping[str, Any]]) -> Manifest:
     """The manifest that `manifest_to_rows` wrote."""
-    pins = {row["table_key"]: Pin(row["table_path"], row["table_version"]) for row in rows if row["row"] == "table"}
+    pins = {
+        row["table_key"]: Pin(row["table_path"], row["table_version"], row["table_removed_at"])
+        for row in rows
+        if row["row"] == "table"
+    }
     commits = [
         Commit(
             graph_commit_id=row["graph_commit_id"],

@@ -1,7 +1,7 @@
 """The single door to visibility: one new version of the manifest makes a whole write visible at once."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
 from ulid import ULID
@@ -20,6 +20,8 @@ class Publication:
     commit_id: str
     pins: Mapping[str, Pin]
     expected: Mapping[str, int]
+    intact: Mapping[str, int] = field(default_factory=dict)
+    """Tables from which no row may have been removed since a version: their rows are what the write refers to."""
     branch: str = "main"
     actor: str | None = None
     message: str | None = None
@@ -33,14 +35,15 @@ def publish(log: ManifestLog, publication: Publication) -> Manifest:
     compare-and-swap. A lost swap means that another table's writer was quicker: it is tried again, from fresh state.
     A touched table that moved ends in `ExpectedVersionMismatch`, and nothing is visible.
     """
-    for attempt in range(PUBLISH_BUDGET + 1):
-        head = log.head()
-        check_expectations(head, publication)
-        try:
-            return log.append(head, head.after(new_commit(publication), publication.pins))
-        except HeadMoved:
-            if attempt == PUBLISH_BUDGET:
-                raise
+    with log.turn():
+        for attempt in range(PUBLISH_BUDGET + 1):
+            head = log.head()
+            check_expectations(head, publication)
+            try:
+                return log.append(head, head.after(new_commit(publication), publication.pins))
+            except HeadMoved:
+                if attempt == PUBLISH_BUDGET:
+                    raise
     raise AssertionError("the loop returns or raises")
 
 
@@ -52,6 +55,10 @@ def check_expectations(head: Manifest, publication: Publication) -> None:
         actual = head.pins[table_key].version
         if actual != version:
             raise ExpectedVersionMismatch(table_key, version, actual)
+    for table_key, version in sorted(publication.intact.items()):
+        pin = head.pins[table_key]
+        if pin.removed_at > version:
+            raise ExpectedVersionMismatch(table_key, version, pin.version)
 
 
 def new_commit(publication: Publication) -> Commit:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 
 from omnigraph.catalog import Catalog
+from omnigraph.errors import NotFound
 from omnigraph.storage import Location, Table, open_table
 from omnigraph.versioning.manifest import Commit, Manifest
 
@@ -29,6 +30,8 @@ class Snapshot:
 
     def table(self, table_key: str) -> Table:
         """A table at the version that the snapshot pins; opened once."""
+        if table_key not in self.manifest.pins:
+            raise NotFound("table", table_key)
         if table_key not in self._tables:
             pin = self.manifest.pins[table_key]
             self._tables[table_key] = open_table(self.location.child(pin.path), pin.version)

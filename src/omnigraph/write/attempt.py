@@ -1,6 +1,6 @@
 """What one write read before it decided anything."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from omnigraph.catalog import Catalog
@@ -25,6 +25,6 @@ class WriteAttempt:
     def catalog(self) -> Catalog:
         return self.base.catalog
 
-    def expected_versions(self, table_keys: Mapping[str, object]) -> dict[str, int]:
-        """The versions of touched tables that everything was decided on."""
+    def versions(self, table_keys: Iterable[str]) -> dict[str, int]:
+        """The versions of tables that everything was decided on."""
         return {key: self.base.manifest.pins[key].version for key in table_keys}

@@ -64,5 +64,10 @@ class TableChange:
         return pa.concat_arrays([self.row_ids, self.deleted])
 
     @property
+    def removes(self) -> bool:
+        """Whether rows that are there may go."""
+        return self.replaces_all or bool(len(self.deleted))
+
+    @property
     def is_empty(self) -> bool:
         return not (self.rows.num_rows or len(self.deleted) or self.replaces_all)

@@ -5,9 +5,10 @@ with C everything is. The letters mean this everywhere and nothing else.
 """
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
+from omnigraph.catalog import EdgeType, NodeType
 from omnigraph.errors import HeadMoved, OmnigraphError, RecoveryRequired, StorageError
 from omnigraph.storage import (
     StagedWrite,
@@ -34,26 +35,57 @@ class StagedTable:
 
     table: Table
     staged: StagedWrite
+    removes: bool = False
 
 
 def write_changes(attempt: WriteAttempt, changes: Mapping[str, TableChange], log: ManifestLog) -> Commit:
     """Writes a validated change of one or more tables as one commit."""
     operation_id = new_commit_id()
     touched = {key: change for key, change in changes.items() if not change.is_empty}
-    return write_staged(
-        attempt, operation_id, {key: _staged(attempt, change, operation_id) for key, change in touched.items()}, log
-    )
+    parts = {key: _staged(attempt, change, operation_id) for key, change in touched.items()}
+    return write_staged(attempt, operation_id, parts, log, relied_on=_relied_on(attempt, touched))
+
+
+@dataclass(frozen=True, slots=True)
+class ReliedOn:
+    """Tables that a write does not change and that must not change under it: at all, or by losing rows."""
+
+    unchanged: Collection[str] = ()
+    intact: Collection[str] = ()
+
+
+NOTHING_ELSE = ReliedOn()
+
+
+def _relied_on(attempt: WriteAttempt, changes: Mapping[str, TableChange]) -> ReliedOn:
+    """What validation looked at: new edges need their nodes to stay, and nodes that go need that no edge has come."""
+    catalog = attempt.catalog
+    unchanged: set[str] = set()
+    intact: set[str] = set()
+    for change in changes.values():
+        entity = change.entity
+        if isinstance(entity, EdgeType) and change.rows.num_rows:
+            intact |= {catalog.nodes[end].table_key for end in (entity.source, entity.destination)}
+        elif isinstance(entity, NodeType) and change.removes:
+            unchanged |= {edge.table_key for edge in catalog.edges_touching(entity.name)}
+    return ReliedOn(unchanged, intact)
 
 
 def write_staged(
-    attempt: WriteAttempt, operation_id: str, parts: Mapping[str, StagedTable], log: ManifestLog
+    attempt: WriteAttempt,
+    operation_id: str,
+    parts: Mapping[str, StagedTable],
+    log: ManifestLog,
+    *,
+    relied_on: ReliedOn = NOTHING_ELSE,
 ) -> Commit:
     """Makes staged parts visible together, through the four phases. Every writer comes through here."""
     pins = attempt.base.manifest.pins
     publication = Publication(
         commit_id=operation_id,
-        pins={key: Pin(pins[key].path, part.staged.version_after) for key, part in parts.items()},
-        expected=attempt.expected_versions(parts),
+        pins={key: _pin_after(pins[key], part) for key, part in parts.items()},
+        expected=attempt.versions({*parts, *relied_on.unchanged}),
+        intact=attempt.versions(relied_on.intact),
         branch=attempt.branch,
         actor=attempt.actor,
         message=attempt.message,
@@ -74,6 +106,11 @@ def write_staged(
     return manifest.commit
 
 
+def _pin_after(pin: Pin, part: StagedTable) -> Pin:
+    version = part.staged.version_after
+    return Pin(pin.path, version, version if part.removes else pin.removed_at)
+
+
 def _check_heads(parts: Mapping[str, StagedTable]) -> None:
     """Refuses to write on top of what another writer left unfinished; a commit there would mix the two."""
     for key, part in parts.items():
@@ -89,7 +126,7 @@ def _staged(attempt: WriteAttempt, change: TableChange, operation_id: str) -> St
         staged = stage_append(table, change.rows, operation_id)
     else:
         staged = stage_change(table, rows=change.rows, deleted=change.deleted, operation=operation_id)
-    return StagedTable(table, staged)
+    return StagedTable(table, staged, change.removes)
 
 
 def _commit_tables(attempt: WriteAttempt, operation_id: str, parts: Mapping[str, StagedTable]) -> None:

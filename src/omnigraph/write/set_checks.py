@@ -141,7 +141,8 @@ class SetChecks:
         for column in columns:
             lost = kept[column].filter(_outside(kept[column], change.row_ids))
             if len(lost):
-                problem = f"{len(lost)} edges would lose an end, such as {quoted(lost[0].as_py())}; overwrite them too"
+                edges = "1 edge" if len(lost) == 1 else f"{len(lost)} edges"
+                problem = f"{edges} would lose an end, such as {quoted(lost[0].as_py())}; overwrite them too"
                 yield Violation(edge.name, column, problem)
 
     # --- cardinality ---

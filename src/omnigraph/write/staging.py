@@ -10,7 +10,7 @@ from ulid import ULID
 from omnigraph.catalog import EdgeType, EntityType, NodeType, UnspellableKey, node_id, table_schema
 from omnigraph.catalog.model import DESTINATION, ID, SOURCE
 from omnigraph.compiler import ir
-from omnigraph.errors import ValidationError, Violation
+from omnigraph.errors import KeyConflict, ValidationError, Violation
 from omnigraph.storage import among, holds, lance_filter
 from omnigraph.versioning import Snapshot
 from omnigraph.write.change import TableChange
@@ -56,7 +56,7 @@ class MutationStaging:
 
     def insert_node(self, node: NodeType, given: Row) -> None:
         """A new node. One of a keyed type that is there already gets the given values and keeps its others."""
-        identity = given.pop(ID, None)
+        identity = _stated_id(node, given)
         if node.key:
             derived = derived_id(node, given)
             if identity is not None and identity != derived:
@@ -69,7 +69,7 @@ class MutationStaging:
 
     def insert_edge(self, edge: EdgeType, source: str, destination: str, given: Row) -> None:
         """A new edge."""
-        identity = given.pop(ID, None) or self._new_id(edge)
+        identity = _stated_id(edge, given) or self._new_id(edge)
         self._insert(edge, {**_defaults(edge), **given, ID: identity, SOURCE: source, DESTINATION: destination})
 
     def _new_id(self, entity: EntityType) -> str:
@@ -78,9 +78,10 @@ class MutationStaging:
         return identity
 
     def _insert(self, entity: EntityType, row: Row) -> None:
-        if row[ID] in self._table(entity).rows:
-            problem = f"there is already one with the id `{row[ID]}`"
-            raise ValidationError([Violation(entity.name, ID, problem)])
+        pending = self._table(entity)
+        known_new = row[ID] in pending.looked_up and row[ID] not in pending.rows
+        if not known_new and self._row(entity, row[ID]) is not None:
+            raise KeyConflict(entity.name, row[ID])
         self._put(entity, row, strict=True)
 
     # --- updates and deletes ---
@@ -169,6 +170,14 @@ def derived_id(node: NodeType, values: Mapping[str, Any]) -> str:
         return node_id([values.get(name) for name in node.key], [node.properties[name].type for name in node.key])
     except UnspellableKey as error:
         raise ValidationError([Violation(node.name, node.key[0], str(error))]) from error
+
+
+def _stated_id(entity: EntityType, given: Row) -> str | None:
+    """The id that a statement gives itself, if it gives one."""
+    identity: str | None = given.pop(ID, None)
+    if identity == "":
+        raise ValidationError([Violation(entity.name, ID, "an id cannot be empty")])
+    return identity
 
 
 def _defaults(entity: EntityType) -> Row:
