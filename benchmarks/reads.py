@@ -86,7 +86,8 @@ def _two_hops(graph: og.Graph, folder: Path) -> Figure:
     """How many different pairs are two edges apart, against DuckDB's join of the same edges in Parquet."""
     file = folder / "knows.parquet"
     pq.write_table(graph.snapshot().table("edge:Knows").scan(["src", "dst"]), file)
-    connection = duckdb.connect(config={"enable_progress_bar": "false"})
+    connection = duckdb.connect()
+    connection.execute("SET enable_progress_bar = false")
     # DuckDB answers the simpler question: pairs that a walk of two edges connects, whatever their distance.
     join = (
         "SELECT count(*) FROM (SELECT DISTINCT a.src, b.dst "

@@ -190,5 +190,7 @@ def _connection() -> duckdb.DuckDBPyConnection:
     global _root  # noqa: PLW0603
     with _root_lock:
         if _root is None:
-            _root = duckdb.connect(":memory:", config={"enable_progress_bar": "false"})
-        return _root.cursor()
+            _root = duckdb.connect(":memory:")
+        cursor = _root.cursor()
+    cursor.execute("SET enable_progress_bar = false")
+    return cursor
