@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint check bench format clean
+.PHONY: help demo test lint check bench soak format clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -26,6 +26,9 @@ check: lint test ## Run what CI runs
 
 bench: $(READY) ## Measure; prints ratios with the raw numbers beside them
 	$(BIN)/python -m benchmarks
+
+soak: $(READY) ## Try many more random histories than the tests do
+	OMNIGRAPH_HISTORIES=20000 $(BIN)/python -m pytest -q tests/behaviour/test_model.py
 
 format: $(READY) ## Rewrite the sources in the house style
 	$(BIN)/ruff check --fix .

@@ -1,6 +1,6 @@
 """The façade: one thin object, one method a verb."""
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from datetime import datetime
 from itertools import islice
 from pathlib import Path
@@ -148,11 +148,16 @@ class Graph:
         return planned(self._compiled(source, name), params or {}, self.snapshot()).explain()
 
     def export(
-        self, path: str | Path | None = None, branch: str = "main", types: Collection[str] | None = None
+        self,
+        path: str | Path | None = None,
+        branch: str = "main",
+        types: Collection[str] | None = None,
+        *,
+        progress: Callable[[int], None] | None = None,
     ) -> Iterator[str] | int:
         """The graph as NDJSON: the lines, or how many of them were written to a file."""
         lines = exported_lines(self.snapshot(branch), [types] if isinstance(types, str) else types)
-        return lines if path is None else write_lines(Path(path), lines)
+        return lines if path is None else write_lines(Path(path), lines, progress)
 
     # --- writing ---
 

@@ -218,6 +218,25 @@ def test_a_graph_is_made_loaded_changed_and_looked_at(folder: Path, graph: Path)
     assert (folder / "out.jsonl").read_text().splitlines() == lines
 
 
+def test_queries_are_checked_against_the_schema_of_a_graph(folder: Path, graph: Path) -> None:
+    assert omnigraph_cli("lint", folder / "good.gq", "--store", graph).returncode == 0
+    assert omnigraph_cli("lint", folder / "bad.gq", "--store", graph).returncode == 1
+    assert omnigraph_cli("lint", folder / "bad.gq", "--store", graph, "--schema", folder / "schema.pg").returncode == 2
+
+
+@pytest.mark.parametrize("format", ["table", "json", "jsonl", "csv", "kv"])
+def test_a_query_prints_its_rows_in_every_format(graph: Path, format: str) -> None:
+    omnigraph_cli("mutate", "-e", 'query q { insert Person { name: "Ada", age: 36 } }', "--store", graph)
+    query = ["query", "-e", "query all { match { $p: Person } return { $p.name, $p.age } }", "--store", str(graph)]
+    result = omnigraph_cli(*query, "--format", format)
+    assert result.returncode == 0
+    assert "p.name" in result.stdout
+    assert "Ada" in result.stdout
+    assert "scan" in omnigraph_cli(*query, "--explain").stdout
+    assert as_json(omnigraph_cli(*query, "--snapshot", "1", "--json"))["rows"] == []
+    assert omnigraph_cli(*query, "--format", "xml").returncode == 2
+
+
 def test_people_get_tables(folder: Path, graph: Path) -> None:
     (folder / "data.jsonl").write_text('{"type":"Person","data":{"name":"Ada"}}')
     result = omnigraph_cli("load", "--data", folder / "data.jsonl", graph)

@@ -9,13 +9,21 @@ from typing import Any
 
 import typer
 from rich.console import Console
-from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.progress import (
+    BarColumn,
+    DownloadColumn,
+    MofNCompleteColumn,
+    Progress,
+    TextColumn,
+    TimeRemainingColumn,
+)
 from rich.table import Table
 
 from omnigraph.cli.output import plural, print_json
 from omnigraph.errors import UsageError
-from omnigraph.graph import init
+from omnigraph.graph import Graph, init
 from omnigraph.graph import open as open_graph
+from omnigraph.operations.export import chosen_types
 from omnigraph.operations.load import LoadMode
 from omnigraph.versioning import Commit
 
@@ -36,7 +44,7 @@ def run_init(uri: str, schema: Path, *, as_json: bool) -> None:
 def run_load(uri: str, files: Sequence[Path], mode: LoadMode, *, branch: str, actor: str | None, as_json: bool) -> None:
     """Loads NDJSON files."""
     graph = open_graph(uri)
-    with _progress(quiet=as_json) as bar:
+    with _progress("reading", quiet=as_json) as bar:
         result = graph.load(files, mode, branch=branch, actor=actor, progress=_advance(bar))
     if as_json:
         print_json(result.as_json())
@@ -71,7 +79,8 @@ def run_mutate(
 def run_export(uri: str, types: Sequence[str], out: Path | None, *, branch: str) -> None:
     """Writes the graph as NDJSON to a file, or to stdout."""
     graph = open_graph(uri, "r")
-    result = graph.export(out, branch, types or None)
+    with _progress("writing", quiet=out is None) as bar:
+        result = graph.export(out, branch, types or None, progress=_count_up(bar, graph, branch, types))
     if isinstance(result, int):
         typer.echo(f"{plural(result, 'record')} to {out}", err=True)
         return
@@ -159,11 +168,22 @@ def parameter_values(document: str | None, pairs: Iterable[str]) -> dict[str, An
     return values
 
 
-def _progress(*, quiet: bool) -> AbstractContextManager[Progress | None]:
+def _progress(verb: str, *, quiet: bool) -> AbstractContextManager[Progress | None]:
+    """A bar on stderr, where a person is looking."""
     if quiet or not sys.stderr.isatty():
         return nullcontext(None)
-    columns = (TextColumn("reading"), BarColumn(), DownloadColumn(), TimeRemainingColumn())
+    amount = DownloadColumn() if verb == "reading" else MofNCompleteColumn()
+    columns = (TextColumn(verb), BarColumn(), amount, TimeRemainingColumn())
     return Progress(*columns, console=Console(stderr=True), transient=True)
+
+
+def _count_up(bar: Progress | None, graph: Graph, branch: str, types: Sequence[str]) -> Any:
+    if bar is None:
+        return None
+    snapshot = graph.snapshot(branch)
+    total = sum(snapshot.table(each.table_key).count() for each in chosen_types(snapshot, types or None))
+    task = bar.add_task("writing", total=total)
+    return lambda done: bar.update(task, completed=done)
 
 
 def _advance(bar: Progress | None) -> Any:

@@ -27,23 +27,30 @@ class Checked:
     """How many queries are right, as far as they were checked."""
 
 
-def run(files: Sequence[Path], schema: Path | None, *, as_json: bool) -> int:
+def run(files: Sequence[Path], schema: Path | None, store: str | None = None, *, as_json: bool) -> int:
     """Checks everything and returns the exit code."""
     schemas, queries = _sorted_by_language(files)
-    if schema is None and len(schemas) > 1 and queries:
+    if schema is None and store is None and len(schemas) > 1 and queries:
         raise UsageError(f"{len(schemas)} schemas were named; choose one for the queries with --schema")
-    catalog: Catalog | None = None
+    catalog = _stored_catalog(store) if store is not None else None
     checked = []
     for path in dict.fromkeys([*([schema] if schema is not None else []), *schemas]):
         result, compiled = _checked_schema(path)
         checked.append(result)
-        catalog = compiled if path == schema or (schema is None and len(schemas) == 1) else catalog
+        if path == schema or (schema is None and store is None and len(schemas) == 1):
+            catalog = compiled
     checked += [_checked_queries(path, catalog) for path in queries]
     if as_json:
         print_json(report(checked, names_checked=catalog is not None))
     else:
         _print(checked, names_checked=catalog is not None)
     return 1 if any(finding.is_error for each in checked for finding in each.diagnostics) else 0
+
+
+def _stored_catalog(uri: str) -> Catalog:
+    from omnigraph.graph import open as open_graph  # noqa: PLC0415 - only a store needs storage
+
+    return open_graph(uri, "r").schema.catalog
 
 
 def _sorted_by_language(files: Iterable[Path]) -> tuple[list[Path], list[Path]]:

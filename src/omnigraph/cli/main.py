@@ -76,6 +76,10 @@ def lint(
     schema: Annotated[
         Path | None, typer.Option(metavar="FILE.pg", help="The schema that the queries are checked against.")
     ] = None,
+    store: Annotated[
+        str | None,
+        typer.Option(metavar="URI", help="Or a graph, whose schema they are checked against.", show_default=False),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Check schemas and queries, and say what each query reads and writes.
@@ -86,7 +90,9 @@ def lint(
 
     if not files and schema is None:
         raise UsageError("name at least one file, or a --schema")
-    raise typer.Exit(command.run(files or [], schema, as_json=as_json))
+    if schema is not None and store is not None:
+        raise UsageError("queries are checked against a --schema or a --store, not both")
+    raise typer.Exit(command.run(files or [], schema, store, as_json=as_json))
 
 
 @app.command()

@@ -1,7 +1,7 @@
 """Writes the graph as NDJSON, in the format that load reads."""
 
 import json
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +19,11 @@ def exported_lines(snapshot: Snapshot, types: Collection[str] | None = None) -> 
                 yield json.dumps(_record(entity, row), ensure_ascii=False)
 
 
-def write_lines(path: Path, lines: Iterable[str]) -> int:
-    """Writes lines to a file, which is there whole or not at all; returns how many they are."""
+def write_lines(path: Path, lines: Iterable[str], progress: Callable[[int], None] | None = None) -> int:
+    """Writes lines to a file, which is there whole or not at all; returns how many they are.
+
+    `progress` is told now and then how many there are so far.
+    """
     draft = path.with_name(f"{path.name}.part")
     count = 0
     try:
@@ -28,6 +31,8 @@ def write_lines(path: Path, lines: Iterable[str]) -> int:
             for line in lines:
                 file.write(line + "\n")
                 count += 1
+                if progress is not None and count % 1_000 == 0:
+                    progress(count)
         draft.replace(path)
     except OSError as error:
         raise StorageError(str(path), f"cannot be written: {error.strerror or error}") from error
