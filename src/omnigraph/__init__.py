@@ -6,26 +6,25 @@ Names are imported when they are first used, so that `import omnigraph` and the 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from omnigraph.errors import (
-    Conflict,
-    ExpectedVersionMismatch,
-    HeadMoved,
-    KeyConflict,
-    NotFound,
-    OmnigraphError,
-    ParameterError,
-    PreconditionFailed,
-    QueryError,
-    RecoveryRequired,
-    SchemaError,
-    StorageError,
-    UsageError,
-    ValidationError,
-)
-
 if TYPE_CHECKING:
     from omnigraph.catalog import Catalog, compile_schema
     from omnigraph.compiler import CompiledQuery, compile_queries, compile_query
+    from omnigraph.errors import (
+        Conflict,
+        ExpectedVersionMismatch,
+        HeadMoved,
+        KeyConflict,
+        NotFound,
+        OmnigraphError,
+        ParameterError,
+        PreconditionFailed,
+        QueryError,
+        RecoveryRequired,
+        SchemaError,
+        StorageError,
+        UsageError,
+        ValidationError,
+    )
     from omnigraph.graph import Graph, init, open  # noqa: A004 - as in the interface
     from omnigraph.operations.load import LoadResult
     from omnigraph.operations.mutate import MutationResult
@@ -62,6 +61,20 @@ __all__ = [
 ]
 
 _HOMES = {
+    "Conflict": "omnigraph.errors",
+    "ExpectedVersionMismatch": "omnigraph.errors",
+    "HeadMoved": "omnigraph.errors",
+    "KeyConflict": "omnigraph.errors",
+    "NotFound": "omnigraph.errors",
+    "OmnigraphError": "omnigraph.errors",
+    "ParameterError": "omnigraph.errors",
+    "PreconditionFailed": "omnigraph.errors",
+    "QueryError": "omnigraph.errors",
+    "RecoveryRequired": "omnigraph.errors",
+    "SchemaError": "omnigraph.errors",
+    "StorageError": "omnigraph.errors",
+    "UsageError": "omnigraph.errors",
+    "ValidationError": "omnigraph.errors",
     "Catalog": "omnigraph.catalog",
     "compile_schema": "omnigraph.catalog",
     "CompiledQuery": "omnigraph.compiler",

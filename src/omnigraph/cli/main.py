@@ -6,11 +6,12 @@ A command imports what it needs in its body, and only there: `omnigraph --help` 
 
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from omnigraph.errors import Conflict, OmnigraphError, PreconditionFailed, UsageError
+if TYPE_CHECKING:
+    from omnigraph.errors import OmnigraphError
 
 app = typer.Typer(
     name="omnigraph",
@@ -45,12 +46,18 @@ Param = Annotated[
 ]
 
 
+def _usage(problem: str) -> Exception:
+    from omnigraph.errors import UsageError
+
+    return UsageError(problem)
+
+
 def _graph(*candidates: str | None) -> str:
     """The graph that a command is about: the first way of naming it that was used."""
     for uri in candidates:
         if uri is not None:
             return uri
-    raise UsageError("name the graph as URI, with --store, or in $OMNIGRAPH_STORE")
+    raise _usage("name the graph as URI, with --store, or in $OMNIGRAPH_STORE")
 
 
 @app.command()
@@ -89,9 +96,9 @@ def lint(
     from omnigraph.cli import lint as command
 
     if not files and schema is None:
-        raise UsageError("name at least one file, or a --schema")
+        raise _usage("name at least one file, or a --schema")
     if schema is not None and store is not None:
-        raise UsageError("queries are checked against a --schema or a --store, not both")
+        raise _usage("queries are checked against a --schema or a --store, not both")
     raise typer.Exit(command.run(files or [], schema, store, as_json=as_json))
 
 
@@ -140,9 +147,9 @@ def load(
     from omnigraph.operations.load import LoadMode
 
     if not data:
-        raise UsageError("name at least one file with --data")
+        raise _usage("name at least one file with --data")
     if mode not in list(LoadMode):
-        raise UsageError(f"--mode is append, merge or overwrite, not {mode}")
+        raise _usage(f"--mode is append, merge or overwrite, not {mode}")
     graphs.run_load(_graph(uri, store), data, LoadMode(mode), branch=branch, actor=actor, as_json=as_json)
 
 
@@ -262,7 +269,7 @@ def commit_list(
     if filter is not None:
         key, _, actor = filter.partition("=")
         if key != "actor" or not actor:
-            raise UsageError("--filter is actor=NAME")
+            raise _usage("--filter is actor=NAME")
     graphs.run_commits(_graph(uri, store), branch=branch, limit=limit, actor=actor, as_json=as_json)
 
 
@@ -283,15 +290,20 @@ def run() -> None:
     """The console script: typed errors become a message and an exit code, never a traceback."""
     try:
         app()
-    except OmnigraphError as error:
+    except Exception as error:
         from omnigraph.cli.output import print_error
+        from omnigraph.errors import OmnigraphError
 
+        if not isinstance(error, OmnigraphError):
+            raise
         print_error(error, as_json="--json" in sys.argv)
         sys.exit(_exit_code(error))
 
 
-def _exit_code(error: OmnigraphError) -> int:
+def _exit_code(error: "OmnigraphError") -> int:
     """1 failed, 2 wrong usage, 3 refused because another writer was first, 4 a lost `--if-commit`."""
+    from omnigraph.errors import Conflict, PreconditionFailed, UsageError
+
     match error:
         case UsageError():
             return 2
