@@ -138,8 +138,10 @@ class Graph:
         *,
         branch: str = "main",
         snapshot: Snapshot | str | int | datetime | None = None,
+        engine: str = "auto",
     ) -> QueryResult:
         """Runs a query that reads: on the head of a branch, or on a snapshot, commit, version or time."""
+        _check_engine(engine)
         at = self.snapshot(branch) if snapshot is None else self._resolved(snapshot)
         return read(self._compiled(source, name), params or {}, at, self._adjacency)
 
@@ -184,9 +186,11 @@ class Graph:
         *,
         branch: str = "main",
         actor: str | None = None,
+        engine: str = "auto",
         progress: Progress | None = None,
     ) -> LoadResult:
         """Loads NDJSON files as one commit."""
+        _check_engine(engine)
         paths = [Path(data)] if isinstance(data, str | Path) else [Path(each) for each in data]
         if mode not in list(LoadMode):
             raise UsageError(f"a load appends, merges or overwrites; there is no mode {mode!r}")
@@ -259,6 +263,12 @@ def _text(path: Path, language: Language) -> str:
     if problem is not None:
         raise (SchemaError if language is SCHEMA else QueryError)([problem])
     return source.text
+
+
+def _check_engine(engine: str) -> None:
+    """Everything runs in the process so far, which is what `auto` chooses."""
+    if engine not in ("auto", "local"):
+        raise UsageError(f"the engine is auto or local; {engine!r} is not there")
 
 
 def _only_main(branch: str) -> None:

@@ -214,7 +214,8 @@ def test_a_graph_is_made_loaded_changed_and_looked_at(folder: Path, graph: Path)
     assert tables == {"node:Person": 3, "edge:WorksAt": 0}
     lines = omnigraph_cli("export", graph).stdout.splitlines()
     assert [json.loads(line)["data"]["name"] for line in lines] == ["Ada", "Bob", "Cid"]
-    assert omnigraph_cli("export", graph, "--out", folder / "out.jsonl").returncode == 0
+    written = as_json(omnigraph_cli("export", graph, "--out", folder / "out.jsonl", "--json"))
+    assert written["records"] == 3
     assert (folder / "out.jsonl").read_text().splitlines() == lines
 
 
@@ -235,6 +236,8 @@ def test_a_query_prints_its_rows_in_every_format(graph: Path, format: str) -> No
     assert "scan" in omnigraph_cli(*query, "--explain").stdout
     assert as_json(omnigraph_cli(*query, "--snapshot", "1", "--json"))["rows"] == []
     assert omnigraph_cli(*query, "--format", "xml").returncode == 2
+    assert omnigraph_cli(*query, "--engine", "local").returncode == 0
+    assert omnigraph_cli(*query, "--engine", "steam").returncode == 2
 
 
 def test_people_get_tables(folder: Path, graph: Path) -> None:

@@ -41,11 +41,20 @@ def run_init(uri: str, schema: Path, *, as_json: bool) -> None:
         typer.echo(f"created {graph.uri} ({sizes})")
 
 
-def run_load(uri: str, files: Sequence[Path], mode: LoadMode, *, branch: str, actor: str | None, as_json: bool) -> None:
+def run_load(
+    uri: str,
+    files: Sequence[Path],
+    mode: LoadMode,
+    *,
+    branch: str,
+    actor: str | None,
+    engine: str,
+    as_json: bool,
+) -> None:
     """Loads NDJSON files."""
     graph = open_graph(uri)
     with _progress("reading", quiet=as_json) as bar:
-        result = graph.load(files, mode, branch=branch, actor=actor, progress=_advance(bar))
+        result = graph.load(files, mode, branch=branch, actor=actor, engine=engine, progress=_advance(bar))
     if as_json:
         print_json(result.as_json())
         return
@@ -76,13 +85,16 @@ def run_mutate(
     _print_commit(result.commit)
 
 
-def run_export(uri: str, types: Sequence[str], out: Path | None, *, branch: str) -> None:
+def run_export(uri: str, types: Sequence[str], out: Path | None, *, branch: str, as_json: bool) -> None:
     """Writes the graph as NDJSON to a file, or to stdout."""
     graph = open_graph(uri, "r")
-    with _progress("writing", quiet=out is None) as bar:
+    with _progress("writing", quiet=out is None or as_json) as bar:
         result = graph.export(out, branch, types or None, progress=_count_up(bar, graph, branch, types))
     if isinstance(result, int):
-        typer.echo(f"{plural(result, 'record')} to {out}", err=True)
+        if as_json:
+            print_json({"out": str(out), "records": result})
+        else:
+            typer.echo(f"{plural(result, 'record')} to {out}", err=True)
         return
     for line in result:
         sys.stdout.write(line + "\n")

@@ -30,6 +30,7 @@ Store = Annotated[
 ]
 Uri = Annotated[str | None, typer.Argument(metavar="[URI]", help="The graph, if not --store.", show_default=False)]
 Branch = Annotated[str, typer.Option(help="The branch to work on.")]
+Engine = Annotated[str, typer.Option(metavar="auto|local", help="Where the work runs.")]
 Actor = Annotated[str | None, typer.Option("--as", metavar="ACTOR", help="Who the commit is by.", show_default=False)]
 QueryFile = Annotated[
     Path | None, typer.Option("--query", metavar="FILE", help="The file with the query.", show_default=False)
@@ -140,6 +141,7 @@ def load(
     store: Store = None,
     branch: Branch = "main",
     actor: Actor = None,
+    engine: Engine = "auto",
     as_json: AsJson = False,
 ) -> None:
     """Load records as one commit."""
@@ -150,7 +152,9 @@ def load(
         raise _usage("name at least one file with --data")
     if mode not in list(LoadMode):
         raise _usage(f"--mode is append, merge or overwrite, not {mode}")
-    graphs.run_load(_graph(uri, store), data, LoadMode(mode), branch=branch, actor=actor, as_json=as_json)
+    graphs.run_load(
+        _graph(uri, store), data, LoadMode(mode), branch=branch, actor=actor, engine=engine, as_json=as_json
+    )
 
 
 @app.command()
@@ -168,6 +172,7 @@ def query(
     format: Annotated[
         str, typer.Option(metavar="table|json|jsonl|csv|kv|arrow", help="How rows are printed.")
     ] = "table",
+    engine: Engine = "auto",
     explain: Annotated[bool, typer.Option("--explain", help="Show how it would be answered, and stop.")] = False,
     as_json: AsJson = False,
 ) -> None:
@@ -181,6 +186,7 @@ def query(
         graphs.parameter_values(params, param or []),
         branch=branch,
         snapshot=snapshot,
+        engine=engine,
         format="json" if as_json else format,
         explain=explain,
     )
@@ -228,11 +234,12 @@ def export(
     ] = None,
     store: Store = None,
     branch: Branch = "main",
+    as_json: AsJson = False,
 ) -> None:
     """Write the graph as NDJSON."""
     from omnigraph.cli import graphs
 
-    graphs.run_export(_graph(uri, store), types or [], out, branch=branch)
+    graphs.run_export(_graph(uri, store), types or [], out, branch=branch, as_json=as_json)
 
 
 @app.command()

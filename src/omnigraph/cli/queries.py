@@ -37,6 +37,7 @@ def run_query(
     *,
     branch: str,
     snapshot: str | None,
+    engine: str,
     format: str,
     explain: bool,
 ) -> None:
@@ -48,7 +49,7 @@ def run_query(
         typer.echo(graph.explain(source, name, parameters))
         return
     at = int(snapshot) if snapshot is not None and snapshot.isdigit() else snapshot
-    _print(graph.query(source, name, parameters, branch=branch, snapshot=at), Format(format))
+    _print(graph.query(source, name, parameters, branch=branch, snapshot=at, engine=engine), Format(format))
 
 
 def _print(result: QueryResult, format: Format) -> None:
