@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from lance.blob import BlobType
 from lance.commit import CommitConflictError
 from lance.dataset import Transaction
 from lance.fragment import RowIdSequence, write_fragments
@@ -107,3 +108,28 @@ def test_a_quoted_text_in_a_filter_is_just_a_text(tmp_path: Path, text: str) -> 
     stored = lance.write_dataset(pa.table({"id": [text, "other"]}), str(tmp_path / "texts"))
     quoted = "'" + text.replace("'", "''") + "'"
     assert stored.to_table(filter=f"`id` = {quoted}").to_pylist() == [{"id": text}]
+
+
+def test_an_index_is_staged_over_named_fragments_and_committed_later(dataset: lance.LanceDataset) -> None:
+    fragments = [fragment.fragment_id for fragment in dataset.get_fragments()]
+    index = dataset.create_index_uncommitted("id", "BTREE", name="by_id", fragment_ids=fragments)
+    assert lance.dataset(dataset.uri).version == dataset.version
+    transaction = Transaction(dataset.version, Operation.CreateIndex([index], []))
+    indexed = lance.LanceDataset.commit(dataset, transaction, max_retries=0)
+    assert [each.name for each in indexed.describe_indices()] == ["by_id"]
+    assert "ScalarIndexQuery" in indexed.scanner(filter="id = 'b'").explain_plan(True)
+
+
+def test_rows_of_chosen_fragments_come_with_their_ids_and_addresses(dataset: lance.LanceDataset) -> None:
+    more = lance.LanceDataset.commit(dataset, staged(dataset, "append"), max_retries=0)
+    last = more.get_fragments()[-1:]
+    table = more.scanner(fragments=last, with_row_id=True, with_row_address=True).to_table()
+    assert table.to_pylist() == [{"id": "x", "v": 1, "_rowid": 3, "_rowaddr": 1 << 32}]
+
+
+def test_a_blob_is_read_as_bytes_only_when_asked(tmp_path: Path) -> None:
+    schema = pa.schema([pa.field("b", pa.large_binary(), metadata={b"lance-encoding:blob": b"true"})])
+    stored = lance.write_dataset(pa.table({"b": [b"hi", None]}, schema=schema), str(tmp_path / "blobs"))
+    assert isinstance(stored.schema.field("b").type, BlobType)
+    assert stored.scanner(blob_handling="all_binary").to_table()["b"].to_pylist() == [b"hi", None]
+    assert isinstance(stored.to_table()["b"][0].as_py(), dict)
