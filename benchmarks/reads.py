@@ -12,7 +12,9 @@ import lance
 import omnigraph as og
 from benchmarks.measure import Figure, medians
 from omnigraph.catalog import table_schema
-from omnigraph.write import TableChange, WriteAttempt, write_changes
+from omnigraph.failpoints import Writer
+from omnigraph.operations.writing import WriteRequest
+from omnigraph.write import TableChange, write_changes
 from omnigraph.write.ids import new_ids
 
 NODES, PEOPLE, EDGES = 1_000_000, 100_000, 1_000_000
@@ -49,8 +51,8 @@ def _filled_graph(folder: Path) -> og.Graph:
     for entity in (catalog.nodes["Item"], catalog.nodes["Person"], catalog.edges["Knows"]):
         rows = pa.table(tables[entity.table_key], schema=table_schema(entity))
         changes[entity.table_key] = TableChange(entity=entity, rows=rows, strict=rows["id"].combine_chunks())
-    attempt = WriteAttempt(kind="bench", branch="main", actor=None, base=graph.snapshot())
-    write_changes(attempt, changes, graph._log)
+    with graph._writes.attempt(WriteRequest(kind=Writer.LOAD, actor=None, message="rows")) as attempt:
+        write_changes(attempt, changes, graph._log)
     graph.ensure_indices()
     return graph
 

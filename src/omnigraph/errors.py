@@ -184,6 +184,41 @@ class KeyConflict(Conflict):
         return {"type": self.type, "id": self.id}
 
 
+class FenceHeld(Conflict):
+    """Another writer held a table for longer than we were told to wait; nothing of ours was written."""
+
+    code = "fence_held"
+
+    def __init__(self, table_key: str, branch: str, holder: str, waited: float) -> None:
+        super().__init__(table_key, branch, holder, waited)
+        self.table_key, self.branch, self.holder, self.waited = table_key, branch, holder, waited
+
+    def __str__(self) -> str:
+        place = f"{self.table_key} on branch `{self.branch}`"
+        return f"{place} is held by {self.holder}; gave up after {self.waited:.1f} s"
+
+    @property
+    def details(self) -> dict[str, Any]:
+        return {"table_key": self.table_key, "branch": self.branch, "holder": self.holder, "waited": self.waited}
+
+
+class FenceLost(Conflict):
+    """This writer was out of touch for so long that its lease may have been given to another."""
+
+    code = "fence_lost"
+
+    def __init__(self, name: str) -> None:
+        super().__init__(name)
+        self.name = name
+
+    def __str__(self) -> str:
+        return f"the lease on {self.name} was not renewed in time, and may be another writer's now"
+
+    @property
+    def details(self) -> dict[str, Any]:
+        return {"name": self.name}
+
+
 class Violation(NamedTuple):
     """One thing that is wrong with one record."""
 
@@ -224,17 +259,40 @@ class ValidationError(OmnigraphError):
 
 
 class RecoveryRequired(OmnigraphError):
-    """A writer ended in the middle of its write; what it left must be undone or completed before others may write."""
+    """A writer ended in the middle of its write; what it left must be undone before others may write.
+
+    `operation_id` names the sidecar that says how. Without one, the version was made by something other than OmniGraph.
+    """
 
     code = "recovery_required"
 
-    def __init__(self, table_key: str, pinned: int) -> None:
-        super().__init__(table_key, pinned)
-        self.table_key, self.pinned = table_key, pinned
+    def __init__(self, table_key: str, pinned: int, operation_id: str | None = None) -> None:
+        super().__init__(table_key, pinned, operation_id)
+        self.table_key, self.pinned, self.operation_id = table_key, pinned, operation_id
 
     def __str__(self) -> str:
-        return f"{self.table_key} has a version after {self.pinned} that no commit made: a writer did not finish"
+        found = f"{self.table_key} has a version after {self.pinned} that no commit made"
+        if self.operation_id is None:
+            return f"{found}, and no sidecar says whose it is"
+        return f"{found}: write {self.operation_id} did not finish; open the graph for writing to have it undone"
 
     @property
     def details(self) -> dict[str, Any]:
-        return {"table_key": self.table_key, "pinned": self.pinned}
+        return {"table_key": self.table_key, "pinned": self.pinned, "operation_id": self.operation_id}
+
+
+class RecoveryFailed(OmnigraphError):
+    """A sidecar that recovery refuses to act on; it is kept as it is, and nothing was changed."""
+
+    code = "recovery_failed"
+
+    def __init__(self, sidecar: str, problem: str) -> None:
+        super().__init__(sidecar, problem)
+        self.sidecar, self.problem = sidecar, problem
+
+    def __str__(self) -> str:
+        return f"__recovery/{self.sidecar}: {self.problem}"
+
+    @property
+    def details(self) -> dict[str, Any]:
+        return {"sidecar": self.sidecar, "problem": self.problem}

@@ -1,14 +1,17 @@
 """The façade: one thin object, one method a verb."""
 
+import logging
+import os
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from datetime import datetime
 from itertools import islice
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 from omnigraph.catalog import Catalog
 from omnigraph.compiler import CompiledQuery, compile_query
 from omnigraph.errors import NotFound, QueryError, SchemaError, UsageError
+from omnigraph.failpoints import Writer
 from omnigraph.operations.export import exported_lines, write_lines
 from omnigraph.operations.files import read_schema_files
 from omnigraph.operations.indexes import build_missing_indexes
@@ -17,8 +20,11 @@ from omnigraph.operations.load import LoadMode, LoadResult, load_files
 from omnigraph.operations.mutate import MutationResult, mutate
 from omnigraph.operations.read import QueryResult, planned, read
 from omnigraph.operations.records import Progress
+from omnigraph.operations.writing import WriteRequest, Writes
 from omnigraph.query import AdjacencyCache
-from omnigraph.storage import Location, among, location_of
+from omnigraph.recovery import Mode as RecoveryMode
+from omnigraph.recovery import Recoveries, recover, remove_torn_head
+from omnigraph.storage import Location, among, location_of, refuse_careless_store
 from omnigraph.syntax import QUERY, SCHEMA, Language, decoded
 from omnigraph.versioning import (
     Commit,
@@ -30,10 +36,12 @@ from omnigraph.versioning import (
     manifest_of_commit,
 )
 from omnigraph.write import WriteAttempt
-from omnigraph.write.queues import write_queues
 
 Mode = Literal["r", "rw"]
+Durability = Literal["full", "fast"]
 _KEPT_QUERIES = 256
+_Result = TypeVar("_Result")
+_logger = logging.getLogger(__name__)
 
 
 class Schema:
@@ -74,13 +82,34 @@ class Graph:
         text, catalog = read_schema_files(location)
         self.schema = Schema(text, catalog)
         self.commits = Commits(self._log)
+        self.recoveries = Recoveries(location)
+        self._writes = Writes(location, self._log, self.snapshot)
         self._queries: dict[tuple[str, str, str | None], CompiledQuery] = {}
         self._adjacency = AdjacencyCache()
+
+        if mode == "rw":
+            refuse_careless_store(location)
+            remove_torn_head(self._log)
+            recover(location, self._log, RecoveryMode.FULL, patient=True)
 
     @property
     def uri(self) -> str:
         """Where the graph lives."""
         return self._location.uri
+
+    @property
+    def durability(self) -> Durability:
+        """Whether an acknowledged commit survives a power cut (``full``) or may not (``fast``)."""
+        return "full" if self._location.durable else "fast"
+
+    def refresh(self) -> None:
+        """Catches up with other processes; of a graph open for writing, also completes writes that they left undone.
+
+        Every read and write looks for the newest commit anyway, so only a process that has been idle needs this.
+        """
+        if self._mode == "rw":
+            self._writes.heal(patient=False)
+        self._log.head()
 
     # --- reading ---
 
@@ -175,9 +204,19 @@ class Graph:
     ) -> MutationResult:
         """Runs a mutation; with `if_commit`, only on top of that commit."""
         query = self._compiled(source, name)
-        with write_queues(self.uri, branch, query.access.writes):
-            attempt = self._attempt("mutate", branch, actor, message=query.name, if_commit=if_commit)
+
+        def run(attempt: WriteAttempt) -> MutationResult:
             return mutate(attempt, query, params or {}, self._log)
+
+        request = WriteRequest(
+            kind=Writer.MUTATE,
+            branch=branch,
+            actor=actor,
+            message=query.name,
+            if_commit=if_commit,
+            tables=query.access.writes,
+        )
+        return self._write(request, run)
 
     def load(
         self,
@@ -198,26 +237,25 @@ class Graph:
         for path in paths:
             if not path.is_file():
                 raise NotFound("file", str(path))
-        attempt = self._attempt("load", branch, actor, message=f"load {', '.join(path.name for path in paths)}")
-        return load_files(attempt, paths, chosen, self._log, progress)
+
+        def run(attempt: WriteAttempt) -> LoadResult:
+            return load_files(attempt, paths, chosen, self._log, progress)
+
+        message = f"load {', '.join(path.name for path in paths)}"
+        return self._write(WriteRequest(kind=Writer.LOAD, branch=branch, actor=actor, message=message), run)
 
     def ensure_indices(self, *, actor: str | None = None) -> dict[str, list[str]]:
         """Builds the indexes that are missing, as one commit; returns the columns by table."""
-        return build_missing_indexes(self._attempt("ensure_indices", "main", actor, message="indexes"), self._log)[1]
 
-    def _attempt(
-        self, kind: str, branch: str, actor: str | None, *, message: str, if_commit: str | None = None
-    ) -> WriteAttempt:
+        def run(attempt: WriteAttempt) -> dict[str, list[str]]:
+            return build_missing_indexes(attempt, self._log)[1]
+
+        return self._write(WriteRequest(kind=Writer.ENSURE_INDICES, actor=actor, message="indexes"), run)
+
+    def _write(self, request: WriteRequest, work: Callable[[WriteAttempt], _Result]) -> _Result:
         if self._mode == "r":
             raise UsageError("this graph was opened for reading")
-        return WriteAttempt(
-            kind=kind,
-            branch=branch,
-            actor=actor,
-            base=self.snapshot(branch),
-            message=message,
-            if_commit=if_commit,
-        )
+        return self._writes.run(request, work)
 
     def _compiled(self, source: str | Path, name: str | None) -> CompiledQuery:
         """A query of a source, compiled once as long as it is among the last that were used."""
@@ -233,19 +271,48 @@ class Graph:
         return Snapshot(self._location, self.schema.catalog, manifest)
 
 
-def init(uri: str | Path, schema: str | Path, *, storage_options: dict[str, str] | None = None) -> Graph:
+def init(
+    uri: str | Path,
+    schema: str | Path,
+    *,
+    storage_options: dict[str, str] | None = None,
+    durability: Durability | None = None,
+) -> Graph:
     """Creates a graph with this schema, given as text or as the path of a file; fails if a graph is there."""
-    location = location_of(uri, storage_options)
+    location = _location(uri, storage_options, durability)
     text, name = _schema_text(schema)
+    refuse_careless_store(location)
     create_graph(location, text, name=name)
     return Graph(location, "rw")
 
 
-def open(uri: str | Path, mode: Mode = "rw", *, storage_options: dict[str, str] | None = None) -> Graph:
-    """Opens a graph; with ``mode="r"`` nothing is ever written."""
+def open(
+    uri: str | Path,
+    mode: Mode = "rw",
+    *,
+    storage_options: dict[str, str] | None = None,
+    durability: Durability | None = None,
+) -> Graph:
+    """Opens a graph. For writing, what writers left unfinished is settled first; with ``mode="r"`` nothing is written.
+
+    With ``durability="fast"`` a commit is acknowledged before it is on the disk. Without one given,
+    ``OMNIGRAPH_DURABILITY`` decides, and else it is ``"full"``.
+    """
     if mode not in ("r", "rw"):
         raise UsageError(f'a graph is opened with mode "r" or "rw", not {mode!r}')
-    return Graph(location_of(uri, storage_options), mode)
+    return Graph(_location(uri, storage_options, durability), mode)
+
+
+def _location(uri: str | Path, storage_options: dict[str, str] | None, durability: Durability | None) -> Location:
+    chosen = durability or os.environ.get("OMNIGRAPH_DURABILITY", "full")
+    if chosen not in ("full", "fast"):
+        raise UsageError(f'durability is "full" or "fast", not {chosen!r}')
+    location = location_of(uri, storage_options, durable=chosen == "full")
+    if location.path is not None and not location.durable:
+        _logger.warning(
+            "%s: durability is fast; a power cut may take back commits that were acknowledged", location.uri
+        )
+    return location
 
 
 def _schema_text(schema: str | Path) -> tuple[str, str]:

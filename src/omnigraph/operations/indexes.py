@@ -2,8 +2,8 @@
 
 from omnigraph.catalog import EntityType
 from omnigraph.storage import stage_create_indexes
-from omnigraph.versioning import Commit, ManifestLog, new_commit_id
-from omnigraph.write import StagedTable, WriteAttempt, write_staged
+from omnigraph.versioning import Commit, ManifestLog
+from omnigraph.write import StagedTable, WriteAttempt, table_staged, write_staged
 
 
 def build_missing_indexes(attempt: WriteAttempt, log: ManifestLog) -> tuple[Commit | None, dict[str, list[str]]]:
@@ -11,7 +11,6 @@ def build_missing_indexes(attempt: WriteAttempt, log: ManifestLog) -> tuple[Comm
 
     Returns the columns that got an index, by table; without any there is no commit.
     """
-    operation_id = new_commit_id()
     parts: dict[str, StagedTable] = {}
     built: dict[str, list[str]] = {}
     entities: list[EntityType] = [*attempt.catalog.nodes.values(), *attempt.catalog.edges.values()]
@@ -19,7 +18,8 @@ def build_missing_indexes(attempt: WriteAttempt, log: ManifestLog) -> tuple[Comm
         table = attempt.base.table(entity.table_key)
         missing = [name for name in entity.system_columns if name not in table.indexed_columns()]
         if missing and table.count():
-            staged = stage_create_indexes(table, dict.fromkeys(missing, "BTREE"), operation_id)
+            staged = stage_create_indexes(table, dict.fromkeys(missing, "BTREE"), attempt.operation_id)
             parts[entity.table_key] = StagedTable(table, staged)
+            table_staged(attempt)
             built[entity.table_key] = missing
-    return (write_staged(attempt, operation_id, parts, log) if parts else None), built
+    return (write_staged(attempt, parts, log) if parts else None), built

@@ -2,10 +2,12 @@
 
 from datetime import UTC, datetime
 
+from omnigraph import failpoints
 from omnigraph.catalog import Catalog, EntityType, NodeType, compile_schema, table_schema
 from omnigraph.errors import HeadMoved, StorageError
+from omnigraph.failpoints import Point
 from omnigraph.operations.files import write_schema_files
-from omnigraph.storage import Location, commit_created, stage_create
+from omnigraph.storage import Location, commit_created, stage_create, sync_versions
 from omnigraph.versioning import Commit, Manifest, ManifestLog, Pin, new_commit_id
 from omnigraph.versioning.log import FIRST_VERSION
 
@@ -22,6 +24,7 @@ def create_graph(graph: Location, schema: str, *, name: str = "<schema>", actor:
     commit_id = new_commit_id()
     pins = {entity.table_key: _created_table(graph, entity, commit_id) for entity in _entities(catalog)}
     write_schema_files(graph, schema, catalog)
+    failpoints.hit(Point.INIT_BEFORE_MANIFEST)
     first = Commit(
         graph_commit_id=commit_id,
         branch="main",
@@ -35,6 +38,7 @@ def create_graph(graph: Location, schema: str, *, name: str = "<schema>", actor:
         log.create(Manifest(pins, (first,)))
     except HeadMoved as error:
         raise StorageError(graph.uri, "another process created a graph here at the same time") from error
+    failpoints.hit(Point.INIT_AFTER_MANIFEST)
 
 
 def _entities(catalog: Catalog) -> list[EntityType]:
@@ -46,4 +50,6 @@ def _created_table(graph: Location, entity: EntityType, commit_id: str) -> Pin:
     folder = "nodes" if isinstance(entity, NodeType) else "edges"
     path = f"{folder}/{entity.identity}-{commit_id.lower()}"
     table = commit_created(stage_create(graph.child(path), table_schema(entity).empty_table(), commit_id))
+    sync_versions([table])
+    failpoints.hit(Point.INIT_TABLE_CREATED)
     return Pin(path, table.version)

@@ -1,13 +1,23 @@
 """Tables and small files on disk: the only package that knows Lance."""
 
+from omnigraph.storage.commits import (
+    append_row,
+    commit_created,
+    commit_staged,
+    operation_at,
+    remove_torn_version,
+    restore,
+    sync_staged,
+    sync_versions,
+)
+from omnigraph.storage.holders import Lock, Locks, Taken, seconds_setting
+from omnigraph.storage.leases import refuse_careless_store
 from omnigraph.storage.location import Location, location_of
+from omnigraph.storage.locks import locks_at
 from omnigraph.storage.objects import Objects, objects_at
 from omnigraph.storage.predicates import Predicate, Reduced, among, column_predicate, holds, lance_filter
 from omnigraph.storage.staging import (
     StagedWrite,
-    commit_created,
-    commit_staged,
-    operation_at,
     stage_append,
     stage_change,
     stage_create,
@@ -22,12 +32,16 @@ __all__ = [
     "ROW_ADDRESS",
     "ROW_ID",
     "Location",
+    "Lock",
+    "Locks",
     "Objects",
     "Predicate",
     "Reduced",
     "StagedWrite",
     "Table",
+    "Taken",
     "among",
+    "append_row",
     "column_predicate",
     "commit_created",
     "commit_staged",
@@ -35,9 +49,14 @@ __all__ = [
     "holds",
     "lance_filter",
     "location_of",
+    "locks_at",
     "objects_at",
     "open_table",
     "operation_at",
+    "refuse_careless_store",
+    "remove_torn_version",
+    "restore",
+    "seconds_setting",
     "stage_append",
     "stage_change",
     "stage_create",
@@ -45,4 +64,6 @@ __all__ = [
     "stage_delete",
     "stage_overwrite",
     "stage_upsert",
+    "sync_staged",
+    "sync_versions",
 ]

@@ -1,6 +1,6 @@
 """Where a graph lives, and the places below it."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from urllib.parse import unquote, urlparse
 
@@ -9,14 +9,18 @@ from omnigraph.errors import StorageError
 
 @dataclass(frozen=True, slots=True)
 class Location:
-    """A folder on disk or a prefix of an object store, with what is needed to reach it."""
+    """A folder on disk or a prefix of an object store, with what is needed to reach it.
+
+    `durable` says that what is written to a disk must survive a power cut once it is acknowledged.
+    """
 
     uri: str
     options: tuple[tuple[str, str], ...] = ()
+    durable: bool = True
 
     def child(self, *names: str) -> "Location":
         """A place below this one."""
-        return Location("/".join((self.uri, *names)), self.options)
+        return replace(self, uri="/".join((self.uri, *names)))
 
     @property
     def storage_options(self) -> dict[str, str] | None:
@@ -29,7 +33,7 @@ class Location:
         return None if "://" in self.uri else Path(self.uri)
 
 
-def location_of(uri: str | Path, storage_options: dict[str, str] | None = None) -> Location:
+def location_of(uri: str | Path, storage_options: dict[str, str] | None = None, *, durable: bool = True) -> Location:
     """The place that a path or URI names; a local one becomes absolute, so that a change of folder is no matter."""
     text = str(uri)
     scheme = urlparse(text).scheme if "://" in text else ""
@@ -38,7 +42,7 @@ def location_of(uri: str | Path, storage_options: dict[str, str] | None = None) 
         text = unquote(urlparse(text).path)
         scheme = ""
     if not scheme:
-        return Location(str(Path(text).expanduser().absolute()).rstrip("/") or "/", options)
+        return Location(str(Path(text).expanduser().absolute()).rstrip("/") or "/", options, durable)
     if scheme not in ("s3", "s3a", "gs", "az", "memory"):
         raise StorageError(text, f"unknown kind of storage `{scheme}`")
-    return Location(text.rstrip("/"), options)
+    return Location(text.rstrip("/"), options, durable)

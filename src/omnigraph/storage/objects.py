@@ -6,16 +6,23 @@ all; creating one that exists is refused. An object store gives the same through
 
 import os
 import uuid
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Protocol
 
 import obstore
-from obstore.exceptions import AlreadyExistsError, BaseError
+from obstore.exceptions import AlreadyExistsError, BaseError, PreconditionError
 from obstore.store import from_url
 
 from omnigraph.errors import StorageError
+from omnigraph.storage.durability import sync_files
 from omnigraph.storage.location import Location
 
+Tag = Any
+"""What a store says about one writing of an object; a conditional put hands it back."""
+
+_DRAFT = ".draft-"
 _CLIENT_OPTIONS = frozenset({"allow_http", "timeout", "connect_timeout", "proxy_url"})
 
 
@@ -26,10 +33,13 @@ class Objects(Protocol):
         """The content of a file, or None when there is none."""
 
     def create(self, name: str, content: bytes) -> bool:
-        """Writes a new file whole; False, and nothing written, when it is there already."""
+        """Writes a new file whole, and through to the disk; False, and nothing written, when it is there already."""
 
     def replace(self, name: str, content: bytes) -> None:
-        """Writes a file whole, whether or not one was there."""
+        """Writes a file whole, and through to the disk, whether or not one was there."""
+
+    def note(self, name: str, content: bytes) -> None:
+        """Like `replace`, for what may be lost or empty after a power cut."""
 
     def delete(self, name: str) -> None:
         """Removes a file; one that is not there is no matter."""
@@ -41,50 +51,82 @@ class Objects(Protocol):
 def objects_at(location: Location) -> Objects:
     """The small files below a place."""
     if location.path is not None:
-        return LocalObjects(location.path)
+        return LocalObjects(location.path, durable=location.durable)
     return RemoteObjects(location)
 
 
 class LocalObjects:
     """Files on a local disk."""
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, *, durable: bool) -> None:
         self._root = root
+        self._durable = durable
 
     def read(self, name: str) -> bytes | None:
-        try:
-            return (self._root / name).read_bytes()
-        except FileNotFoundError:
-            return None
+        with _typed(self._root / name, "be read"):
+            try:
+                return (self._root / name).read_bytes()
+            except (FileNotFoundError, NotADirectoryError):
+                return None
 
     def create(self, name: str, content: bytes) -> bool:
-        draft = self._draft(name, content)
-        try:
-            os.link(draft, self._root / name)
-        except FileExistsError:
-            return False
-        finally:
-            draft.unlink()
+        with _typed(self._root / name, "be written"):
+            draft = self._draft(name, content, durable=self._durable)
+            try:
+                os.link(draft, self._root / name)
+            except FileExistsError:
+                return False
+            finally:
+                draft.unlink()
+            self._sync(name)
         return True
 
     def replace(self, name: str, content: bytes) -> None:
-        self._draft(name, content).replace(self._root / name)
+        with _typed(self._root / name, "be written"):
+            self._draft(name, content, durable=self._durable).replace(self._root / name)
+            self._sync(name)
+
+    def note(self, name: str, content: bytes) -> None:
+        with _typed(self._root / name, "be written"):
+            self._draft(name, content, durable=False).replace(self._root / name)
 
     def delete(self, name: str) -> None:
-        (self._root / name).unlink(missing_ok=True)
+        with _typed(self._root / name, "be deleted"):
+            (self._root / name).unlink(missing_ok=True)
 
     def names(self, folder: str) -> list[str]:
-        try:
-            return sorted(path.name for path in (self._root / folder).iterdir() if not path.name.startswith(".draft-"))
-        except FileNotFoundError:
-            return []
+        with _typed(self._root / folder, "be listed"):
+            try:
+                found = [path.name for path in (self._root / folder).iterdir()]
+            except FileNotFoundError:
+                return []
+        return sorted(name for name in found if not name.startswith(_DRAFT))
 
-    def _draft(self, name: str, content: bytes) -> Path:
+    def _draft(self, name: str, content: bytes, *, durable: bool) -> Path:
+        """The content under another name: what gets the name itself is never torn."""
         folder = (self._root / name).parent
         folder.mkdir(parents=True, exist_ok=True)
-        draft = folder / f".draft-{uuid.uuid4().hex}"
-        draft.write_bytes(content)
+        draft = folder / f"{_DRAFT}{uuid.uuid4().hex}"
+        try:
+            draft.write_bytes(content)
+            if durable:
+                sync_files([draft])
+        except OSError:
+            draft.unlink(missing_ok=True)
+            raise
         return draft
+
+    def _sync(self, name: str) -> None:
+        if self._durable:
+            sync_files([self._root / name])
+
+
+@contextmanager
+def _typed(path: Path, verb: str) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise StorageError(str(path), f"cannot {verb}: {error}") from error
 
 
 class RemoteObjects:
@@ -108,17 +150,33 @@ class RemoteObjects:
             raise StorageError(f"{self._uri}/{name}", f"cannot be read: {error}") from error
 
     def create(self, name: str, content: bytes) -> bool:
-        try:
-            obstore.put(self._store, name, content, mode="create")
-        except AlreadyExistsError:
-            return False
-        except BaseError as error:
-            raise StorageError(f"{self._uri}/{name}", f"cannot be written: {error}") from error
-        return True
+        return self.swap(name, content, None) is not None
 
     def replace(self, name: str, content: bytes) -> None:
         try:
             obstore.put(self._store, name, content)
+        except BaseError as error:
+            raise StorageError(f"{self._uri}/{name}", f"cannot be written: {error}") from error
+
+    def note(self, name: str, content: bytes) -> None:
+        self.replace(name, content)
+
+    def read_tagged(self, name: str) -> tuple[bytes, Tag] | None:
+        """The content of an object, and what tells this writing of it from any other."""
+        try:
+            found = obstore.get(self._store, name)
+            return bytes(found.bytes()), _tag(found.meta)
+        except FileNotFoundError:
+            return None
+        except BaseError as error:
+            raise StorageError(f"{self._uri}/{name}", f"cannot be read: {error}") from error
+
+    def swap(self, name: str, content: bytes, tag: Tag | None) -> Tag | None:
+        """Writes an object if it still is as tagged, or, without a tag, if there is none; None if not."""
+        try:
+            return _tag(obstore.put(self._store, name, content, mode="create" if tag is None else tag))
+        except (AlreadyExistsError, PreconditionError, FileNotFoundError):
+            return None
         except BaseError as error:
             raise StorageError(f"{self._uri}/{name}", f"cannot be written: {error}") from error
 
@@ -136,3 +194,7 @@ class RemoteObjects:
         except BaseError as error:
             raise StorageError(f"{self._uri}/{folder}", f"cannot be listed: {error}") from error
         return sorted(each["path"].rpartition("/")[2] for each in found)
+
+
+def _tag(described: Mapping[str, Any]) -> Tag:
+    return {name: described[name] for name in ("e_tag", "version") if described[name] is not None}

@@ -5,13 +5,13 @@ Every change is one transaction, whatever it mixes: rows that go are marked in d
 written anew under their old row ids, new rows are written beside them.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from lance.commit import CommitConflictError
 from lance.dataset import Transaction
 from lance.fragment import FragmentMetadata, RowIdSequence, write_fragments
 
@@ -19,7 +19,7 @@ import lance
 from lance import LanceOperation as Operation
 from omnigraph.errors import HeadMoved, StorageError
 from omnigraph.storage.location import Location
-from omnigraph.storage.tables import ROW_ADDRESS, ROW_ID, Table, has_version
+from omnigraph.storage.tables import ROW_ADDRESS, ROW_ID, Table, has_version, typed_errors
 
 SMALL_FRAGMENT = 1_024
 MANY_SMALL_FRAGMENTS = 16
@@ -45,18 +45,31 @@ class StagedWrite:
         identity: str = self.transaction.uuid
         return identity
 
+    def new_files(self) -> Iterator[Path]:
+        """The files on a local disk that this change brings, and that no version refers to yet."""
+        root = self.location.path
+        if root is not None:
+            yield from _new_files(root, self.transaction.operation)
+
 
 def stage_create(location: Location, rows: pa.Table, operation: str) -> StagedWrite:
     """A new table with these rows, of which there may be none."""
     fragments: list[FragmentMetadata] = []
-    try:
-        if rows.num_rows:
+    if rows.num_rows:
+        try:
             fragments = write_fragments(
                 rows, location.uri, schema=rows.schema, mode="create", storage_options=location.storage_options
             )
-    except OSError as error:
-        raise _creation_error(location, error) from error
+        except OSError as error:
+            raise creation_error(location, error) from error
     return StagedWrite(location, _transaction(0, Operation.Overwrite(rows.schema, fragments), operation), 0)
+
+
+def creation_error(location: Location, error: OSError) -> StorageError:
+    """Why a table could not be created: it is there already, or storage failed."""
+    if has_version(location, 1):
+        return HeadMoved(location.uri, 1, None)
+    return StorageError(location.uri, f"cannot create a table: {error}")
 
 
 def stage_append(table: Table, rows: pa.Table, operation: str) -> StagedWrite:
@@ -102,61 +115,16 @@ def stage_change(table: Table, *, rows: pa.Table, deleted: pa.Array, operation: 
     return _staged_parts(table, parts, operation)
 
 
-def commit_staged(table: Table, staged: StagedWrite) -> Table:
-    """Makes a staged change the table's newest version.
-
-    Lance would put it on top of whatever came in between; that would be a version that nobody validated, so anything
-    but the next number is an error (the surplus version is then for recovery to undo).
-    """
-    try:
-        dataset = lance.LanceDataset.commit(table.dataset, staged.transaction, max_retries=0)
-    except CommitConflictError as error:
-        raise HeadMoved(table.location.uri, staged.version_after, None) from error
-    if dataset.version != staged.version_after:
-        raise HeadMoved(table.location.uri, staged.version_after, dataset.version)
-    return Table(table.location, dataset)
-
-
-def commit_created(staged: StagedWrite) -> Table:
-    """Makes a staged new table exist; refuses where one is already."""
-    try:
-        dataset = lance.LanceDataset.commit(
-            staged.location.uri,
-            staged.transaction,
-            max_retries=0,
-            enable_stable_row_ids=True,
-            storage_options=staged.location.storage_options,
-        )
-    except CommitConflictError as error:
-        raise HeadMoved(staged.location.uri, staged.version_after, None) from error
-    except OSError as error:
-        raise _creation_error(staged.location, error) from error
-    if dataset.version != staged.version_after:
-        raise HeadMoved(staged.location.uri, staged.version_after, dataset.version)
-    return Table(staged.location, dataset)
-
-
-def _creation_error(location: Location, error: OSError) -> StorageError:
-    """Why a table could not be created: it is there already, or storage failed."""
-    if has_version(location, 1):
-        return HeadMoved(location.uri, 1, None)
-    return StorageError(location.uri, f"cannot create a table: {error}")
-
-
-def operation_at(table: Table) -> str | None:
-    """Whose the table's version is: the operation that its transaction names."""
-    transaction = table.dataset.read_transaction(table.version)
-    properties: Mapping[str, str] = (transaction.transaction_properties if transaction else None) or {}
-    return properties.get(OPERATION)
-
-
 def stage_create_indexes(table: Table, columns: Mapping[str, str], operation: str) -> StagedWrite:
     """Indexes over columns, by their kind (``BTREE`` …), all in one transaction."""
     fragments = [fragment.fragment_id for fragment in table.dataset.get_fragments()]
-    indexes = [
-        table.dataset.create_index_uncommitted(column, kind, name=f"{column}_{kind.lower()}", fragment_ids=fragments)
-        for column, kind in columns.items()
-    ]
+    with typed_errors(table.location, "an index cannot be written"):
+        indexes = [
+            table.dataset.create_index_uncommitted(
+                column, kind, name=f"{column}_{kind.lower()}", fragment_ids=fragments
+            )
+            for column, kind in columns.items()
+        ]
     return _staged(table, Operation.CreateIndex(indexes, []), operation)
 
 
@@ -171,10 +139,27 @@ def _transaction(read_version: int, operation: Any, name: str) -> Transaction:
 def _fragments(table: Table, rows: pa.Table) -> list[FragmentMetadata]:
     if not rows.num_rows:
         return []
-    fragments: list[FragmentMetadata] = write_fragments(
-        rows, table.dataset, schema=rows.schema, mode="append", storage_options=table.location.storage_options
-    )
+    with typed_errors(table.location, "new rows cannot be written"):
+        fragments: list[FragmentMetadata] = write_fragments(
+            rows, table.dataset, schema=rows.schema, mode="append", storage_options=table.location.storage_options
+        )
     return fragments
+
+
+def _new_files(root: Path, operation: Any) -> Iterator[Path]:
+    """What an operation adds: rows with the Blobs beside them, marks of deleted rows, indexes."""
+    fragments = [*getattr(operation, "fragments", ()), *getattr(operation, "new_fragments", ())]
+    for file in (file for fragment in fragments for file in fragment.files):
+        data = root / "data" / file.path
+        yield data
+        blobs = data.with_suffix("")
+        if blobs.is_dir():
+            yield from blobs.iterdir()
+    for fragment in getattr(operation, "updated_fragments", ()):
+        if fragment.deletion_file is not None:
+            yield root / fragment.deletion_file.path(fragment.id)
+    for index in getattr(operation, "new_indices", ()):
+        yield from (root / "_indices" / str(index.uuid)).iterdir()
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,7 +192,8 @@ def _staged_parts(table: Table, parts: _Parts, operation: str) -> StagedWrite:
     removed, updated = list(small), []
     for number, offsets in parts.gone.items():
         if number not in removed:
-            remaining = _fragment(table, number).delete_rows(list(offsets))
+            with typed_errors(table.location, "deletions cannot be written"):
+                remaining = _fragment(table, number).delete_rows(list(offsets))
             if remaining is None:
                 removed.append(number)
             else:

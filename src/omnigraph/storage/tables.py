@@ -5,6 +5,7 @@ one session, and with it the caches of metadata and indexes.
 """
 
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Literal
 
@@ -44,11 +45,13 @@ class Table:
         self, columns: Sequence[str] | None = None, filter: str | None = None, limit: int | None = None
     ) -> pa.Table:
         """The rows that meet a filter, with these columns and no other read."""
-        return self._scanner(columns, filter, limit).to_table()
+        with typed_errors(self.location, "cannot be read"):
+            return self._scanner(columns, filter, limit).to_table()
 
     def batches(self, columns: Sequence[str] | None = None, filter: str | None = None) -> Iterator[pa.RecordBatch]:
         """The same rows, a batch at a time."""
-        yield from self._scanner(columns, filter, None).to_batches()
+        with typed_errors(self.location, "cannot be read"):
+            yield from self._scanner(columns, filter, None).to_batches()
 
     def _scanner(self, columns: Sequence[str] | None, filter: str | None, limit: int | None) -> lance.LanceScanner:
         names = None if columns is None else list(columns)
@@ -60,9 +63,11 @@ class Table:
 
     def scan_fragments(self, fragments: Sequence[lance.LanceFragment]) -> pa.Table:
         """All rows of some fragments, with what identifies them to storage."""
-        return self.dataset.scanner(
+        scanner = self.dataset.scanner(
             fragments=fragments, with_row_id=True, with_row_address=True, blob_handling=self._blob_handling
-        ).to_table()
+        )
+        with typed_errors(self.location, "cannot be read"):
+            return scanner.to_table()
 
     def indexed_columns(self) -> frozenset[str]:
         """The columns that an index serves, at least in part."""
@@ -70,7 +75,8 @@ class Table:
 
     def count(self, filter: str | None = None) -> int:
         """How many rows meet a filter."""
-        number: int = self.dataset.count_rows(filter)
+        with typed_errors(self.location, "cannot be read"):
+            number: int = self.dataset.count_rows(filter)
         return number
 
     def rows_with_ids(self, ids: pa.Array, columns: Sequence[str] = ("id",)) -> pa.Table:
@@ -82,6 +88,15 @@ class Table:
 
     def _none(self, columns: Sequence[str]) -> pa.Table:
         return self.scan(columns, limit=0) if ROW_ID not in columns else self.scan(columns, filter="false")
+
+
+@contextmanager
+def typed_errors(location: Location, problem: str) -> Iterator[None]:
+    """Lance reports what storage refuses as an `OSError`; whoever calls us gets a `StorageError`."""
+    try:
+        yield
+    except OSError as error:
+        raise StorageError(location.uri, f"{problem}: {error}") from error
 
 
 def open_table(location: Location, version: int | None = None) -> Table:

@@ -31,6 +31,16 @@ def manifest_of_commit(log: ManifestLog, commit_id: str) -> Manifest:
     raise NotFound("commit", commit_id)
 
 
+def commit_since(log: ManifestLog, commit_id: str, version: int) -> Commit | None:
+    """A commit among those after a version of the manifest; what it costs depends on how many these are."""
+    for commit in commits_from(log, log.head()):
+        if commit.manifest_version <= version:
+            return None
+        if commit.graph_commit_id == commit_id:
+            return commit
+    return None
+
+
 def manifest_at_time(log: ManifestLog, instant: datetime) -> Manifest:
     """The manifest that was the newest at an instant."""
     manifest = _last_where(log, lambda commit: commit.created_at <= instant)

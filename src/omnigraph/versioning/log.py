@@ -1,20 +1,29 @@
 """The versions of the manifest on disk: its head, any older one, and the next."""
 
+import logging
 import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from omnigraph import failpoints
 from omnigraph.errors import HeadMoved, NotFound, StorageError
+from omnigraph.failpoints import Point
 from omnigraph.storage import (
     Location,
+    Lock,
+    Taken,
     commit_created,
     commit_staged,
     has_version,
+    locks_at,
     objects_at,
     open_table,
+    remove_torn_version,
     stage_create,
     stage_overwrite,
+    sync_staged,
+    sync_versions,
 )
 from omnigraph.storage.tables import Table
 from omnigraph.versioning.manifest import (
@@ -33,6 +42,8 @@ HEAD_NOTE = "__head"
 # every version that is younger than an hour, so the search never starts in a gap.
 _TRUSTED_SECONDS = 60.0
 FIRST_VERSION = 1
+_TURN_SECONDS = 10.0
+_logger = logging.getLogger(__name__)
 
 
 _registry_lock = threading.Lock()
@@ -43,6 +54,7 @@ class ManifestLog:
     """The manifest of one graph. Safe to share between threads."""
 
     def __init__(self, graph: Location) -> None:
+        self._graph = graph
         self._location = graph.child(MANIFEST_FOLDER)
         self._objects = objects_at(graph)
         self._lock = threading.Lock()
@@ -51,7 +63,10 @@ class ManifestLog:
     def create(self, first: Manifest) -> Manifest:
         """Writes the first version; refuses where there is a manifest already."""
         staged = stage_create(self._location, manifest_to_rows(first), first.commit.graph_commit_id)
-        self._remember(commit_created(staged), first)
+        sync_staged([staged])
+        committed = commit_created(staged)
+        sync_versions([committed])
+        self._remember(committed, first)
         return first
 
     def exists(self) -> bool:
@@ -60,11 +75,28 @@ class ManifestLog:
 
     @contextmanager
     def turn(self) -> Iterator[None]:
-        """Publishers of one process take turns, so that they lose the swap only to other processes."""
+        """Publishers take turns, so that they lose the swap only to those of other machines.
+
+        It is the swap that keeps them apart. On a local disk a lock spares them most of the lost ones; on an object
+        store a lease would cost more than trying again.
+        """
         with _registry_lock:
             turn = _turns.setdefault(self._location.uri, threading.Lock())
         with turn:
-            yield
+            lock = self._process_turn()
+            try:
+                yield
+            finally:
+                if lock is not None:
+                    lock.release()
+
+    def _process_turn(self) -> Lock | None:
+        if self._graph.path is None:
+            return None
+        try:
+            return locks_at(self._graph).take(MANIFEST_FOLDER, "publish", _TURN_SECONDS)
+        except Taken:
+            return None
 
     def head(self) -> Manifest:
         """The newest version."""
@@ -109,10 +141,26 @@ class ManifestLog:
         if head.version != base.version:
             raise HeadMoved(self._location.uri, following.version, head.version + 1)
         operation = following.commit.graph_commit_id
-        committed = commit_staged(table, stage_overwrite(table, manifest_to_rows(following), operation))
+        staged = stage_overwrite(table, manifest_to_rows(following), operation)
+        sync_staged([staged])
+        failpoints.hit(Point.PUBLISH_BEFORE_SWAP)
+        committed = commit_staged(table, staged)
+        sync_versions([committed])
+        failpoints.hit(Point.PUBLISH_AFTER_SWAP)
         self._remember(committed, following)
-        self._objects.replace(HEAD_NOTE, str(committed.version).encode())
+        self._note_head(committed.version)
         return following
+
+    def _note_head(self, version: int) -> None:
+        """The commit is visible whether or not this succeeds, so a failure is no reason to say otherwise."""
+        try:
+            self._objects.note(HEAD_NOTE, str(version).encode())
+        except StorageError as error:
+            _logger.warning("the note of the newest version could not be written: %s", error)
+
+    def remove_torn_head(self) -> bool:
+        """Removes what a power cut left of a version after the newest one. Only with the publishers' turn."""
+        return remove_torn_version(self._location, self.head().version + 1)
 
     def _remember(self, table: Table, manifest: Manifest) -> None:
         with self._lock:

@@ -1,5 +1,7 @@
 """The single door to visibility: one new version of the manifest makes a whole write visible at once."""
 
+import random
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -11,6 +13,7 @@ from omnigraph.versioning.log import ManifestLog
 from omnigraph.versioning.manifest import Commit, Manifest, Pin
 
 PUBLISH_BUDGET = 5
+_LONGEST_PAUSE = 0.05
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,6 +47,8 @@ def publish(log: ManifestLog, publication: Publication) -> Manifest:
             except HeadMoved:
                 if attempt == PUBLISH_BUDGET:
                     raise
+                # Those who lost together would lose together again.
+                time.sleep(random.uniform(0, _LONGEST_PAUSE))  # noqa: S311
     raise AssertionError("the loop returns or raises")
 
 

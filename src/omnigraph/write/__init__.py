@@ -2,7 +2,18 @@
 
 from omnigraph.write.attempt import WriteAttempt
 from omnigraph.write.change import Origins, TableChange
-from omnigraph.write.protocol import StagedTable, write_changes, write_staged
+from omnigraph.write.fence import WriteFence
+from omnigraph.write.protocol import StagedTable, table_staged, write_changes, write_staged
 from omnigraph.write.validate import validate
 
-__all__ = ["Origins", "StagedTable", "TableChange", "WriteAttempt", "validate", "write_changes", "write_staged"]
+__all__ = [
+    "Origins",
+    "StagedTable",
+    "TableChange",
+    "WriteAttempt",
+    "WriteFence",
+    "table_staged",
+    "validate",
+    "write_changes",
+    "write_staged",
+]

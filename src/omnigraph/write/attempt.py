@@ -1,10 +1,12 @@
 """What one write read before it decided anything."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from omnigraph.catalog import Catalog
-from omnigraph.versioning import Snapshot
+from omnigraph.failpoints import Writer
+from omnigraph.versioning import Snapshot, new_commit_id
+from omnigraph.write.fence import WriteFence
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -14,12 +16,15 @@ class WriteAttempt:
     A retry captures a new attempt.
     """
 
-    kind: str
+    kind: Writer
     branch: str
     actor: str | None
     base: Snapshot
+    fence: WriteFence
     message: str | None = None
     if_commit: str | None = None
+    operation_id: str = field(default_factory=new_commit_id)
+    """The id of the commit that the write will be."""
 
     @property
     def catalog(self) -> Catalog:

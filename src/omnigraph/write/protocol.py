@@ -6,11 +6,16 @@ with C everything is. The letters mean this everywhere and nothing else.
 
 import logging
 from collections.abc import Collection, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
+from datetime import UTC, datetime
 
+from omnigraph import failpoints
 from omnigraph.catalog import EdgeType, NodeType
-from omnigraph.errors import HeadMoved, OmnigraphError, RecoveryRequired, StorageError
+from omnigraph.errors import FenceLost, HeadMoved, OmnigraphError, RecoveryRequired, StorageError
+from omnigraph.failpoints import Step
 from omnigraph.storage import (
+    Location,
     StagedWrite,
     Table,
     commit_staged,
@@ -18,13 +23,21 @@ from omnigraph.storage import (
     stage_append,
     stage_change,
     stage_overwrite,
+    sync_staged,
+    sync_versions,
 )
-from omnigraph.versioning import Commit, ManifestLog, Pin, Publication, new_commit_id, publish
+from omnigraph.versioning import Commit, ManifestLog, Pin, Publication, commit_since, new_commit_id, publish
 from omnigraph.versioning.publisher import check_expectations
 from omnigraph.write.attempt import WriteAttempt
 from omnigraph.write.change import TableChange
-from omnigraph.write.queues import write_queues
-from omnigraph.write.sidecar import Sidecar, SidecarTable, delete_sidecar, write_sidecar
+from omnigraph.write.sidecar import (
+    Sidecar,
+    SidecarTable,
+    delete_sidecar,
+    pending_operations,
+    read_sidecar,
+    write_sidecar,
+)
 
 _logger = logging.getLogger(__name__)
 
@@ -40,10 +53,17 @@ class StagedTable:
 
 def write_changes(attempt: WriteAttempt, changes: Mapping[str, TableChange], log: ManifestLog) -> Commit:
     """Writes a validated change of one or more tables as one commit."""
-    operation_id = new_commit_id()
     touched = {key: change for key, change in changes.items() if not change.is_empty}
-    parts = {key: _staged(attempt, change, operation_id) for key, change in touched.items()}
-    return write_staged(attempt, operation_id, parts, log, relied_on=_relied_on(attempt, touched))
+    parts = {}
+    for key, change in touched.items():
+        parts[key] = _staged(attempt, change)
+        table_staged(attempt)
+    return write_staged(attempt, parts, log, relied_on=_relied_on(attempt, touched))
+
+
+def table_staged(attempt: WriteAttempt) -> None:
+    """Every writer says so when the files of one more table are written."""
+    failpoints.hit_step(attempt.kind, Step.TABLE_STAGED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,37 +93,34 @@ def _relied_on(attempt: WriteAttempt, changes: Mapping[str, TableChange]) -> Rel
 
 def write_staged(
     attempt: WriteAttempt,
-    operation_id: str,
     parts: Mapping[str, StagedTable],
     log: ManifestLog,
     *,
     relied_on: ReliedOn = NOTHING_ELSE,
 ) -> Commit:
     """Makes staged parts visible together, through the four phases. Every writer comes through here."""
-    pins = attempt.base.manifest.pins
-    publication = Publication(
-        commit_id=operation_id,
-        pins={key: _pin_after(pins[key], part) for key, part in parts.items()},
-        expected=attempt.versions({*parts, *relied_on.unchanged}),
-        intact=attempt.versions(relied_on.intact),
-        branch=attempt.branch,
-        actor=attempt.actor,
-        message=attempt.message,
-        if_commit=attempt.if_commit,
-    )
     graph = attempt.base.location
-    with write_queues(graph.uri, attempt.branch, parts):
-        check_expectations(log.head(), publication)
-        _check_heads(parts)
-        write_sidecar(graph, _sidecar(attempt, operation_id, parts))
-        _commit_tables(attempt, operation_id, parts)
-        manifest = publish(log, publication)
-        try:
-            delete_sidecar(graph, operation_id)
-        except (OSError, StorageError) as error:
-            # The write is visible; recovery will find that there is nothing left to do for this sidecar.
-            _logger.warning("the sidecar of %s could not be deleted: %s", operation_id, error)
-    return manifest.commit
+    attempt.fence.take(parts)
+    head = log.head()
+    sidecar = _sidecar(attempt, parts, relied_on, head.version)
+    publication = sidecar.publication(actor=attempt.actor, message=attempt.message)
+    check_expectations(head, publication)
+    _check_heads(graph, parts)
+    failpoints.hit_step(attempt.kind, Step.BEFORE_PHASE_A)
+    sync_staged(part.staged for part in parts.values())
+    _announce(graph, sidecar)
+    failpoints.hit_step(attempt.kind, Step.AFTER_PHASE_A)
+    _commit_tables(attempt, parts, sidecar)
+    failpoints.hit_step(attempt.kind, Step.AFTER_PHASE_B)
+    commit = _published(log, attempt, sidecar, publication)
+    failpoints.hit_step(attempt.kind, Step.AFTER_PHASE_C)
+    try:
+        delete_sidecar(graph, attempt.operation_id)
+    except StorageError as error:
+        # The write is visible; recovery will find that there is nothing left to do for this sidecar.
+        _logger.warning("the sidecar of %s could not be deleted: %s", attempt.operation_id, error)
+    failpoints.hit_step(attempt.kind, Step.AFTER_PHASE_D)
+    return commit
 
 
 def _pin_after(pin: Pin, part: StagedTable) -> Pin:
@@ -111,15 +128,67 @@ def _pin_after(pin: Pin, part: StagedTable) -> Pin:
     return Pin(pin.path, version, version if part.removes else pin.removed_at)
 
 
-def _check_heads(parts: Mapping[str, StagedTable]) -> None:
+def _check_heads(graph: Location, parts: Mapping[str, StagedTable]) -> None:
     """Refuses to write on top of what another writer left unfinished; a commit there would mix the two."""
     for key, part in parts.items():
         if has_version(part.table.location, part.staged.version_after):
-            raise RecoveryRequired(key, part.staged.read_version)
+            raise RecoveryRequired(key, part.staged.read_version, _unfinished(graph, key))
 
 
-def _staged(attempt: WriteAttempt, change: TableChange, operation_id: str) -> StagedTable:
+def _unfinished(graph: Location, table_key: str) -> str | None:
+    """The write whose sidecar names a table."""
+    for operation_id in pending_operations(graph):
+        sidecar = read_sidecar(graph, operation_id)
+        if sidecar is not None and table_key in sidecar.table_keys:
+            return operation_id
+    return None
+
+
+def _announce(graph: Location, sidecar: Sidecar) -> None:
+    """Phase A. When it fails, nothing has happened, and nothing may be left that says otherwise."""
+    try:
+        write_sidecar(graph, sidecar)
+    except StorageError:
+        with suppress(StorageError):
+            delete_sidecar(graph, sidecar.operation_id)
+        raise
+
+
+def _commit_tables(attempt: WriteAttempt, parts: Mapping[str, StagedTable], sidecar: Sidecar) -> None:
+    """Phase B. When the very first table refuses, nothing has happened, and the sidecar goes."""
+    graph = attempt.base.location
+    committed: list[Table] = []
+    try:
+        for part in parts.values():
+            attempt.fence.check()
+            committed.append(commit_staged(part.table, part.staged))
+            failpoints.hit_step(attempt.kind, Step.TABLE_COMMITTED)
+        sync_versions(committed)
+        attempt.fence.check()
+    except HeadMoved as error:
+        if not committed and error.actual is None:
+            delete_sidecar(graph, sidecar.operation_id)
+        raise
+    except FenceLost:
+        # Whoever has the tables now may have settled our sidecar before our last commit; so it is there again.
+        write_sidecar(graph, sidecar)
+        raise
+
+
+def _published(log: ManifestLog, attempt: WriteAttempt, sidecar: Sidecar, publication: Publication) -> Commit:
+    """Phase C. An error says that the write is not visible, so the history is asked before one is passed on."""
+    try:
+        return publish(log, publication).commit
+    except OmnigraphError:
+        visible = commit_since(log, attempt.operation_id, sidecar.manifest_version)
+        if visible is None:
+            raise
+        return visible
+
+
+def _staged(attempt: WriteAttempt, change: TableChange) -> StagedTable:
     table = attempt.base.table(change.table_key)
+    operation_id = attempt.operation_id
     if change.replaces_all:
         staged = stage_overwrite(table, change.rows, operation_id)
     elif not len(change.deleted) and len(change.strict) == change.rows.num_rows:
@@ -129,34 +198,30 @@ def _staged(attempt: WriteAttempt, change: TableChange, operation_id: str) -> St
     return StagedTable(table, staged, change.removes)
 
 
-def _commit_tables(attempt: WriteAttempt, operation_id: str, parts: Mapping[str, StagedTable]) -> None:
-    """Phase B. When the very first table refuses, nothing has happened, and the sidecar goes."""
-    for number, part in enumerate(parts.values()):
-        try:
-            commit_staged(part.table, part.staged)
-        except HeadMoved as error:
-            if number == 0 and error.actual is None:
-                delete_sidecar(attempt.base.location, operation_id)
-            raise
-        except OmnigraphError:
-            raise
-        except OSError as error:
-            raise StorageError(part.table.location.uri, f"commit failed: {error}") from error
-
-
-def _sidecar(attempt: WriteAttempt, operation_id: str, parts: Mapping[str, StagedTable]) -> Sidecar:
+def _sidecar(
+    attempt: WriteAttempt, parts: Mapping[str, StagedTable], relied_on: ReliedOn, manifest_version: int
+) -> Sidecar:
+    pins = attempt.base.manifest.pins
+    after = {key: _pin_after(pins[key], part) for key, part in parts.items()}
     return Sidecar(
-        operation_id=operation_id,
+        operation_id=attempt.operation_id,
+        undo_id=new_commit_id(),
         kind=attempt.kind,
         branch=attempt.branch,
         actor=attempt.actor,
         message=attempt.message,
+        started_at=datetime.now(UTC).isoformat(timespec="milliseconds"),
+        manifest_version=manifest_version,
+        unchanged=attempt.versions(relied_on.unchanged),
+        intact=attempt.versions(relied_on.intact),
+        if_commit=attempt.if_commit,
         tables=tuple(
             SidecarTable(
                 table_key=key,
-                path=attempt.base.manifest.pins[key].path,
+                path=after[key].path,
                 expected_version=part.staged.read_version,
                 version_after=part.staged.version_after,
+                removed_at=after[key].removed_at,
                 transaction_id=part.staged.transaction_id,
             )
             for key, part in parts.items()

@@ -1,12 +1,23 @@
-"""The sidecar: what a write is about to do, written down first, so that a crash can be undone or completed."""
+"""The sidecar: what a write is about to do, written down first, so that a crash can be undone or completed.
+
+It says everything that publishing the write takes, and everything that must still hold then. The ids of both commits
+that it can end in are chosen beforehand: whoever finds one of them in the history knows what has happened already.
+"""
 
 import json
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from omnigraph import failpoints
+from omnigraph.errors import RecoveryFailed
+from omnigraph.failpoints import Point
 from omnigraph.storage import Location, objects_at
+from omnigraph.versioning import Pin, Publication
 
 RECOVERY_FOLDER = "__recovery"
+_SUFFIX = ".json"
+_FORMAT = 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -17,43 +28,84 @@ class SidecarTable:
     path: str
     expected_version: int
     version_after: int
+    removed_at: int
     transaction_id: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sidecar:
-    """One write. Its id is that of the commit it will be."""
+    """One write. Its id is that of the commit it will be; `undo_id` is that of the commit that would take it back."""
 
     operation_id: str
+    undo_id: str
     kind: str
     branch: str
     actor: str | None
     message: str | None
+    started_at: str
+    manifest_version: int
+    """The newest version of the manifest when the sidecar was written."""
+    unchanged: Mapping[str, int]
+    intact: Mapping[str, int]
+    if_commit: str | None
     tables: tuple[SidecarTable, ...]
+
+    @property
+    def table_keys(self) -> list[str]:
+        return [table.table_key for table in self.tables]
+
+    def publication(self, *, actor: str | None, message: str | None) -> Publication:
+        """What makes the write visible, by its writer or by whoever completes it."""
+        return Publication(
+            commit_id=self.operation_id,
+            pins={each.table_key: Pin(each.path, each.version_after, each.removed_at) for each in self.tables},
+            expected={**self.unchanged, **{each.table_key: each.expected_version for each in self.tables}},
+            intact=self.intact,
+            branch=self.branch,
+            actor=actor,
+            message=message,
+            if_commit=self.if_commit,
+        )
 
 
 def write_sidecar(graph: Location, sidecar: Sidecar) -> None:
-    """Writes a sidecar whole."""
-    content = json.dumps(asdict(sidecar), indent=1).encode()
+    """Writes a sidecar whole, and through to the disk."""
+    failpoints.hit(Point.SIDECAR_WRITE)
+    content = json.dumps({"format": _FORMAT, **asdict(sidecar)}, indent=1).encode()
     objects_at(graph).create(_name(sidecar.operation_id), content)
 
 
 def delete_sidecar(graph: Location, operation_id: str) -> None:
     """Removes the sidecar of a write that is done, or that never began."""
+    failpoints.hit(Point.SIDECAR_DELETE)
     objects_at(graph).delete(_name(operation_id))
 
 
-def pending_sidecars(graph: Location) -> list[Sidecar]:
-    """The sidecars of writes that did not finish, oldest first."""
-    objects = objects_at(graph)
-    contents = (objects.read(f"{RECOVERY_FOLDER}/{name}") for name in objects.names(RECOVERY_FOLDER))
-    return [_sidecar(json.loads(content)) for content in contents if content is not None]
+def pending_operations(graph: Location) -> list[str]:
+    """The ids of all writes that have a sidecar, oldest first."""
+    failpoints.hit(Point.SIDECAR_LIST)
+    names = objects_at(graph).names(RECOVERY_FOLDER)
+    return [name.removesuffix(_SUFFIX) for name in names]
+
+
+def read_sidecar(graph: Location, operation_id: str) -> Sidecar | None:
+    """A sidecar, or None when it is gone; one that cannot be understood is an error, and stays."""
+    content = objects_at(graph).read(_name(operation_id))
+    if content is None:
+        return None
+    try:
+        return _sidecar(json.loads(content))
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
+        problem = f"cannot be understood ({error}); it is kept, look at it before you write"
+        raise RecoveryFailed(f"{operation_id}{_SUFFIX}", problem) from error
 
 
 def _sidecar(data: dict[str, Any]) -> Sidecar:
+    if (number := data.pop("format")) != _FORMAT:
+        raise ValueError(f"it has format {number}, this version of omnigraph knows {_FORMAT}")
     tables = tuple(SidecarTable(**table) for table in data.pop("tables"))
     return Sidecar(tables=tables, **data)
 
 
 def _name(operation_id: str) -> str:
-    return f"{RECOVERY_FOLDER}/{operation_id}.json"
+    return f"{RECOVERY_FOLDER}/{operation_id}{_SUFFIX}"

@@ -1,0 +1,144 @@
+"""Failpoints: named steps at which a test makes a writer fail, die or stop.
+
+`OMNIGRAPH_FAILPOINTS="mutate.after_phase_a=crash;publish.before_swap=error@2"` arms some for a process. An action is
+
+- `error`: the step raises a `StorageError`, as if storage had failed there;
+- `crash`: the process kills itself with SIGKILL, so that nothing of it can clean up;
+- `pause`: the process stops until it gets SIGCONT.
+
+`@2` means the second time that the step is reached; without it, every time. Unarmed, a failpoint costs one lookup.
+"""
+
+import os
+import signal
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from enum import StrEnum
+
+from omnigraph.errors import StorageError, UsageError
+
+VARIABLE = "OMNIGRAPH_FAILPOINTS"
+
+
+class Writer(StrEnum):
+    """Who writes through the four phases; failpoints and sidecars use these names."""
+
+    MUTATE = "mutate"
+    LOAD = "load"
+    ENSURE_INDICES = "ensure_indices"
+
+
+class Step(StrEnum):
+    """The steps that every writer has; the failpoint is called ``<writer>.<step>``."""
+
+    TABLE_STAGED = "table_staged"
+    BEFORE_PHASE_A = "before_phase_a"
+    AFTER_PHASE_A = "after_phase_a"
+    TABLE_COMMITTED = "table_committed"
+    AFTER_PHASE_B = "after_phase_b"
+    AFTER_PHASE_C = "after_phase_c"
+    AFTER_PHASE_D = "after_phase_d"
+
+
+class Point(StrEnum):
+    """The steps that belong to no writer, or to all of them together."""
+
+    INIT_TABLE_CREATED = "init.table_created"
+    INIT_BEFORE_MANIFEST = "init.before_manifest"
+    INIT_AFTER_MANIFEST = "init.after_manifest"
+    PUBLISH_BEFORE_SWAP = "publish.before_swap"
+    PUBLISH_AFTER_SWAP = "publish.after_swap"
+    SIDECAR_WRITE = "recovery.sidecar_write"
+    SIDECAR_DELETE = "recovery.sidecar_delete"
+    SIDECAR_LIST = "recovery.sidecar_list"
+    RECOVERY_BEFORE_RESTORE = "recovery.before_restore"
+    RECOVERY_TABLE_RESTORED = "recovery.table_restored"
+    RECOVERY_BEFORE_PUBLISH = "recovery.before_publish"
+    RECOVERY_AFTER_PUBLISH = "recovery.after_publish"
+    RECOVERY_RECORD_AUDIT = "recovery.record_audit"
+    RECOVERY_AFTER_AUDIT = "recovery.after_audit"
+    LEASE_RENEWAL = "fence.lease_renewal"
+
+
+class _Action(StrEnum):
+    ERROR = "error"
+    CRASH = "crash"
+    PAUSE = "pause"
+
+
+@dataclass(slots=True)
+class _Armed:
+    action: _Action
+    at: int | None
+    reached: int = 0
+
+
+def names() -> list[str]:
+    """Every failpoint there is."""
+    return [*Point, *(f"{writer}.{step}" for writer in Writer for step in Step)]
+
+
+def hit(point: Point) -> None:
+    """Marks a step; does nothing unless it is armed."""
+    if _armed:
+        _reach(point)
+
+
+def hit_step(writer: Writer, step: Step) -> None:
+    """Marks a step of a writer."""
+    if _armed:
+        _reach(f"{writer}.{step}")
+
+
+@contextmanager
+def armed(failpoints: str) -> Iterator[Mapping[str, int]]:
+    """Arms failpoints for a while, in this process; gives how often each was reached."""
+    added = _parsed(failpoints)
+    _armed.update(added)
+    reached: dict[str, int] = {}
+    try:
+        yield reached
+    finally:
+        for name, each in added.items():
+            reached[name] = each.reached
+            _armed.pop(name, None)
+
+
+def _parsed(text: str) -> dict[str, _Armed]:
+    known = set(names())
+    parsed = {}
+    for entry in filter(None, (part.strip() for part in text.split(";"))):
+        name, _, rest = entry.partition("=")
+        action, counted, count = rest.partition("@")
+        if name not in known:
+            raise UsageError(f"{VARIABLE}: there is no failpoint `{name}`")
+        if action not in list(_Action) or (counted and not count.isdigit()):
+            raise UsageError(
+                f"{VARIABLE}: `{entry}` is not `name=error`, `name=crash` or `name=pause`, or these with @n"
+            )
+        parsed[name] = _Armed(_Action(action), int(count) if counted else None)
+    return parsed
+
+
+_lock = threading.Lock()
+_armed = _parsed(os.environ.get(VARIABLE, ""))
+
+
+def _reach(name: str) -> None:
+    found = _armed.get(name)
+    if found is None:
+        return
+    with _lock:
+        found.reached += 1
+        due = found.at in (None, found.reached)
+    if not due:
+        return
+    match found.action:
+        case _Action.ERROR:
+            raise StorageError(name, "a failpoint is armed here")
+        case _Action.CRASH:
+            os.kill(os.getpid(), signal.SIGKILL)
+        case _Action.PAUSE:
+            os.kill(os.getpid(), signal.SIGSTOP)

@@ -1,0 +1,89 @@
+"""Runs writes: on the newest state, behind the fence, after completing what others left undone."""
+
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TypeVar
+
+from omnigraph.errors import OmnigraphError, RecoveryRequired
+from omnigraph.failpoints import Writer
+from omnigraph.recovery import Mode, recover, undo
+from omnigraph.storage import Location
+from omnigraph.versioning import ManifestLog, Snapshot
+from omnigraph.write import WriteAttempt, WriteFence
+
+_Result = TypeVar("_Result")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WriteRequest:
+    """Who wants to write, where and as what. `tables` are those that are known before anything is read."""
+
+    kind: Writer
+    branch: str = "main"
+    actor: str | None
+    message: str
+    if_commit: str | None = None
+    tables: Collection[str] = ()
+
+
+class Writes:
+    """The writes of one handle on a graph."""
+
+    def __init__(self, graph: Location, log: ManifestLog, snapshot: Callable[[str], Snapshot]) -> None:
+        self._graph = graph
+        self._log = log
+        self._snapshot = snapshot
+        self._still_to_undo: set[str] = set()
+
+    def run(self, request: WriteRequest, work: Callable[[WriteAttempt], _Result]) -> _Result:
+        """Runs a write.
+
+        One that meets an unfinished write, because another process died meanwhile, has done nothing yet. It starts
+        over, and this time waits until it is known who is dead.
+        """
+        try:
+            with self.attempt(request) as attempt:
+                return work(attempt)
+        except RecoveryRequired:
+            with self.attempt(request, patient=True) as attempt:
+                return work(attempt)
+
+    def heal(self, *, patient: bool) -> None:
+        """Completes the writes of others that died, and undoes our own that failed and could not be undone then."""
+        for operation_id in sorted(self._still_to_undo):
+            recover(self._graph, self._log, Mode.UNDO, patient=patient, only=operation_id)
+            self._still_to_undo.discard(operation_id)
+        recover(self._graph, self._log, Mode.FORWARD_ONLY, patient=patient)
+
+    @contextmanager
+    def attempt(self, request: WriteRequest, *, patient: bool = False) -> Iterator[WriteAttempt]:
+        """One attempt at a write, undone when the block fails.
+
+        Known tables are held before the state is read, so that nobody changes them under the write.
+        """
+        self.heal(patient=patient)
+        with WriteFence(self._graph, request.branch, f"{request.kind} {request.message}") as fence:
+            fence.take(request.tables)
+            attempt = WriteAttempt(
+                kind=request.kind,
+                branch=request.branch,
+                actor=request.actor,
+                base=self._snapshot(request.branch),
+                fence=fence,
+                message=request.message,
+                if_commit=request.if_commit,
+            )
+            try:
+                yield attempt
+            except BaseException as error:
+                self._undo(attempt, error)
+                raise
+
+    def _undo(self, attempt: WriteAttempt, error: BaseException) -> None:
+        """Takes back a write that failed, so that its error means that nothing of it is visible."""
+        try:
+            undo(attempt, self._log)
+        except OmnigraphError as problem:
+            self._still_to_undo.add(attempt.operation_id)
+            error.add_note(f"what it had done could not be undone yet, and will be before the next write: {problem}")

@@ -1,0 +1,8 @@
+"""What becomes of writes that did not finish: observed, decided, applied, and written down."""
+
+from omnigraph.recovery.audit import Recovery
+from omnigraph.recovery.decide import Mode
+from omnigraph.recovery.report import Recoveries
+from omnigraph.recovery.sweep import recover, remove_torn_head, undo
+
+__all__ = ["Mode", "Recoveries", "Recovery", "recover", "remove_torn_head", "undo"]

@@ -1,0 +1,90 @@
+"""Applies a decision: publishes what is missing, or restores and publishes, then records it and ends the sidecar.
+
+Any step may be the last one that a process does. Whoever comes next observes again, and goes on from there.
+"""
+
+from datetime import UTC, datetime
+
+from omnigraph import failpoints
+from omnigraph.failpoints import Point
+from omnigraph.recovery.audit import Recovery, RecoveryKind, TableOutcome, record
+from omnigraph.recovery.decide import Action, Decision
+from omnigraph.recovery.observe import Observation, TableSighting
+from omnigraph.storage import Location, restore, sync_versions
+from omnigraph.versioning import ManifestLog, Pin, Publication, publish
+from omnigraph.write.sidecar import Sidecar, delete_sidecar
+
+RECOVERY_ACTOR = "omnigraph:recovery"
+
+
+def apply(graph: Location, log: ManifestLog, sidecar: Sidecar, seen: Observation, decision: Decision) -> Recovery:
+    """Brings a sidecar to its end. The caller holds the locks of all its tables."""
+    match decision.action:
+        case Action.ROLL_FORWARD:
+            _roll_forward(log, sidecar)
+        case Action.ROLL_BACK:
+            _roll_back(graph, log, sidecar, decision)
+    failpoints.hit(Point.RECOVERY_AFTER_PUBLISH)
+    recovery = _recovery(sidecar, seen, decision)
+    record(graph, recovery)
+    failpoints.hit(Point.RECOVERY_AFTER_AUDIT)
+    delete_sidecar(graph, sidecar.operation_id)
+    return recovery
+
+
+def _roll_forward(log: ManifestLog, sidecar: Sidecar) -> None:
+    failpoints.hit(Point.RECOVERY_BEFORE_PUBLISH)
+    message = f"completed {_described(sidecar)}"
+    publish(log, sidecar.publication(actor=RECOVERY_ACTOR, message=message))
+
+
+def _roll_back(graph: Location, log: ManifestLog, sidecar: Sidecar, decision: Decision) -> None:
+    """Restores what moved, and pins the restored versions: after this, the newest version of each table is the pin."""
+    pins = log.head().pins
+    restored = {}
+    for table in decision.restore:
+        failpoints.hit(Point.RECOVERY_BEFORE_RESTORE)
+        restored[table.table_key] = restore(
+            graph.child(table.path), head=table.head, version=table.pin, operation=sidecar.undo_id
+        )
+        failpoints.hit(Point.RECOVERY_TABLE_RESTORED)
+    sync_versions(restored.values())
+    failpoints.hit(Point.RECOVERY_BEFORE_PUBLISH)
+    publication = Publication(
+        commit_id=sidecar.undo_id,
+        pins={key: Pin(pins[key].path, table.version, pins[key].removed_at) for key, table in restored.items()},
+        expected={key: pins[key].version for key in restored},
+        branch=sidecar.branch,
+        actor=RECOVERY_ACTOR,
+        message=f"undid {_described(sidecar)}",
+    )
+    publish(log, publication)
+
+
+def _described(sidecar: Sidecar) -> str:
+    words = f"{sidecar.kind} {sidecar.operation_id}"
+    return f"{words} ({sidecar.message})" if sidecar.message else words
+
+
+def _recovery(sidecar: Sidecar, seen: Observation, decision: Decision) -> Recovery:
+    forward = decision.action in (Action.ROLL_FORWARD, Action.RECORD_FORWARD)
+    return Recovery(
+        operation_id=sidecar.operation_id,
+        graph_commit_id=sidecar.operation_id if forward else sidecar.undo_id,
+        recovery_kind=RecoveryKind.ROLLED_FORWARD if forward else RecoveryKind.ROLLED_BACK,
+        recovery_for_actor=sidecar.actor,
+        writer_kind=sidecar.kind,
+        branch=sidecar.branch,
+        started_at=sidecar.started_at,
+        recovered_at=datetime.now(UTC),
+        outcomes=tuple(_outcome(table, decision, forward=forward) for table in seen.tables),
+    )
+
+
+def _outcome(table: TableSighting, decision: Decision, *, forward: bool) -> TableOutcome:
+    return TableOutcome(
+        table_key=table.table_key,
+        state=decision.states[table.table_key],
+        from_version=table.head,
+        to_version=table.after if forward else table.pin,
+    )

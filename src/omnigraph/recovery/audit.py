@@ -1,0 +1,103 @@
+"""The audit: one row for each sidecar that recovery settled, in a Lance dataset of its own."""
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from enum import StrEnum
+from typing import Any
+
+import pyarrow as pa
+
+from omnigraph import failpoints
+from omnigraph.failpoints import Point
+from omnigraph.storage import Location, append_row, has_version, open_table
+
+AUDIT_FOLDER = "_graph_commit_recoveries"
+
+_OUTCOME = pa.struct(
+    [
+        pa.field("table_key", pa.string(), nullable=False),
+        pa.field("state", pa.string(), nullable=False),
+        pa.field("from_version", pa.uint64(), nullable=False),
+        pa.field("to_version", pa.uint64(), nullable=False),
+    ]
+)
+_SCHEMA = pa.schema(
+    [
+        pa.field("operation_id", pa.string(), nullable=False),
+        pa.field("graph_commit_id", pa.string(), nullable=False),
+        pa.field("recovery_kind", pa.string(), nullable=False),
+        pa.field("recovery_for_actor", pa.string()),
+        pa.field("writer_kind", pa.string(), nullable=False),
+        pa.field("branch", pa.string(), nullable=False),
+        pa.field("started_at", pa.string(), nullable=False),
+        pa.field("recovered_at", pa.timestamp("us", tz="UTC"), nullable=False),
+        pa.field("outcomes", pa.list_(_OUTCOME), nullable=False),
+    ]
+)
+
+
+class RecoveryKind(StrEnum):
+    """What became of a write."""
+
+    ROLLED_FORWARD = "RolledForward"
+    ROLLED_BACK = "RolledBack"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableOutcome:
+    """One table: how it was found, at which version, and at which version's content it was left."""
+
+    table_key: str
+    state: str
+    from_version: int
+    to_version: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recovery:
+    """One write that recovery settled. `graph_commit_id` is the commit that says so."""
+
+    operation_id: str
+    graph_commit_id: str
+    recovery_kind: RecoveryKind
+    recovery_for_actor: str | None
+    writer_kind: str
+    branch: str
+    started_at: str
+    recovered_at: datetime
+    outcomes: tuple[TableOutcome, ...]
+
+    def as_json(self) -> dict[str, Any]:
+        """The recovery as scripts read it."""
+        recovered_at = self.recovered_at.isoformat().replace("+00:00", "Z")
+        return {**asdict(self), "recovered_at": recovered_at, "outcomes": [asdict(each) for each in self.outcomes]}
+
+
+def record(graph: Location, recovery: Recovery) -> None:
+    """Records a recovery, once: the caller holds the locks of the sidecar, and a row that is there is enough."""
+    failpoints.hit(Point.RECOVERY_RECORD_AUDIT)
+    if any(each.operation_id == recovery.operation_id for each in recoveries(graph)):
+        return
+    row = pa.Table.from_pylist([asdict(recovery)], schema=_SCHEMA)
+    append_row(graph.child(AUDIT_FOLDER), row, recovery.operation_id)
+
+
+def recoveries(graph: Location) -> list[Recovery]:
+    """All recoveries of a graph, oldest first."""
+    location = graph.child(AUDIT_FOLDER)
+    if not has_version(location, 1):
+        return []
+    rows = open_table(location).scan().to_pylist()
+    return sorted((_recovery(row) for row in rows), key=lambda each: each.recovered_at)
+
+
+def _recovery(row: Mapping[str, Any]) -> Recovery:
+    return Recovery(
+        **{
+            **row,
+            "recovery_kind": RecoveryKind(row["recovery_kind"]),
+            "recovered_at": row["recovered_at"].astimezone(UTC),
+            "outcomes": tuple(TableOutcome(**outcome) for outcome in row["outcomes"]),
+        }
+    )

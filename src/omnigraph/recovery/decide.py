@@ -1,0 +1,87 @@
+"""Decides what becomes of a write that did not finish, on what was observed and nothing else."""
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from enum import StrEnum
+
+from omnigraph.recovery.observe import Observation, TableSighting
+
+
+class TableState(StrEnum):
+    """Where a table stands, as seen from the sidecar that names it."""
+
+    ROLLED_PAST_EXPECTED = "RolledPastExpected"
+    NO_MOVEMENT = "NoMovement"
+    UNEXPECTED_AT_P1 = "UnexpectedAtP1"
+    UNEXPECTED_MULTISTEP = "UnexpectedMultistep"
+    INVARIANT_VIOLATION = "InvariantViolation"
+
+
+class Mode(StrEnum):
+    """How far recovery may go."""
+
+    FULL = "full"
+    FORWARD_ONLY = "forward_only"
+    """Restores no table: for a process in which other writers are at work."""
+    UNDO = "undo"
+    """Takes the write back even if it could be completed: for its own writer, who reports that it failed."""
+
+
+class Action(StrEnum):
+    """What to do about a sidecar."""
+
+    RECORD_FORWARD = "record_forward"
+    RECORD_BACK = "record_back"
+    ROLL_FORWARD = "roll_forward"
+    ROLL_BACK = "roll_back"
+    DEFER = "defer"
+    ABORT = "abort"
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """One action for all tables of a sidecar; `restore` has those that moved and must not have."""
+
+    action: Action
+    states: dict[str, TableState]
+    restore: tuple[TableSighting, ...] = ()
+
+
+def state_of(table: TableSighting) -> TableState:
+    """The state of one table."""
+    match table:
+        case _ if table.head < table.pin:
+            return TableState.INVARIANT_VIOLATION
+        case _ if table.head == table.pin:
+            return TableState.NO_MOVEMENT
+        case _ if table.pin == table.expected and table.head == table.after and table.after_is_ours:
+            return TableState.ROLLED_PAST_EXPECTED
+        case _ if table.head == table.pin + 1:
+            return TableState.UNEXPECTED_AT_P1
+        case _:
+            return TableState.UNEXPECTED_MULTISTEP
+
+
+def decide(seen: Observation, mode: Mode) -> Decision:
+    """One outcome for every table that a sidecar names, because its writer promised one commit.
+
+    What the history has is never decided again. A version that no commit made is nobody's promise, so it may be undone,
+    whoever made it; but only where it is sure that no writer is at work on it.
+    """
+    states = {table.table_key: state_of(table) for table in seen.tables}
+    if seen.published is not None:
+        return Decision(Action.RECORD_FORWARD, states)
+    if seen.undone is not None:
+        return Decision(Action.RECORD_BACK, states)
+    if TableState.INVARIANT_VIOLATION in states.values():
+        return Decision(Action.ABORT, states)
+    if mode is not Mode.UNDO and seen.still_valid and _all_moved(states.values()):
+        return Decision(Action.ROLL_FORWARD, states)
+    restore = tuple(table for table in seen.tables if table.head != table.pin)
+    if restore and mode is Mode.FORWARD_ONLY:
+        return Decision(Action.DEFER, states)
+    return Decision(Action.ROLL_BACK, states, restore)
+
+
+def _all_moved(states: Collection[TableState]) -> bool:
+    return all(state is TableState.ROLLED_PAST_EXPECTED for state in states)

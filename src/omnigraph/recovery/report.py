@@ -1,0 +1,36 @@
+"""Tells what became of writes that did not finish, and of which it is not decided yet."""
+
+from omnigraph.errors import NotFound, RecoveryFailed
+from omnigraph.recovery.audit import Recovery, recoveries
+from omnigraph.storage import Location
+from omnigraph.write.sidecar import Sidecar, pending_operations, read_sidecar
+
+
+class Recoveries:
+    """The recoveries of a graph, and what is left to recover. Only reads."""
+
+    def __init__(self, graph: Location) -> None:
+        self._graph = graph
+
+    def pending(self) -> list[Sidecar | RecoveryFailed]:
+        """The sidecars that are there, of writers at work too; one that cannot be understood is given as its error."""
+        found: list[Sidecar | RecoveryFailed] = []
+        for operation_id in pending_operations(self._graph):
+            try:
+                sidecar = read_sidecar(self._graph, operation_id)
+            except RecoveryFailed as error:
+                found.append(error)
+            else:
+                found += [sidecar] if sidecar is not None else []
+        return found
+
+    def show(self, id: str) -> Recovery:
+        """One recovery, by the id of the write or of the commit that settled it."""
+        for recovery in self.list():
+            if id in (recovery.operation_id, recovery.graph_commit_id):
+                return recovery
+        raise NotFound("recovery", id)
+
+    def list(self) -> list[Recovery]:
+        """The writes that were completed or undone, newest first."""
+        return recoveries(self._graph)[::-1]

@@ -1,0 +1,79 @@
+"""Sweeps over sidecars: each is settled under the locks of its writer, or left to a writer that lives."""
+
+import logging
+
+from omnigraph.errors import Conflict, FenceHeld, RecoveryFailed
+from omnigraph.recovery.apply import apply
+from omnigraph.recovery.audit import Recovery
+from omnigraph.recovery.decide import Action, Decision, Mode, TableState, decide
+from omnigraph.recovery.observe import observe
+from omnigraph.storage import Location
+from omnigraph.versioning import ManifestLog
+from omnigraph.write.attempt import WriteAttempt
+from omnigraph.write.fence import WriteFence
+from omnigraph.write.sidecar import Sidecar, pending_operations, read_sidecar
+
+_ATTEMPTS = 5
+_logger = logging.getLogger(__name__)
+
+
+def recover(graph: Location, log: ManifestLog, mode: Mode, *, patient: bool, only: str | None = None) -> list[Recovery]:
+    """Settles every sidecar whose writer finished or died, or only that of one write; oldest first.
+
+    The writer of a sidecar holds the locks of its tables from before it writes it until after it deletes it. So a lock
+    that cannot be had means that the writer lives. A `patient` sweep waits until it can tell a dead one by its lease.
+    """
+    settled = []
+    for operation_id in pending_operations(graph):
+        if only not in (None, operation_id):
+            continue
+        sidecar = read_sidecar(graph, operation_id)
+        if sidecar is None:
+            continue
+        with WriteFence(graph, sidecar.branch, f"recovery of {sidecar.operation_id}") as fence:
+            try:
+                fence.take(sidecar.table_keys, wait=fence.patience if patient else 0.0)
+            except FenceHeld as error:
+                _logger.info("the writer of %s is at work: %s", operation_id, error)
+                continue
+            if read_sidecar(graph, operation_id) is not None:
+                settled += _settled(graph, log, sidecar, mode)
+    return settled
+
+
+def undo(attempt: WriteAttempt, log: ManifestLog) -> None:
+    """Takes back what a failed write has done so far, under the locks that its writer still has."""
+    graph = attempt.base.location
+    attempt.fence.check()
+    sidecar = read_sidecar(graph, attempt.operation_id)
+    if sidecar is not None:
+        _settled(graph, log, sidecar, Mode.UNDO)
+
+
+def remove_torn_head(log: ManifestLog) -> None:
+    """Removes a version of the manifest that a power cut left torn; nobody was told of it."""
+    with log.turn():
+        log.remove_torn_head()
+
+
+def _settled(graph: Location, log: ManifestLog, sidecar: Sidecar, mode: Mode) -> list[Recovery]:
+    """Observes, decides and applies; again from the start when another writer changed what the decision rested on."""
+    for attempt in range(_ATTEMPTS):
+        seen = observe(graph, log, sidecar)
+        decision = decide(seen, mode)
+        if decision.action is Action.ABORT:
+            raise RecoveryFailed(f"{sidecar.operation_id}.json", _violated(decision))
+        if decision.action is Action.DEFER:
+            _logger.warning("write %s did not finish and must be undone when the graph is opened", sidecar.operation_id)
+            return []
+        try:
+            return [apply(graph, log, sidecar, seen, decision)]
+        except Conflict:
+            if attempt + 1 == _ATTEMPTS:
+                raise
+    raise AssertionError("the loop returns or raises")
+
+
+def _violated(decision: Decision) -> str:
+    tables = [key for key, state in decision.states.items() if state is TableState.INVARIANT_VIOLATION]
+    return f"the newest version of {', '.join(tables)} is older than the one the graph sees; nothing was changed"

@@ -1,0 +1,157 @@
+"""Commits of single tables: a staged change becomes the next version, or an old version does again.
+
+None of them decides anything: what is committed here is visible to the graph only when a manifest pins it.
+"""
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+import pyarrow as pa
+from lance.commit import CommitConflictError
+from lance.dataset import Transaction
+
+import lance
+from lance import LanceOperation as Operation
+from omnigraph.errors import HeadMoved, StorageError
+from omnigraph.storage.durability import sync_files
+from omnigraph.storage.location import Location
+from omnigraph.storage.staging import OPERATION, StagedWrite, creation_error, stage_append, stage_create
+from omnigraph.storage.tables import Table, has_version, open_table, typed_errors
+
+_MAGIC = b"LANC"
+_APPENDS = 20
+"""How often a row is appended anew when others append at the same time."""
+
+
+def commit_staged(table: Table, staged: StagedWrite) -> Table:
+    """Makes a staged change the table's newest version.
+
+    Lance would put it on top of whatever came in between; that would be a version that nobody validated, so anything
+    but the next number is an error (the surplus version is then for recovery to undo).
+    """
+    return _committed(table, staged.transaction, staged.version_after)
+
+
+def _committed(table: Table, transaction: Transaction, version: int) -> Table:
+    try:
+        with typed_errors(table.location, "a version cannot be committed"):
+            dataset = lance.LanceDataset.commit(table.dataset, transaction, max_retries=0)
+    except StorageError as error:
+        if not isinstance(error.__cause__, CommitConflictError):
+            raise
+        landed = _landed(table.location, transaction, version)
+        if landed is None:
+            raise HeadMoved(table.location.uri, version, None) from error
+        return landed
+    if dataset.version != version:
+        raise HeadMoved(table.location.uri, version, dataset.version)
+    return Table(table.location, dataset)
+
+
+def _landed(location: Location, transaction: Transaction, version: int) -> Table | None:
+    """The version that a refused commit made after all: a put whose answer was lost is sent again, and meets itself."""
+    if not has_version(location, version):
+        return None
+    table = open_table(location, version)
+    found = table.dataset.read_transaction(version)
+    return table if found is not None and found.uuid == transaction.uuid else None
+
+
+def commit_created(staged: StagedWrite) -> Table:
+    """Makes a staged new table exist; refuses where one is already."""
+    location = staged.location
+    try:
+        dataset = lance.LanceDataset.commit(
+            location.uri,
+            staged.transaction,
+            max_retries=0,
+            enable_stable_row_ids=True,
+            storage_options=location.storage_options,
+        )
+    except OSError as error:
+        landed = _landed(location, staged.transaction, staged.version_after)
+        if landed is not None:
+            return landed
+        raise creation_error(location, error) from error
+    if dataset.version != staged.version_after:
+        raise HeadMoved(location.uri, staged.version_after, dataset.version)
+    return Table(location, dataset)
+
+
+def restore(location: Location, *, head: int, version: int, operation: str) -> Table:
+    """Makes what a table held at an old version its newest version again.
+
+    Lance lets a restore win over every change that is being committed at the same time, without a word to its writer.
+    So this is only for those who know that there is none.
+    """
+    table = open_table(location, head)
+    transaction = Transaction(head, Operation.Restore(version), transaction_properties={OPERATION: operation})
+    return _committed(table, transaction, head + 1)
+
+
+def append_row(location: Location, row: pa.Table, operation: str) -> None:
+    """Appends to a table that several processes append to in any order, and creates it if it is not there."""
+    for _ in range(_APPENDS):
+        try:
+            if has_version(location, 1):
+                table = open_table(location)
+                staged = stage_append(table, row, operation)
+                sync_staged([staged])
+                table = commit_staged(table, staged)
+            else:
+                staged = stage_create(location, row, operation)
+                sync_staged([staged])
+                table = commit_created(staged)
+        except HeadMoved as error:
+            if error.actual is None:
+                continue
+            table = open_table(location, error.actual)
+        sync_versions([table])
+        return
+    raise HeadMoved(location.uri, open_table(location).version, None)
+
+
+def operation_at(table: Table) -> str | None:
+    """Whose the table's version is: the operation that its transaction names."""
+    transaction = table.dataset.read_transaction(table.version)
+    properties: Mapping[str, str] = (transaction.transaction_properties if transaction else None) or {}
+    return properties.get(OPERATION)
+
+
+def sync_staged(writes: Iterable[StagedWrite]) -> None:
+    """Puts the files of staged changes on the disk, before any version refers to them."""
+    sync_files(file for staged in writes if staged.location.durable for file in staged.new_files())
+
+
+def sync_versions(tables: Iterable[Table]) -> None:
+    """Puts versions that were committed on the disk."""
+    sync_files(
+        _version_file(table.location.path, table.version)
+        for table in tables
+        if table.location.path is not None and table.location.durable
+    )
+
+
+def _version_file(root: Path, version: int) -> Path:
+    """The file of a version; Lance counts down, so that the newest comes first in a listing."""
+    return root / "_versions" / f"{2**64 - 1 - version:020}.manifest"
+
+
+def remove_torn_version(location: Location, version: int) -> bool:
+    """Removes a version whose file a power cut left without its end, which no reader could open.
+
+    It was not on the disk, so nobody was told of it. A file that has its end is left alone, whatever it says.
+    """
+    if location.path is None:
+        return False
+    file = _version_file(location.path, version)
+    with typed_errors(location, "cannot remove a torn version"):
+        try:
+            content = file.read_bytes()
+        except FileNotFoundError:
+            return False
+        if content.endswith(_MAGIC):
+            return False
+        file.unlink()
+        sync_files([file.parent])
+    return True

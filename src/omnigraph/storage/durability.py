@@ -1,0 +1,66 @@
+"""What survives a power cut: files and the folders that name them, written through to a local disk.
+
+A file is on the disk when its content is, and its name in its folder, and that folder's name in the one above. An
+object store acknowledges only what it keeps, so there is nothing to do.
+"""
+
+import os
+import threading
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
+from functools import cache
+from pathlib import Path
+
+from omnigraph.errors import StorageError
+
+_THREADS = 8
+
+
+def sync_files(files: Iterable[Path]) -> None:
+    """Writes files through, and every folder above them that is not known to be on the disk yet."""
+    paths = set(files)
+    if not paths:
+        return
+    folders = {path.parent for path in paths}
+    for folder in {*folders}:
+        folders |= _new_ancestors(folder)
+    together = [*paths, *folders]
+    for _ in _pool().map(_sync, together):
+        pass
+    with _lock:
+        _kept.update(_identity(folder) for folder in folders)
+
+
+# A folder whose name is on the disk stays there; so the way up to it is written through once by each process.
+_kept: set[tuple[str, int]] = set()
+_lock = threading.Lock()
+
+
+def _new_ancestors(folder: Path) -> set[Path]:
+    found: set[Path] = set()
+    while _identity(folder) not in _kept and folder.parent != folder:
+        folder = folder.parent
+        found.add(folder)
+    return found
+
+
+def _identity(folder: Path) -> tuple[str, int]:
+    return str(folder), folder.stat().st_ino
+
+
+def _sync(path: Path) -> None:
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+    except OSError as error:
+        # A folder far above the graph that we may pass through but not open has nothing new of ours in it.
+        if not (isinstance(error, PermissionError) and path.is_dir()):
+            raise StorageError(str(path), f"cannot be written through to the disk: {error}") from error
+
+
+@cache
+def _pool() -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(_THREADS, thread_name_prefix="omnigraph-sync")

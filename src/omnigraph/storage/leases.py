@@ -1,0 +1,189 @@
+"""Leases: locks on an object store, where no kernel frees what a dead process held.
+
+A lease is an object that says who holds it and for how many seconds it is good without being renewed. Its holder renews
+it from a thread. Whoever waits measures with its own clock: an object that stayed as it is for all those seconds is a
+dead holder's, and is taken over. Taking, renewing and giving back are conditional puts, so of several who try, one
+succeeds. A lease is never deleted, only marked as free: a delete could hit a lease that is another's by then.
+"""
+
+import json
+import threading
+import time
+import uuid
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from omnigraph import failpoints
+from omnigraph.errors import FenceLost, StorageError
+from omnigraph.failpoints import Point
+from omnigraph.storage.holders import UNKNOWN_HOLDER, Holder, Lock, Taken, lock_file, seconds_setting, this_holder
+from omnigraph.storage.location import Location
+from omnigraph.storage.objects import RemoteObjects, Tag
+
+_SECONDS = seconds_setting("OMNIGRAPH_LEASE_SECONDS", 10.0)
+_RENEWALS = 4
+"""How many times a lease is renewed in the time that it is good for."""
+
+
+class Leases:
+    """The leases below a place."""
+
+    def __init__(self, location: Location) -> None:
+        self._objects = RemoteObjects(location)
+
+    @property
+    def patience(self) -> float:
+        return 1.5 * _SECONDS
+
+    def take(self, name: str, purpose: str, wait: float) -> Lock:
+        file = lock_file(name)
+        deadline = time.monotonic() + wait
+        seen: tuple[Tag, float] | None = None
+        while True:
+            found = self._objects.read_tagged(file)
+            now = time.monotonic()
+            state, tag = (None, None) if found is None else (_state(found[0]), found[1])
+            if seen is None or seen[0] != tag:
+                seen = (tag, now)
+            if state is None or state["free"] or now - seen[1] >= state["seconds"]:
+                lease = Lease(self._objects, file, purpose)
+                if lease.swap(tag):
+                    _renewals.add(lease)
+                    return lease
+            if now >= deadline:
+                raise Taken(str(Holder(**state["holder"])) if state else UNKNOWN_HOLDER)
+            time.sleep(min(0.05, _SECONDS / 20))
+
+
+def _state(content: bytes) -> dict[str, Any] | None:
+    """What a lease says; one that cannot be read is nobody's."""
+    try:
+        state: dict[str, Any] = json.loads(content)
+    except ValueError:
+        return None
+    return state
+
+
+@dataclass(eq=False, slots=True)
+class Lease:
+    """A lease that this process holds."""
+
+    objects: RemoteObjects
+    file: str
+    purpose: str
+    owner: str = field(default_factory=lambda: uuid.uuid4().hex)
+    tag: Tag = None
+    renewed: float = 0.0
+    beat: int = 0
+    lost: bool = False
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def swap(self, tag: Tag, *, free: bool = False) -> bool:
+        """Writes the next state of the lease over the tagged one; False when it is another's."""
+        began = time.monotonic()
+        self.beat += 1
+        state = {
+            "owner": self.owner,
+            "beat": self.beat,
+            "seconds": _SECONDS,
+            "free": free,
+            "holder": asdict(this_holder(self.purpose)),
+        }
+        after = self.objects.swap(self.file, json.dumps(state).encode(), tag)
+        if after is None:
+            after = self._landed()
+        if after is not None:
+            self.tag, self.renewed = after, began
+        return after is not None
+
+    def _landed(self) -> Tag | None:
+        """The tag of our own state, if it is there although the store refused it.
+
+        A put whose answer was lost is sent again by the client, and then meets itself.
+        """
+        found = self.objects.read_tagged(self.file)
+        if found is None:
+            return None
+        state = _state(found[0]) or {}
+        return found[1] if (state.get("owner"), state.get("beat")) == (self.owner, self.beat) else None
+
+    def renew(self) -> None:
+        """Says that the holder lives; a store that does not answer is asked again next time."""
+        with self.lock:
+            try:
+                failpoints.hit(Point.LEASE_RENEWAL)
+                self.lost = self.lost or not self.swap(self.tag)
+            except StorageError:
+                return
+
+    def check(self) -> None:
+        if self.lost or time.monotonic() - self.renewed > _SECONDS * (1 - 1 / _RENEWALS):
+            raise FenceLost(self.file)
+
+    def release(self) -> None:
+        _renewals.discard(self)
+        with self.lock:
+            if not self.lost:
+                try:
+                    self.swap(self.tag, free=True)
+                except StorageError:
+                    # It was not given back, so those who wait take it over when its time is up.
+                    return
+
+
+class _Renewals:
+    """One thread that renews all leases of the process, and ends when there are none."""
+
+    def __init__(self) -> None:
+        self._leases: set[Lease] = set()
+        self._changed = threading.Condition()
+        self._thread: threading.Thread | None = None
+
+    def add(self, lease: Lease) -> None:
+        with self._changed:
+            self._leases.add(lease)
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._run, name="omnigraph-leases", daemon=True)
+                self._thread.start()
+
+    def discard(self, lease: Lease) -> None:
+        with self._changed:
+            self._leases.discard(lease)
+            self._changed.notify()
+
+    def _run(self) -> None:
+        while True:
+            with self._changed:
+                self._changed.wait(_SECONDS / _RENEWALS)
+                if not self._leases:
+                    self._thread = None
+                    return
+                leases = [*self._leases]
+            for lease in leases:
+                if time.monotonic() - lease.renewed >= _SECONDS / _RENEWALS / 2:
+                    lease.renew()
+
+
+_renewals = _Renewals()
+
+
+def refuse_careless_store(location: Location) -> None:
+    """Raises when a store ignores the condition of a conditional put: it would lose commits in silence."""
+    if location.path is not None or location in _careful:
+        return
+    objects = RemoteObjects(location)
+    name = lock_file(f"probe-{uuid.uuid4().hex}")
+    try:
+        tag = objects.swap(name, b"first", None)
+        refused_create = objects.swap(name, b"second", None) is None
+        changed = objects.swap(name, b"third", tag)
+        refused_swap = objects.swap(name, b"fourth", tag) is None
+    finally:
+        objects.delete(name)
+    if tag is None or changed is None or not refused_create or not refused_swap:
+        problem = "this store ignores the conditions of conditional puts, so writers would overwrite each other"
+        raise StorageError(location.uri, problem)
+    _careful.add(location)
+
+
+_careful: set[Location] = set()

@@ -1,0 +1,79 @@
+"""The write fence: whoever commits to a table holds its lock, against threads and against other processes."""
+
+import threading
+import time
+from collections.abc import Iterable
+from types import TracebackType
+from typing import Self
+
+from omnigraph.errors import FenceHeld
+from omnigraph.storage import Location, Lock, Taken, locks_at, seconds_setting
+
+WAIT_SECONDS = seconds_setting("OMNIGRAPH_WRITE_WAIT", 60.0)
+
+_registry_lock = threading.Lock()
+_queues: dict[tuple[str, str], threading.Lock] = {}
+
+
+class WriteFence:
+    """The locks of one writer, all given back at the end of the `with` block.
+
+    They are taken in sorted order and all at once, so that no two writers wait for each other in a circle. Threads of
+    one process queue up first, and one of them at a time asks for the lock between processes.
+    """
+
+    def __init__(self, graph: Location, branch: str, purpose: str) -> None:
+        self._graph = graph
+        self._branch = branch
+        self._purpose = purpose
+        self._locks = locks_at(graph)
+        self._held: dict[str, tuple[threading.Lock, Lock]] = {}
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        while self._held:
+            queue, lock = self._held.popitem()[1]
+            lock.release()
+            queue.release()
+
+    @property
+    def patience(self) -> float:
+        """How long it takes to know that another holder is dead."""
+        return self._locks.patience
+
+    def take(self, table_keys: Iterable[str], wait: float = WAIT_SECONDS) -> None:
+        """Takes the locks of all these tables; raises `FenceHeld` when one is still another's after so many seconds.
+
+        A writer that took locks before must ask for none that it lacks.
+        """
+        wanted = sorted({*table_keys} - self._held.keys())
+        assert not (wanted and self._held), "locks are taken all at once, or two writers could wait for each other"
+        began = time.monotonic()
+        for table_key in wanted:
+            self._take(table_key, began, wait)
+
+    def _take(self, table_key: str, began: float, wait: float) -> None:
+        name = f"{self._branch}/{table_key}"
+        with _registry_lock:
+            queue = _queues.setdefault((self._graph.uri, name), threading.Lock())
+        remaining = max(0.0, wait - (time.monotonic() - began))
+        if not queue.acquire(timeout=remaining):
+            raise FenceHeld(table_key, self._branch, "another thread of this process", time.monotonic() - began)
+        try:
+            lock = self._locks.take(name, self._purpose, max(0.0, wait - (time.monotonic() - began)))
+        except Taken as error:
+            queue.release()
+            raise FenceHeld(table_key, self._branch, error.holder, time.monotonic() - began) from None
+        except BaseException:
+            queue.release()
+            raise
+        self._held[table_key] = (queue, lock)
+
+    def check(self) -> None:
+        """Raises `FenceLost` when a lock may be another's by now."""
+        for _, lock in self._held.values():
+            lock.check()
