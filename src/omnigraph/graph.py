@@ -276,7 +276,7 @@ def init(
     schema: str | Path,
     *,
     storage_options: dict[str, str] | None = None,
-    durability: Durability | None = None,
+    durability: str | None = None,
 ) -> Graph:
     """Creates a graph with this schema, given as text or as the path of a file; fails if a graph is there."""
     location = _location(uri, storage_options, durability)
@@ -291,7 +291,7 @@ def open(
     mode: Mode = "rw",
     *,
     storage_options: dict[str, str] | None = None,
-    durability: Durability | None = None,
+    durability: str | None = None,
 ) -> Graph:
     """Opens a graph. For writing, what writers left unfinished is settled first; with ``mode="r"`` nothing is written.
 
@@ -303,7 +303,7 @@ def open(
     return Graph(_location(uri, storage_options, durability), mode)
 
 
-def _location(uri: str | Path, storage_options: dict[str, str] | None, durability: Durability | None) -> Location:
+def _location(uri: str | Path, storage_options: dict[str, str] | None, durability: str | None) -> Location:
     chosen = durability or os.environ.get("OMNIGRAPH_DURABILITY", "full")
     if chosen not in ("full", "fast"):
         raise UsageError(f'durability is "full" or "fast", not {chosen!r}')

@@ -20,6 +20,7 @@ from rich.progress import (
 from rich.table import Table
 
 from omnigraph.cli.output import plural, print_json
+from omnigraph.cli.tables import human, id_column
 from omnigraph.errors import UsageError
 from omnigraph.graph import Graph, init
 from omnigraph.graph import open as open_graph
@@ -27,12 +28,10 @@ from omnigraph.operations.export import chosen_types
 from omnigraph.operations.load import LoadMode
 from omnigraph.versioning import Commit
 
-_human = Console(markup=False, highlight=False, soft_wrap=True)
 
-
-def run_init(uri: str, schema: Path, *, as_json: bool) -> None:
+def run_init(uri: str, schema: Path, *, durability: str | None, as_json: bool) -> None:
     """Creates a graph."""
-    graph = init(uri, schema)
+    graph = init(uri, schema, durability=durability)
     catalog = graph.schema.catalog
     if as_json:
         print_json({"uri": graph.uri, "commit": graph.snapshot().commit.as_json()})
@@ -49,10 +48,11 @@ def run_load(
     branch: str,
     actor: str | None,
     engine: str,
+    durability: str | None,
     as_json: bool,
 ) -> None:
     """Loads NDJSON files."""
-    graph = open_graph(uri)
+    graph = open_graph(uri, durability=durability)
     with _progress("reading", quiet=as_json) as bar:
         result = graph.load(files, mode, branch=branch, actor=actor, engine=engine, progress=_advance(bar))
     if as_json:
@@ -61,7 +61,7 @@ def run_load(
     table = Table("type", "records")
     for name, count in {**result.nodes, **result.edges}.items():
         table.add_row(name, f"{count:,}")
-    _human.print(table)
+    human.print(table)
     _print_commit(result.commit)
 
 
@@ -74,10 +74,12 @@ def run_mutate(
     branch: str,
     actor: str | None,
     if_commit: str | None,
+    durability: str | None,
     as_json: bool,
 ) -> None:
     """Runs a mutation."""
-    result = open_graph(uri).mutate(source, name, parameters, branch=branch, actor=actor, if_commit=if_commit)
+    graph = open_graph(uri, durability=durability)
+    result = graph.mutate(source, name, parameters, branch=branch, actor=actor, if_commit=if_commit)
     if as_json:
         print_json(result.as_json())
         return
@@ -126,7 +128,7 @@ def run_snapshot(uri: str, *, branch: str, as_json: bool) -> None:
     shown = Table("table", "version", "rows")
     for table in tables:
         shown.add_row(str(table["table_key"]), str(table["version"]), f"{table['rows']:,}")
-    _human.print(shown)
+    human.print(shown)
 
 
 def run_commits(uri: str, *, branch: str, limit: int | None, actor: str | None, as_json: bool) -> None:
@@ -135,10 +137,10 @@ def run_commits(uri: str, *, branch: str, limit: int | None, actor: str | None, 
     if as_json:
         print_json([commit.as_json() for commit in commits])
         return
-    table = Table("commit", "time", "actor", "message")
+    table = Table(id_column("commit"), "time", "actor", "message")
     for commit in commits:
         table.add_row(commit.graph_commit_id, _when(commit), commit.actor or "", commit.message or "")
-    _human.print(table)
+    human.print(table)
 
 
 def run_commit(uri: str, commit_id: str, *, as_json: bool) -> None:

@@ -23,6 +23,8 @@ app = typer.Typer(
 
 commits = typer.Typer(help="The history of a graph.", no_args_is_help=True, rich_markup_mode=None)
 app.add_typer(commits, name="commit")
+recoveries = typer.Typer(help="Writes that did not finish.", no_args_is_help=True, rich_markup_mode=None)
+app.add_typer(recoveries, name="recovery")
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout.")]
 Store = Annotated[
@@ -32,6 +34,12 @@ Uri = Annotated[str | None, typer.Argument(metavar="[URI]", help="The graph, if 
 Branch = Annotated[str, typer.Option(help="The branch to work on.")]
 Engine = Annotated[str, typer.Option(metavar="auto|local", help="Where the work runs.")]
 Actor = Annotated[str | None, typer.Option("--as", metavar="ACTOR", help="Who the commit is by.", show_default=False)]
+Durability = Annotated[
+    str | None,
+    typer.Option(
+        metavar="full|fast", help="Whether a commit is on the disk before it is acknowledged.", show_default="full"
+    ),
+]
 QueryFile = Annotated[
     Path | None, typer.Option("--query", metavar="FILE", help="The file with the query.", show_default=False)
 ]
@@ -121,12 +129,13 @@ def demo(
 def init(
     uri: Annotated[str, typer.Argument(metavar="URI", help="Where the graph will be.")],
     schema: Annotated[Path, typer.Option(metavar="FILE.pg", help="Its schema.")],
+    durability: Durability = None,
     as_json: AsJson = False,
 ) -> None:
     """Create an empty graph."""
     from omnigraph.cli import graphs
 
-    graphs.run_init(uri, schema, as_json=as_json)
+    graphs.run_init(uri, schema, durability=durability, as_json=as_json)
 
 
 @app.command()
@@ -142,6 +151,7 @@ def load(
     branch: Branch = "main",
     actor: Actor = None,
     engine: Engine = "auto",
+    durability: Durability = None,
     as_json: AsJson = False,
 ) -> None:
     """Load records as one commit."""
@@ -153,7 +163,14 @@ def load(
     if mode not in list(LoadMode):
         raise _usage(f"--mode is append, merge or overwrite, not {mode}")
     graphs.run_load(
-        _graph(uri, store), data, LoadMode(mode), branch=branch, actor=actor, engine=engine, as_json=as_json
+        _graph(uri, store),
+        data,
+        LoadMode(mode),
+        branch=branch,
+        actor=actor,
+        engine=engine,
+        durability=durability,
+        as_json=as_json,
     )
 
 
@@ -205,6 +222,7 @@ def mutate(
         str | None, typer.Option(metavar="ID", help="Only on top of this commit.", show_default=False)
     ] = None,
     actor: Actor = None,
+    durability: Durability = None,
     as_json: AsJson = False,
 ) -> None:
     """Run a mutation as one commit."""
@@ -218,6 +236,7 @@ def mutate(
         branch=branch,
         actor=actor,
         if_commit=if_commit,
+        durability=durability,
         as_json=as_json,
     )
 
@@ -291,6 +310,27 @@ def commit_show(
     from omnigraph.cli import graphs
 
     graphs.run_commit(_graph(uri, store), commit, as_json=as_json)
+
+
+@recoveries.command("list")
+def recovery_list(uri: Uri = None, store: Store = None, as_json: AsJson = False) -> None:
+    """List the writes that are pending, and those that were completed or undone."""
+    from omnigraph.cli import recovery
+
+    recovery.run_list(_graph(uri, store), as_json=as_json)
+
+
+@recoveries.command("show")
+def recovery_show(
+    operation: Annotated[str, typer.Argument(metavar="ID", help="The write, or the commit that settled it.")],
+    uri: Uri = None,
+    store: Store = None,
+    as_json: AsJson = False,
+) -> None:
+    """Show one of them, table by table."""
+    from omnigraph.cli import recovery
+
+    recovery.run_show(_graph(uri, store), operation, as_json=as_json)
 
 
 def run() -> None:

@@ -25,6 +25,8 @@ def print_error(error: OmnigraphError, *, as_json: bool) -> None:
         typer.secho(str(error), fg=typer.colors.RED, err=True)
     else:
         typer.secho(f"error[{error.code}]: {error}", fg=typer.colors.RED, err=True)
+        for note in getattr(error, "__notes__", ()):
+            typer.secho(f"note: {note}", err=True)
 
 
 def print_diagnostic(diagnostic: Diagnostic) -> None:

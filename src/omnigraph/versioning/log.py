@@ -137,7 +137,9 @@ class ManifestLog:
 
     def append(self, base: Manifest, following: Manifest) -> Manifest:
         """Makes `following` the version after `base`, or raises `HeadMoved` when another writer did that first."""
-        table, head = self._head()
+        with self._lock:
+            known = self._newest
+        table, head = known[:2] if known is not None and known[0].version == base.version else self._head()
         if head.version != base.version:
             raise HeadMoved(self._location.uri, following.version, head.version + 1)
         operation = following.commit.graph_commit_id
