@@ -26,15 +26,15 @@ def run_list(uri: str, *, as_json: bool) -> None:
             }
         )
         return
-    table = Table(id_column("write"), "by", "actor", "started", "state", id_column("commit"))
+    table = Table(id_column("write"), "state", "by", "actor", "started")
     for each in pending:
         if isinstance(each, Sidecar):
-            table.add_row(each.operation_id, each.kind, each.actor or "", each.started_at, "pending", "")
+            table.add_row(each.operation_id, "pending", each.kind, each.actor or "", each.started_at)
         else:
-            table.add_row(each.sidecar.removesuffix(".json"), "?", "", "", "unreadable", "")
+            table.add_row(each.sidecar.removesuffix(".json"), "unreadable")
     for recovery in settled:
-        row = (recovery.operation_id, recovery.writer_kind, recovery.recovery_for_actor or "", recovery.started_at)
-        table.add_row(*row, recovery.recovery_kind, recovery.graph_commit_id)
+        actor = recovery.recovery_for_actor or ""
+        table.add_row(recovery.operation_id, recovery.recovery_kind, recovery.writer_kind, actor, recovery.started_at)
     human.print(table)
     typer.echo(f"{plural(len(pending), 'sidecar')} pending, {plural(len(settled), 'write')} recovered")
 
