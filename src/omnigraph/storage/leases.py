@@ -11,7 +11,6 @@ import threading
 import time
 import uuid
 from dataclasses import asdict, dataclass, field
-from typing import Any
 
 from omnigraph import failpoints
 from omnigraph.errors import FenceLost, StorageError
@@ -45,23 +44,35 @@ class Leases:
             state, tag = (None, None) if found is None else (_state(found[0]), found[1])
             if seen is None or seen[0] != tag:
                 seen = (tag, now)
-            if state is None or state["free"] or now - seen[1] >= state["seconds"]:
+            free = found is None or (state is not None and state.free)
+            if free or now - seen[1] >= (state.seconds if state is not None else _SECONDS):
                 lease = Lease(self._objects, file, purpose)
                 if lease.swap(tag):
                     _renewals.add(lease)
                     return lease
             if now >= deadline:
-                raise Taken(str(Holder(**state["holder"])) if state else UNKNOWN_HOLDER)
+                raise Taken(UNKNOWN_HOLDER if free or state is None else str(state.holder))
             time.sleep(min(0.05, _SECONDS / 20))
 
 
-def _state(content: bytes) -> dict[str, Any] | None:
-    """What a lease says; one that cannot be read is nobody's."""
+@dataclass(frozen=True, slots=True)
+class _State:
+    """What the object of a lease says."""
+
+    owner: str
+    beat: int
+    seconds: float
+    free: bool
+    holder: Holder
+
+
+def _state(content: bytes) -> _State | None:
+    """What a lease says; None for one that cannot be understood, which is somebody's until its time is up."""
     try:
-        state: dict[str, Any] = json.loads(content)
-    except ValueError:
+        data = json.loads(content)
+        return _State(**{**data, "holder": Holder(**data["holder"])})
+    except (ValueError, TypeError, KeyError):
         return None
-    return state
 
 
 @dataclass(eq=False, slots=True)
@@ -82,30 +93,37 @@ class Lease:
         """Writes the next state of the lease over the tagged one; False when it is another's."""
         began = time.monotonic()
         self.beat += 1
-        state = {
-            "owner": self.owner,
-            "beat": self.beat,
-            "seconds": _SECONDS,
-            "free": free,
-            "holder": asdict(this_holder(self.purpose)),
-        }
-        after = self.objects.swap(self.file, json.dumps(state).encode(), tag)
-        if after is None:
-            after = self._landed()
+        state = _State(self.owner, self.beat, _SECONDS, free, this_holder(self.purpose))
+        after = self._put(json.dumps(asdict(state)).encode(), tag)
         if after is not None:
             self.tag, self.renewed = after, began
         return after is not None
 
-    def _landed(self) -> Tag | None:
-        """The tag of our own state, if it is there although the store refused it.
+    def _put(self, content: bytes, tag: Tag) -> Tag | None:
+        """The tag of the state that was put; None when the lease is another's.
 
-        A put whose answer was lost is sent again by the client, and then meets itself.
+        A put whose answer was lost may have landed: then the client sends it again and meets itself, or gives up, and
+        our next put meets it.
         """
+        try:
+            after = self.objects.swap(self.file, content, tag)
+        except StorageError:
+            beat, found = self._standing()
+            if beat != self.beat:
+                raise
+            return found
+        if after is not None:
+            return after
+        beat, found = self._standing()
+        return found if beat in (None, self.beat) else self._put(content, found)
+
+    def _standing(self) -> tuple[int, Tag] | tuple[None, None]:
+        """Which of our states the store has; none when the lease is another's."""
         found = self.objects.read_tagged(self.file)
-        if found is None:
-            return None
-        state = _state(found[0]) or {}
-        return found[1] if (state.get("owner"), state.get("beat")) == (self.owner, self.beat) else None
+        state = None if found is None else _state(found[0])
+        if found is None or state is None or state.owner != self.owner:
+            return None, None
+        return state.beat, found[1]
 
     def renew(self) -> None:
         """Says that the holder lives; a store that does not answer is asked again next time."""
@@ -124,6 +142,8 @@ class Lease:
         _renewals.discard(self)
         with self.lock:
             if not self.lost:
+                # A renewal that waits for us must not take it again.
+                self.lost = True
                 try:
                     self.swap(self.tag, free=True)
                 except StorageError:

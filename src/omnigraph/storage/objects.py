@@ -8,6 +8,7 @@ import os
 import uuid
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from datetime import timedelta
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -24,6 +25,8 @@ Tag = Any
 
 _DRAFT = ".draft-"
 _CLIENT_OPTIONS = frozenset({"allow_http", "timeout", "connect_timeout", "proxy_url"})
+_MAX_RETRIES, _RETRY_TIMEOUT = "client_max_retries", "client_retry_timeout"
+_OF_LANCE_ALONE = ("download_retry_count", "lance_")
 
 
 class Objects(Protocol):
@@ -133,13 +136,11 @@ class RemoteObjects:
     """Objects of a store, below one prefix; creating one is a conditional put."""
 
     def __init__(self, location: Location) -> None:
-        options = dict(location.options)
-        client: dict[str, Any] = {name: options.pop(name) for name in _CLIENT_OPTIONS & options.keys()}
-        if "allow_http" in client:
-            client["allow_http"] = client["allow_http"].lower() == "true"
         self._uri = location.uri
-        # The options are those of the store that the URI names, which only the store itself knows.
-        self._store: Any = from_url(location.uri, config=options, client_options=client)  # type: ignore[call-overload]
+        try:
+            self._store: Any = _store(location)
+        except (BaseError, ValueError) as error:
+            raise StorageError(location.uri, f"cannot be reached with these options: {error}") from error
 
     def read(self, name: str) -> bytes | None:
         try:
@@ -194,6 +195,23 @@ class RemoteObjects:
         except BaseError as error:
             raise StorageError(f"{self._uri}/{folder}", f"cannot be listed: {error}") from error
         return sorted(each["path"].rpartition("/")[2] for each in found)
+
+
+def _store(location: Location) -> Any:
+    """The client of a store. Its options are those that Lance takes, sorted into what they are about."""
+    options = {name: value for name, value in location.options if not name.startswith(_OF_LANCE_ALONE)}
+    client: dict[str, Any] = {name: options.pop(name) for name in _CLIENT_OPTIONS & options.keys()}
+    if "allow_http" in client:
+        client["allow_http"] = client["allow_http"].lower() == "true"
+    retry: dict[str, Any] = {}
+    if _MAX_RETRIES in options:
+        retry["max_retries"] = int(options.pop(_MAX_RETRIES))
+    if _RETRY_TIMEOUT in options:
+        retry["retry_timeout"] = timedelta(seconds=int(options.pop(_RETRY_TIMEOUT)))
+    # What is left belongs to the store that the URI names, which only the store itself knows.
+    return from_url(  # type: ignore[call-overload]
+        location.uri, config=options, client_options=client, retry_config=retry or None
+    )
 
 
 def _tag(described: Mapping[str, Any]) -> Tag:

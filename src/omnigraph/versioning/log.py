@@ -47,7 +47,15 @@ _logger = logging.getLogger(__name__)
 
 
 _registry_lock = threading.Lock()
-_turns: dict[str, threading.Lock] = {}
+_turns: dict[str, "_Turn"] = {}
+
+
+class _Turn:
+    """The turn of one manifest in this process, and how often its holder has taken it."""
+
+    def __init__(self) -> None:
+        self.thread = threading.RLock()
+        self.depth = 0
 
 
 class ManifestLog:
@@ -78,15 +86,17 @@ class ManifestLog:
         """Publishers take turns, so that they lose the swap only to those of other machines.
 
         It is the swap that keeps them apart. On a local disk a lock spares them most of the lost ones; on an object
-        store a lease would cost more than trying again.
+        store a lease would cost more than trying again. Whoever has the turn may take it again.
         """
         with _registry_lock:
-            turn = _turns.setdefault(self._location.uri, threading.Lock())
-        with turn:
-            lock = self._process_turn()
+            turn = _turns.setdefault(self._location.uri, _Turn())
+        with turn.thread:
+            lock = self._process_turn() if turn.depth == 0 else None
+            turn.depth += 1
             try:
                 yield
             finally:
+                turn.depth -= 1
                 if lock is not None:
                     lock.release()
 

@@ -6,7 +6,7 @@ with C everything is. The letters mean this everywhere and nothing else.
 
 import logging
 from collections.abc import Collection, Mapping
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
@@ -98,9 +98,19 @@ def write_staged(
     *,
     relied_on: ReliedOn = NOTHING_ELSE,
 ) -> Commit:
-    """Makes staged parts visible together, through the four phases. Every writer comes through here."""
-    graph = attempt.base.location
+    """Makes staged parts visible together, through the four phases. Every writer comes through here.
+
+    A write that must come right after a commit keeps all publishers out, or others would refuse it halfway.
+    """
     attempt.fence.take(parts)
+    with log.turn() if attempt.if_commit is not None else nullcontext():
+        return _through_phases(attempt, parts, log, relied_on)
+
+
+def _through_phases(
+    attempt: WriteAttempt, parts: Mapping[str, StagedTable], log: ManifestLog, relied_on: ReliedOn
+) -> Commit:
+    graph = attempt.base.location
     head = log.head()
     sidecar = _sidecar(attempt, parts, relied_on, head.version)
     publication = sidecar.publication(actor=attempt.actor, message=attempt.message)

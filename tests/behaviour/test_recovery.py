@@ -1,0 +1,375 @@
+"""What a writer that fails or dies leaves behind, and what becomes of it."""
+
+import json
+import logging
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+import omnigraph as og
+from omnigraph import failpoints
+from omnigraph.failpoints import Point, Step, Writer
+from omnigraph.recovery.apply import RECOVERY_ACTOR
+from omnigraph.storage import commit_staged, open_table, stage_append
+from tests.crash.invariants import assert_heads_are_pinned, assert_history_is_linear
+
+SCHEMA = """
+node Person { name: String @key, age: I32? }
+node City { name: String @key }
+node Note { text: String }
+edge LivesIn: Person -> City
+"""
+MOVE = """
+query move($name: String, $city: String) {
+    insert Person { name: $name } insert City { name: $city } insert LivesIn { from: $name, to: $city }
+}
+"""
+NOTE = 'query note { insert Note { text: "hello" } }'
+PROGRAM = """
+import sys, omnigraph as og
+graph = og.open(sys.argv[1])
+graph.mutate(sys.argv[2], params={"name": "Ada", "city": "Oslo"}, actor="ada")
+"""
+
+
+@pytest.fixture
+def graph(tmp_path: Path) -> og.Graph:
+    return og.init(tmp_path / "graph", SCHEMA)
+
+
+@pytest.fixture
+def killed(graph: og.Graph) -> Callable[[str], None]:
+    """Lets another process begin the move and die at a failpoint."""
+
+    def kill(failpoint: str) -> None:
+        environment = {**os.environ, "OMNIGRAPH_FAILPOINTS": failpoint}
+        ended = subprocess.run([sys.executable, "-c", PROGRAM, graph.uri, MOVE], env=environment, check=False)
+        assert ended.returncode == -signal.SIGKILL
+
+    return kill
+
+
+def counts(graph: og.Graph) -> tuple[int, ...]:
+    snapshot = graph.snapshot()
+    return tuple(snapshot.table(key).count() for key in ("node:Person", "node:City", "edge:LivesIn"))
+
+
+def sidecars(graph: og.Graph) -> list[Path]:
+    return sorted(Path(graph.uri, "__recovery").glob("*.json"))
+
+
+def move(graph: og.Graph, name: str = "Bob", city: str = "Rome") -> None:
+    graph.mutate(MOVE, params={"name": name, "city": city})
+
+
+def assert_well(graph: og.Graph) -> None:
+    assert sidecars(graph) == []
+    assert_heads_are_pinned(graph)
+    assert_history_is_linear(graph)
+
+
+# --- a writer that died ---
+
+
+def test_the_next_write_of_a_handle_completes_what_a_dead_writer_committed(
+    graph: og.Graph, killed: Callable[[str], None]
+) -> None:
+    killed("mutate.after_phase_b=crash")
+    assert counts(graph) == (0, 0, 0)
+    graph.mutate(NOTE)
+    assert counts(graph) == (1, 1, 1)
+    (recovery,) = graph.recoveries.list()
+    assert (recovery.recovery_kind, recovery.recovery_for_actor) == ("RolledForward", "ada")
+    assert graph.recoveries.show(recovery.operation_id) == graph.recoveries.show(recovery.graph_commit_id)
+    (commit,) = graph.commits.list(actor=RECOVERY_ACTOR)
+    assert commit.graph_commit_id == recovery.graph_commit_id
+    assert_well(graph)
+
+
+def test_a_refresh_completes_it_too(graph: og.Graph, killed: Callable[[str], None]) -> None:
+    killed("mutate.after_phase_b=crash")
+    reader = og.open(graph.uri, "r")
+    reader.refresh()
+    assert counts(reader) == (0, 0, 0)
+    graph.refresh()
+    assert counts(reader) == (1, 1, 1)
+    assert_well(graph)
+
+
+def test_what_must_be_undone_waits_for_the_next_opening(graph: og.Graph, killed: Callable[[str], None]) -> None:
+    killed("mutate.table_committed=crash@2")
+    (pending,) = graph.recoveries.pending()
+    with pytest.raises(og.RecoveryRequired, match="open the graph for writing") as raised:
+        move(graph)
+    assert raised.value.operation_id == pending.operation_id  # type: ignore[union-attr]
+    graph.mutate(NOTE)
+    assert len(sidecars(graph)) == 1
+    reopened = og.open(graph.uri)
+    move(graph)
+    assert counts(reopened) == (1, 1, 1)
+    (recovery,) = reopened.recoveries.list()
+    assert recovery.recovery_kind == "RolledBack"
+    states = {outcome.table_key: outcome.state for outcome in recovery.outcomes}
+    assert sorted(states.values()) == ["NoMovement", "RolledPastExpected", "RolledPastExpected"]
+    assert_well(graph)
+
+
+def test_what_never_moved_needs_no_opening(graph: og.Graph, killed: Callable[[str], None]) -> None:
+    killed("mutate.after_phase_a=crash")
+    move(graph)
+    assert [each.recovery_kind for each in graph.recoveries.list()] == ["RolledBack"]
+    assert_well(graph)
+
+
+def test_a_version_that_somebody_else_made_is_taken_back(graph: og.Graph, killed: Callable[[str], None]) -> None:
+    killed("mutate.after_phase_a=crash")
+    table = graph.snapshot().table("node:Person")
+    rows = pa.Table.from_pylist([{"id": "X", "name": "X", "age": None}], schema=table.schema)
+    commit_staged(table, stage_append(table, rows, "somebody else"))
+    reopened = og.open(graph.uri)
+    (recovery,) = reopened.recoveries.list()
+    states = {outcome.table_key: outcome.state for outcome in recovery.outcomes}
+    assert states["node:Person"] == "UnexpectedAtP1"
+    assert counts(reopened) == (0, 0, 0)
+    move(graph)
+    assert_well(graph)
+
+
+def test_a_head_behind_its_pin_is_refused_and_nothing_is_touched(
+    graph: og.Graph, killed: Callable[[str], None]
+) -> None:
+    move(graph)
+    killed("mutate.after_phase_a=crash")
+    pin = graph.snapshot().manifest.pins["node:Person"]
+    version = Path(graph.uri, pin.path, "_versions", f"{2**64 - 1 - pin.version:020}.manifest")
+    kept = version.read_bytes()
+    version.unlink()
+    with pytest.raises(og.RecoveryFailed, match="node:Person is older"):
+        og.open(graph.uri)
+    assert len(sidecars(graph)) == 1
+    version.write_bytes(kept)
+    assert counts(og.open(graph.uri)) == (1, 1, 1)
+    assert_well(graph)
+
+
+def test_a_write_whose_nodes_were_removed_meanwhile_is_not_completed(tmp_path: Path, graph: og.Graph) -> None:
+    """Its edges are committed, but publishing them now would leave them without their ends."""
+    move(graph)
+    edges = 'query link { insert LivesIn { from: "Bob", to: "Rome" } }'
+    graph.mutate('query cut { delete LivesIn where src = "Bob" }')
+    environment = {**os.environ, "OMNIGRAPH_FAILPOINTS": "mutate.after_phase_b=crash"}
+    subprocess.run(
+        [sys.executable, "-c", PROGRAM.replace(', params={"name": "Ada", "city": "Oslo"}', ""), graph.uri, edges],
+        env=environment,
+        check=False,
+    )
+    assert len(sidecars(graph)) == 1
+    file = tmp_path / "people.jsonl"
+    file.write_text(json.dumps({"type": "Person", "data": {"name": "Eve"}}))
+    request = {"data": file, "mode": "overwrite"}
+    with pytest.MonkeyPatch.context() as patch:
+        # As if the sidecar had been written just after this load looked for one.
+        patch.setattr("omnigraph.operations.writing.recover", lambda *_, **__: [])
+        graph.load(**request)  # type: ignore[arg-type]
+    reopened = og.open(graph.uri)
+    assert counts(reopened) == (1, 1, 0)
+    assert [each.recovery_kind for each in reopened.recoveries.list()] == ["RolledBack"]
+    assert_well(graph)
+
+
+# --- a writer that fails and lives ---
+
+
+@pytest.mark.parametrize("step", [step for step in Step if step not in (Step.AFTER_PHASE_C, Step.AFTER_PHASE_D)])
+def test_a_write_that_fails_leaves_nothing_and_blocks_nobody(graph: og.Graph, step: Step) -> None:
+    move(graph)
+    with failpoints.armed(f"{Writer.MUTATE}.{step}=error@1"), pytest.raises(og.StorageError, match="failpoint"):
+        move(graph, "Ada", "Oslo")
+    assert counts(graph) == (1, 1, 1)
+    assert_well(graph)
+    move(graph, "Ada", "Oslo")
+    assert counts(graph) == (2, 2, 2)
+    assert_well(graph)
+
+
+def test_a_write_that_cannot_even_be_undone_is_undone_before_the_next(graph: og.Graph) -> None:
+    with (
+        failpoints.armed(f"mutate.table_committed=error@2;{Point.RECOVERY_BEFORE_RESTORE}=error"),
+        pytest.raises(og.StorageError) as raised,
+    ):
+        move(graph)
+    assert "before the next write" in raised.value.__notes__[0]
+    assert len(sidecars(graph)) == 1
+    move(graph)
+    assert counts(graph) == (1, 1, 1)
+    assert [each.recovery_kind for each in graph.recoveries.list()] == ["RolledBack"]
+    assert_well(graph)
+
+
+def test_a_publish_that_is_refused_is_undone_at_once(graph: og.Graph, tmp_path: Path) -> None:
+    """Another writer removes the nodes of an edge while the edge is between its phases."""
+    graph.mutate('query q { insert Person { name: "Bob" } insert City { name: "Rome" } }')
+    file = tmp_path / "people.jsonl"
+    file.write_text(json.dumps({"type": "Person", "data": {"name": "Eve"}}))
+    reached = failpoints.hit_step
+
+    def overtaken(writer: Writer, step: Step) -> None:
+        reached(writer, step)
+        if (writer, step) == (Writer.MUTATE, Step.AFTER_PHASE_B):
+            graph.load(file, "overwrite")
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(failpoints, "hit_step", overtaken)
+        with pytest.raises(og.ExpectedVersionMismatch):
+            graph.mutate('query link { insert LivesIn { from: "Bob", to: "Rome" } }')
+    assert counts(graph) == (1, 1, 0)
+    assert_well(graph)
+
+
+def test_an_interrupted_write_is_undone(graph: og.Graph) -> None:
+    def interrupted(writer: Writer, step: Step) -> None:
+        if step is Step.TABLE_COMMITTED:
+            raise KeyboardInterrupt
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(failpoints, "hit_step", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            move(graph)
+    assert_well(graph)
+    move(graph)
+    assert counts(graph) == (1, 1, 1)
+
+
+def test_an_error_after_the_swap_is_no_error(graph: og.Graph) -> None:
+    with failpoints.armed(f"{Point.PUBLISH_AFTER_SWAP}=error"):
+        move(graph)
+    assert counts(graph) == (1, 1, 1)
+    assert_well(graph)
+
+
+# --- the sidecar's own input and output ---
+
+
+def test_a_sidecar_that_cannot_be_written_stops_the_write_before_anything_happens(graph: og.Graph) -> None:
+    with failpoints.armed(f"{Point.SIDECAR_WRITE}=error"), pytest.raises(og.StorageError):
+        move(graph)
+    assert graph.recoveries.list() == []
+    assert_well(graph)
+    move(graph)
+    assert counts(graph) == (1, 1, 1)
+
+
+def test_a_sidecar_that_cannot_be_deleted_is_a_warning(graph: og.Graph, caplog: pytest.LogCaptureFixture) -> None:
+    with failpoints.armed(f"{Point.SIDECAR_DELETE}=error"), caplog.at_level(logging.WARNING):
+        move(graph)
+    assert "could not be deleted" in caplog.text
+    assert counts(graph) == (1, 1, 1)
+    assert len(sidecars(graph)) == 1
+    graph.mutate(NOTE)
+    (recovery,) = graph.recoveries.list()
+    assert recovery.recovery_kind == "RolledForward"
+    assert graph.commits.show(recovery.graph_commit_id).actor is None
+    assert graph.commits.list(actor=RECOVERY_ACTOR) == []
+    assert_well(graph)
+
+
+def test_sidecars_that_cannot_be_listed_stop_writes_and_openings(graph: og.Graph) -> None:
+    with failpoints.armed(f"{Point.SIDECAR_LIST}=error"):
+        with pytest.raises(og.StorageError):
+            move(graph)
+        with pytest.raises(og.StorageError):
+            og.open(graph.uri)
+        assert counts(og.open(graph.uri, "r")) == (0, 0, 0)
+    move(graph)
+
+
+@pytest.mark.parametrize("content", [b"", b"{", b"[]", b'{"format": 1}', b'{"format": 99, "tables": []}', b"\xff"])
+def test_a_sidecar_that_nobody_understands_stops_writes_and_is_kept(graph: og.Graph, content: bytes) -> None:
+    folder = Path(graph.uri, "__recovery")
+    folder.mkdir(exist_ok=True)
+    file = folder / "01HZX3V5GQ8T2N4W6Y8A0C2E4G.json"
+    file.write_bytes(content)
+    for attempt in (lambda: move(graph), graph.refresh, lambda: og.open(graph.uri)):
+        with pytest.raises(og.RecoveryFailed, match=file.name):
+            attempt()
+    assert file.read_bytes() == content
+    reader = og.open(graph.uri, "r")
+    assert counts(reader) == (0, 0, 0)
+    assert isinstance(reader.recoveries.pending()[0], og.RecoveryFailed)
+
+
+@pytest.mark.parametrize("step", [Point.RECOVERY_RECORD_AUDIT, Point.RECOVERY_AFTER_AUDIT])
+def test_a_recovery_whose_audit_fails_is_recorded_once_in_the_end(
+    graph: og.Graph, killed: Callable[[str], None], step: Point
+) -> None:
+    killed("mutate.after_phase_b=crash")
+    with failpoints.armed(f"{step}=error"), pytest.raises(og.StorageError):
+        og.open(graph.uri)
+    assert len(sidecars(graph)) == 1
+    reopened = og.open(graph.uri)
+    assert counts(reopened) == (1, 1, 1)
+    assert [each.recovery_kind for each in reopened.recoveries.list()] == ["RolledForward"]
+    assert len(graph.commits.list(actor=RECOVERY_ACTOR)) == 1
+    assert_well(graph)
+
+
+# --- the fence ---
+
+
+@pytest.fixture
+def paused(graph: og.Graph) -> Callable[[str], "subprocess.Popen[bytes]"]:
+    def pause(failpoint: str) -> "subprocess.Popen[bytes]":
+        environment = {**os.environ, "OMNIGRAPH_FAILPOINTS": failpoint}
+        process = subprocess.Popen([sys.executable, "-c", PROGRAM, graph.uri, MOVE], env=environment)
+        os.waitid(os.P_PID, process.pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
+        return process
+
+    return pause
+
+
+def test_a_writer_that_lives_is_waited_for_and_named(
+    graph: og.Graph, paused: Callable[[str], "subprocess.Popen[bytes]"]
+) -> None:
+    with paused("mutate.table_committed=pause@2") as writer:
+        assert counts(graph) == (0, 0, 0)
+        og.open(graph.uri).mutate(NOTE)
+        assert len(sidecars(graph)) == 1
+        command = [sys.executable, "-m", "omnigraph", "mutate", "-e", 'query q { insert City { name: "X" } }']
+        environment = {**os.environ, "OMNIGRAPH_WRITE_WAIT": "0.3", "OMNIGRAPH_STORE": graph.uri}
+        refused = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+        assert refused.returncode == 3
+        assert "error[fence_held]: node:City on branch `main` is held by process" in refused.stderr
+        assert f"process {writer.pid} on" in refused.stderr
+        writer.send_signal(signal.SIGCONT)
+        assert writer.wait() == 0
+    assert counts(graph) == (1, 1, 1)
+    assert graph.recoveries.list() == []
+    assert_well(graph)
+
+
+def test_a_writer_that_is_killed_while_another_waits_gives_way(
+    graph: og.Graph, paused: Callable[[str], "subprocess.Popen[bytes]"]
+) -> None:
+    with paused("mutate.after_phase_b=pause") as writer:
+        command = [sys.executable, "-m", "omnigraph", "mutate", "-e", 'query q { insert City { name: "X" } }']
+        with subprocess.Popen([*command, "--store", graph.uri]) as waiting:
+            writer.kill()
+            assert waiting.wait() == 0
+    assert counts(graph) == (1, 2, 1)
+    assert_well(graph)
+
+
+def test_newest_versions_are_pinned_after_all(graph: og.Graph) -> None:
+    """What the other tests lean on: a version that no commit made is seen as such."""
+    table = graph.snapshot().table("node:Note")
+    rows = pa.Table.from_pylist([{"id": "n", "text": "x"}], schema=table.schema)
+    commit_staged(table, stage_append(table, rows, "somebody"))
+    with pytest.raises(AssertionError):
+        assert_heads_are_pinned(graph)
+    assert open_table(table.location).version == table.version + 1
