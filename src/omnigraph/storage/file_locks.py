@@ -4,6 +4,7 @@ import fcntl
 import json
 import os
 import time
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from omnigraph.errors import StorageError
 from omnigraph.storage.holders import UNKNOWN_HOLDER, Holder, Lock, Taken, lock_file, this_holder
 
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.001, 0.02
+_SIGNATURE = 512
 
 
 class LocalLocks:
@@ -31,7 +33,7 @@ class LocalLocks:
                 descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
                 lock = _lock_on(descriptor, path)
                 if lock is not None:
-                    os.pwrite(descriptor, json.dumps(asdict(this_holder(purpose))).encode().ljust(512), 0)
+                    _sign(descriptor, purpose)
                     return lock
                 if time.monotonic() >= deadline:
                     raise Taken(_holder_in(path))
@@ -62,6 +64,12 @@ def _lock_on(descriptor: int, path: Path) -> _LockedFile | None:
         pass
     os.close(descriptor)
     return None
+
+
+def _sign(descriptor: int, purpose: str) -> None:
+    """Says who has the lock; a full disk is no reason not to have it."""
+    with suppress(OSError):
+        os.pwrite(descriptor, json.dumps(asdict(this_holder(purpose))).encode().ljust(_SIGNATURE), 0)
 
 
 def _holder_in(path: Path) -> str:

@@ -1,0 +1,85 @@
+"""The doors of the house: who may commit to a table, and who may make something visible."""
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.behaviour.test_layers import modules
+
+# What moves the head of a table, by the name it is called with; `Objects` and Arrow share none of them.
+LANCE_WRITES = {
+    "add_columns",
+    "alter_columns",
+    "cleanup_old_versions",
+    "commit_batch",
+    "create_branch",
+    "create_index",
+    "create_index_uncommitted",
+    "create_scalar_index",
+    "delete_rows",
+    "drop_index",
+    "execute_uncommitted",
+    "merge_columns",
+    "merge_insert",
+    "optimize_indices",
+    "write_dataset",
+    "write_fragments",
+}
+# Functions that commit or make visible, and the only modules that may call them.
+DOORS = {
+    "commit_staged": {"omnigraph.storage.commits", "omnigraph.versioning.log", "omnigraph.write.protocol"},
+    "commit_created": {"omnigraph.storage.commits", "omnigraph.versioning.log", "omnigraph.operations.init"},
+    "restore": {"omnigraph.recovery.apply"},
+    "append_row": {"omnigraph.recovery.audit"},
+    "publish": {"omnigraph.write.protocol", "omnigraph.recovery.apply"},
+    "write_sidecar": {"omnigraph.write.protocol"},
+    "delete_sidecar": {"omnigraph.write.protocol", "omnigraph.recovery.apply"},
+}
+# Methods of the manifest's log that write, likewise.
+LOG_DOORS = {"append": {"omnigraph.versioning.publisher"}, "create": {"omnigraph.operations.init"}}
+
+SOURCES = [pytest.param(name, path, id=name) for name, path in modules()]
+
+
+def called(tree: ast.AST) -> Iterator[tuple[str | None, str]]:
+    """The calls in a source: on what, if that has a plain name, and of what."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call):
+            if isinstance(node.func, ast.Name):
+                yield None, node.func.id
+            elif isinstance(node.func, ast.Attribute):
+                target = node.func.value
+                yield target.id if isinstance(target, ast.Name) else "?", node.func.attr
+
+
+@pytest.mark.parametrize(("module", "path"), SOURCES)
+def test_only_storage_writes_with_lance(module: str, path: Path) -> None:
+    if module.startswith("omnigraph.storage"):
+        return
+    tree = ast.parse(path.read_text("utf-8"))
+    assert not {name for _, name in called(tree)} & LANCE_WRITES
+    datasets = [node for node in ast.walk(tree) if isinstance(node, ast.Attribute) and node.attr == "dataset"]
+    assert datasets == [], "the Lance dataset of a table is for storage alone"
+
+
+@pytest.mark.parametrize(("module", "path"), SOURCES)
+def test_tables_are_committed_and_writes_published_through_their_doors_only(module: str, path: Path) -> None:
+    for target, name in called(ast.parse(path.read_text("utf-8"))):
+        if target is None and name in DOORS:
+            assert module in DOORS[name], name
+        if target in ("log", "_log") and name in LOG_DOORS:
+            assert module in LOG_DOORS[name], name
+
+
+def test_every_door_is_in_use() -> None:
+    """A door that nobody goes through has been renamed, and its guard sleeps."""
+    seen: dict[str, set[str]] = {}
+    for module, path in modules():
+        for target, name in called(ast.parse(path.read_text("utf-8"))):
+            if target is None or target in ("log", "_log"):
+                seen.setdefault(name, set()).add(module)
+    for doors in (DOORS, LOG_DOORS):
+        for name, allowed in doors.items():
+            assert seen[name] & allowed == allowed, name
