@@ -7,6 +7,8 @@ from hypothesis import HealthCheck, settings
 
 from omnigraph.catalog import Catalog, compile_schema
 
+pytest_plugins = ["tests.stores"]
+
 settings.register_profile(
     "suite",
     deadline=None,

@@ -127,6 +127,23 @@ class HeadMoved(StorageError):
         return {"uri": self.uri, "expected": self.expected, "actual": self.actual}
 
 
+class NotDurable(StorageError):
+    """A commit that is visible, but of which the disk does not say that it would survive a power cut."""
+
+    code = "not_durable"
+
+    def __init__(self, uri: str, commit_id: str, problem: str) -> None:
+        OmnigraphError.__init__(self, uri, commit_id, problem)
+        self.uri, self.commit_id, self.problem = uri, commit_id, problem
+
+    def __str__(self) -> str:
+        return f"{self.uri}: commit {self.commit_id} is visible, but may not survive a power cut: {self.problem}"
+
+    @property
+    def details(self) -> dict[str, Any]:
+        return {"uri": self.uri, "commit_id": self.commit_id, "problem": self.problem}
+
+
 class Conflict(OmnigraphError):
     """Another writer was first; nothing of ours is visible, and trying again may succeed."""
 
@@ -203,7 +220,10 @@ class FenceHeld(Conflict):
 
 
 class FenceLost(Conflict):
-    """This writer was out of touch for so long that its lease may have been given to another."""
+    """This writer was out of touch for so long that its lease may have been given to another.
+
+    Who has it then completes or undoes what was begun, so only the history tells whether the write is visible.
+    """
 
     code = "fence_lost"
 

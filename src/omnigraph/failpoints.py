@@ -96,6 +96,7 @@ def hit_step(writer: Writer, step: Step) -> None:
 def armed(failpoints: str) -> Iterator[Mapping[str, int]]:
     """Arms failpoints for a while, in this process; gives how often each was reached."""
     added = _parsed(failpoints)
+    before = {name: _armed[name] for name in added.keys() & _armed.keys()}
     _armed.update(added)
     reached: dict[str, int] = {}
     try:
@@ -104,6 +105,7 @@ def armed(failpoints: str) -> Iterator[Mapping[str, int]]:
         for name, each in added.items():
             reached[name] = each.reached
             _armed.pop(name, None)
+        _armed.update(before)
 
 
 def _parsed(text: str) -> dict[str, _Armed]:
@@ -114,7 +116,7 @@ def _parsed(text: str) -> dict[str, _Armed]:
         action, counted, count = rest.partition("@")
         if name not in known:
             raise UsageError(f"{VARIABLE}: there is no failpoint `{name}`")
-        if action not in list(_Action) or (counted and not count.isdigit()):
+        if action not in list(_Action) or (counted and not (count.isdecimal() and int(count))):
             raise UsageError(
                 f"{VARIABLE}: `{entry}` is not `name=error`, `name=crash` or `name=pause`, or these with @n"
             )
@@ -137,7 +139,7 @@ def _reach(name: str) -> None:
         return
     match found.action:
         case _Action.ERROR:
-            raise StorageError(name, "a failpoint is armed here")
+            raise StorageError(str(name), "a failpoint is armed here")
         case _Action.CRASH:
             os.kill(os.getpid(), signal.SIGKILL)
         case _Action.PAUSE:

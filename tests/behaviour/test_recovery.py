@@ -204,7 +204,7 @@ def test_a_write_that_cannot_even_be_undone_is_undone_before_the_next(graph: og.
         pytest.raises(og.StorageError) as raised,
     ):
         move(graph)
-    assert "before the next write" in raised.value.__notes__[0]
+    assert "still to be undone" in raised.value.__notes__[0]
     assert len(sidecars(graph)) == 1
     move(graph)
     assert counts(graph) == (1, 1, 1)
@@ -251,6 +251,38 @@ def test_an_error_after_the_swap_is_no_error(graph: og.Graph) -> None:
         move(graph)
     assert counts(graph) == (1, 1, 1)
     assert_well(graph)
+
+
+def test_a_commit_that_the_disk_does_not_confirm_is_an_error_that_says_so(graph: og.Graph) -> None:
+    """It is visible all the same; to undo it would need the same disk."""
+
+    def failing(tables: object) -> None:
+        raise og.StorageError("disk", "input/output error")
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("omnigraph.versioning.log.sync_versions", failing)
+        with pytest.raises(og.NotDurable, match="is visible, but may not survive"):
+            move(graph)
+    assert counts(graph) == (1, 1, 1)
+    assert_well(graph)
+
+
+def test_of_two_who_create_a_graph_the_later_changes_nothing(tmp_path: Path) -> None:
+    schema = tmp_path / "b.pg"
+    schema.write_text("node Other { name: String @key }")
+    command = [sys.executable, "-m", "omnigraph", "init", str(tmp_path / "g"), "--schema", str(schema)]
+    environment = {**os.environ, "OMNIGRAPH_FAILPOINTS": "init.table_created=pause@1"}
+    with subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL) as first:
+        os.waitid(os.P_PID, first.pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr("omnigraph.write.fence.WriteFence.take.__defaults__", (0.2,))
+            with pytest.raises(og.FenceHeld, match=f"process {first.pid}"):
+                og.init(tmp_path / "g", SCHEMA)
+        first.send_signal(signal.SIGCONT)
+        assert first.wait() == 0
+    with pytest.raises(og.StorageError, match="already"):
+        og.init(tmp_path / "g", SCHEMA)
+    assert og.open(tmp_path / "g").schema.text == schema.read_text()
 
 
 # --- the sidecar's own input and output ---

@@ -20,7 +20,7 @@ from rich.progress import (
 from rich.table import Table
 
 from omnigraph.cli.output import plural, print_json
-from omnigraph.cli.tables import human, id_column
+from omnigraph.cli.tables import human, id_column, text_column
 from omnigraph.errors import UsageError
 from omnigraph.graph import Graph, init
 from omnigraph.graph import open as open_graph
@@ -102,9 +102,9 @@ def run_export(uri: str, types: Sequence[str], out: Path | None, *, branch: str,
         sys.stdout.write(line + "\n")
 
 
-def run_indexes(uri: str, *, as_json: bool) -> None:
+def run_indexes(uri: str, *, durability: str | None, as_json: bool) -> None:
     """Builds the indexes that are missing."""
-    built = open_graph(uri).ensure_indices()
+    built = open_graph(uri, durability=durability).ensure_indices()
     if as_json:
         print_json({"built": built})
         return
@@ -137,7 +137,7 @@ def run_commits(uri: str, *, branch: str, limit: int | None, actor: str | None, 
     if as_json:
         print_json([commit.as_json() for commit in commits])
         return
-    table = Table(id_column("commit"), "time", "actor", "message")
+    table = Table(id_column("commit"), "time", text_column("actor"), text_column("message"))
     for commit in commits:
         table.add_row(commit.graph_commit_id, _when(commit), commit.actor or "", commit.message or "")
     human.print(table)

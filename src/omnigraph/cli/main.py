@@ -270,11 +270,11 @@ def snapshot(uri: Uri = None, store: Store = None, branch: Branch = "main", as_j
 
 
 @app.command()
-def indexes(uri: Uri = None, store: Store = None, as_json: AsJson = False) -> None:
+def indexes(uri: Uri = None, store: Store = None, durability: Durability = None, as_json: AsJson = False) -> None:
     """Build the indexes that are missing."""
     from omnigraph.cli import graphs
 
-    graphs.run_indexes(_graph(uri, store), as_json=as_json)
+    graphs.run_indexes(_graph(uri, store), durability=durability, as_json=as_json)
 
 
 @commits.command("list")

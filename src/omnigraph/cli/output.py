@@ -20,7 +20,9 @@ def print_json(document: Any) -> None:
 def print_error(error: OmnigraphError, *, as_json: bool) -> None:
     """An error as `error[code]: message`, or as JSON."""
     if as_json:
-        print_json({"error": {"code": error.code, "message": str(error), "details": error.details}})
+        notes = getattr(error, "__notes__", None)
+        document = {"code": error.code, "message": str(error), "details": error.details}
+        print_json({"error": {**document, "notes": notes} if notes else document})
     elif isinstance(error, SchemaError | QueryError):
         typer.secho(str(error), fg=typer.colors.RED, err=True)
     else:

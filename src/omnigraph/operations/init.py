@@ -4,20 +4,31 @@ from datetime import UTC, datetime
 
 from omnigraph import failpoints
 from omnigraph.catalog import Catalog, EntityType, NodeType, compile_schema, table_schema
-from omnigraph.errors import HeadMoved, StorageError
+from omnigraph.errors import StorageError
 from omnigraph.failpoints import Point
 from omnigraph.operations.files import write_schema_files
 from omnigraph.storage import Location, commit_created, stage_create, sync_versions
 from omnigraph.versioning import Commit, Manifest, ManifestLog, Pin, new_commit_id
 from omnigraph.versioning.log import FIRST_VERSION
+from omnigraph.write import WriteFence
+
+CREATION = "graph"
+"""The lock of those who create a graph, among those of its tables."""
 
 
 def create_graph(graph: Location, schema: str, *, name: str = "<schema>", actor: str | None = None) -> None:
     """Creates an empty graph; refuses where one is, and leaves nothing that looks like one when it fails.
 
-    Tables and schema come first. The manifest is what makes them a graph, and only one creator can write it.
+    Tables and schema come first. The manifest is what makes them a graph. Creators take turns, so that none writes its
+    schema over that of another.
     """
     catalog = compile_schema(schema, name=name)
+    with WriteFence(graph, "main", "init") as fence:
+        fence.take([CREATION])
+        _create(graph, schema, catalog, actor)
+
+
+def _create(graph: Location, schema: str, catalog: Catalog, actor: str | None) -> None:
     log = ManifestLog(graph)
     if log.exists():
         raise StorageError(graph.uri, "there is already a graph here")
@@ -34,10 +45,7 @@ def create_graph(graph: Location, schema: str, *, name: str = "<schema>", actor:
         message="init",
         created_at=datetime.now(UTC),
     )
-    try:
-        log.create(Manifest(pins, (first,)))
-    except HeadMoved as error:
-        raise StorageError(graph.uri, "another process created a graph here at the same time") from error
+    log.create(Manifest(pins, (first,)))
     failpoints.hit(Point.INIT_AFTER_MANIFEST)
 
 

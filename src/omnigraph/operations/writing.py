@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TypeVar
 
-from omnigraph.errors import OmnigraphError, RecoveryRequired
+from omnigraph.errors import FenceLost, OmnigraphError, RecoveryRequired
 from omnigraph.failpoints import Writer
 from omnigraph.recovery import Mode, recover, undo
 from omnigraph.storage import Location
@@ -84,6 +84,8 @@ class Writes:
         """Takes back a write that failed, so that its error means that nothing of it is visible."""
         try:
             undo(attempt, self._log)
+        except FenceLost:
+            error.add_note(f"whoever has the tables now completes or undoes write {attempt.operation_id}")
         except OmnigraphError as problem:
             self._still_to_undo.add(attempt.operation_id)
-            error.add_note(f"what it had done could not be undone yet, and will be before the next write: {problem}")
+            error.add_note(f"write {attempt.operation_id} is still to be undone, before the next one: {problem}")

@@ -2,10 +2,11 @@
 
 import os
 import socket
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Protocol
-from urllib.parse import quote
+from urllib.parse import quote, unquote
 
 from omnigraph.errors import UsageError
 
@@ -53,6 +54,9 @@ class Locks(Protocol):
     def patience(self) -> float:
         """How many seconds it takes to know that a holder is dead."""
 
+    def look(self, names: Iterable[str]) -> None:
+        """Notes who has these locks, so that the time to wait for the dead among them begins for all at once."""
+
     def take(self, name: str, purpose: str, wait: float) -> Lock:
         """A lock; raises `Taken` when it is still another's after so many seconds."""
 
@@ -67,13 +71,18 @@ def lock_file(name: str) -> str:
     return f"{LOCK_FOLDER}/{quote(name, safe='')}"
 
 
-def seconds_setting(variable: str, default: float) -> float:
+def lock_name(file: str) -> str:
+    """The lock that a file or object is of."""
+    return unquote(file.rpartition("/")[2])
+
+
+def seconds_setting(variable: str, default: float, least: float = 0.0) -> float:
     """A time in seconds that the environment may set."""
     text = os.environ.get(variable, str(default))
     try:
         seconds = float(text)
     except ValueError:
-        seconds = -1.0
-    if not 0 <= seconds < float("inf"):
-        raise UsageError(f"{variable} is a number of seconds, not {text!r}")
+        seconds = float("nan")
+    if not least <= seconds < float("inf"):
+        raise UsageError(f"{variable} is a number of seconds, at least {least:g}, not {text!r}")
     return seconds

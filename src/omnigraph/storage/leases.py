@@ -10,16 +10,27 @@ import json
 import threading
 import time
 import uuid
+from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 
 from omnigraph import failpoints
 from omnigraph.errors import FenceLost, StorageError
 from omnigraph.failpoints import Point
-from omnigraph.storage.holders import UNKNOWN_HOLDER, Holder, Lock, Taken, lock_file, seconds_setting, this_holder
+from omnigraph.storage.holders import (
+    UNKNOWN_HOLDER,
+    Holder,
+    Lock,
+    Taken,
+    lock_file,
+    lock_name,
+    seconds_setting,
+    this_holder,
+)
 from omnigraph.storage.location import Location
 from omnigraph.storage.objects import RemoteObjects, Tag
 
-_SECONDS = seconds_setting("OMNIGRAPH_LEASE_SECONDS", 10.0)
+_SECONDS = seconds_setting("OMNIGRAPH_LEASE_SECONDS", 10.0, least=0.5)
 _RENEWALS = 4
 """How many times a lease is renewed in the time that it is good for."""
 
@@ -28,24 +39,26 @@ class Leases:
     """The leases below a place."""
 
     def __init__(self, location: Location) -> None:
+        self._uri = location.uri
         self._objects = RemoteObjects(location)
 
     @property
     def patience(self) -> float:
         return 1.5 * _SECONDS
 
+    def look(self, names: Iterable[str]) -> None:
+        for name in names:
+            self._sight(lock_file(name))
+
     def take(self, name: str, purpose: str, wait: float) -> Lock:
         file = lock_file(name)
         deadline = time.monotonic() + wait
-        seen: tuple[Tag, float] | None = None
         while True:
-            found = self._objects.read_tagged(file)
+            found, unchanged = self._sight(file)
             now = time.monotonic()
             state, tag = (None, None) if found is None else (_state(found[0]), found[1])
-            if seen is None or seen[0] != tag:
-                seen = (tag, now)
             free = found is None or (state is not None and state.free)
-            if free or now - seen[1] >= (state.seconds if state is not None else _SECONDS):
+            if free or unchanged >= (state.seconds if state is not None else _SECONDS):
                 lease = Lease(self._objects, file, purpose)
                 if lease.swap(tag):
                     _renewals.add(lease)
@@ -53,6 +66,23 @@ class Leases:
             if now >= deadline:
                 raise Taken(UNKNOWN_HOLDER if free or state is None else str(state.holder))
             time.sleep(min(0.05, _SECONDS / 20))
+
+    def _sight(self, file: str) -> tuple[tuple[bytes, Tag] | None, float]:
+        """A lease as it is now, and for how many seconds this process has seen it so.
+
+        No two states of a lease are alike, so one that is as it was when last seen has not changed in between.
+        """
+        found = self._objects.read_tagged(file)
+        now, tag = time.monotonic(), found[1] if found is not None else None
+        with _sightings_lock:
+            known = _sightings.get((self._uri, file))
+            if known is None or known[0] != tag:
+                _sightings[self._uri, file] = known = (tag, now)
+        return found, now - known[1]
+
+
+_sightings: dict[tuple[str, str], tuple[Tag, float]] = {}
+_sightings_lock = threading.Lock()
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +166,7 @@ class Lease:
 
     def check(self) -> None:
         if self.lost or time.monotonic() - self.renewed > _SECONDS * (1 - 1 / _RENEWALS):
-            raise FenceLost(self.file)
+            raise FenceLost(lock_name(self.file))
 
     def release(self) -> None:
         _renewals.discard(self)
@@ -199,7 +229,8 @@ def refuse_careless_store(location: Location) -> None:
         changed = objects.swap(name, b"third", tag)
         refused_swap = objects.swap(name, b"fourth", tag) is None
     finally:
-        objects.delete(name)
+        with suppress(StorageError):
+            objects.delete(name)
     if tag is None or changed is None or not refused_create or not refused_swap:
         problem = "this store ignores the conditions of conditional puts, so writers would overwrite each other"
         raise StorageError(location.uri, problem)

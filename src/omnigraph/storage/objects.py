@@ -201,8 +201,9 @@ def _store(location: Location) -> Any:
     """The client of a store. Its options are those that Lance takes, sorted into what they are about."""
     options = {name: value for name, value in location.options if not name.startswith(_OF_LANCE_ALONE)}
     client: dict[str, Any] = {name: options.pop(name) for name in _CLIENT_OPTIONS & options.keys()}
-    if "allow_http" in client:
-        client["allow_http"] = client["allow_http"].lower() == "true"
+    # Lance takes this one from the environment too, and small files must be found in the same store.
+    client.setdefault("allow_http", os.environ.get("AWS_ALLOW_HTTP", "false"))
+    client["allow_http"] = client["allow_http"].lower() == "true"
     retry: dict[str, Any] = {}
     if _MAX_RETRIES in options:
         retry["max_retries"] = int(options.pop(_MAX_RETRIES))

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from omnigraph import failpoints
-from omnigraph.errors import HeadMoved, NotFound, StorageError
+from omnigraph.errors import HeadMoved, NotDurable, NotFound, StorageError
 from omnigraph.failpoints import Point
 from omnigraph.storage import (
     Location,
@@ -130,7 +130,10 @@ class ManifestLog:
         noted = self._objects.read(HEAD_NOTE)
         version = int(noted) if noted is not None and noted.isdigit() else 0
         if version < FIRST_VERSION or not has_version(self._location, version):
-            return open_table(self._location)
+            try:
+                return open_table(self._location)
+            except StorageError as error:
+                raise StorageError(self._graph.uri, f"there is no graph here: {error.problem}") from error
         while has_version(self._location, version + 1):
             version += 1
         return open_table(self._location, version)
@@ -157,7 +160,10 @@ class ManifestLog:
         sync_staged([staged])
         failpoints.hit(Point.PUBLISH_BEFORE_SWAP)
         committed = commit_staged(table, staged)
-        sync_versions([committed])
+        try:
+            sync_versions([committed])
+        except StorageError as error:
+            raise NotDurable(self._graph.uri, operation, str(error)) from error
         failpoints.hit(Point.PUBLISH_AFTER_SWAP)
         self._remember(committed, following)
         self._note_head(committed.version)

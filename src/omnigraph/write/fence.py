@@ -53,11 +53,13 @@ class WriteFence:
         wanted = sorted({*table_keys} - self._held.keys())
         assert not (wanted and self._held), "locks are taken all at once, or two writers could wait for each other"
         began = time.monotonic()
+        if len(wanted) > 1:
+            self._locks.look(self._name(table_key) for table_key in wanted)
         for table_key in wanted:
             self._take(table_key, began, wait)
 
     def _take(self, table_key: str, began: float, wait: float) -> None:
-        name = f"{self._branch}/{table_key}"
+        name = self._name(table_key)
         with _registry_lock:
             queue = _queues.setdefault((self._graph.uri, name), threading.Lock())
         remaining = max(0.0, wait - (time.monotonic() - began))
@@ -72,6 +74,9 @@ class WriteFence:
             queue.release()
             raise
         self._held[table_key] = (queue, lock)
+
+    def _name(self, table_key: str) -> str:
+        return f"{self._branch}/{table_key}"
 
     def check(self) -> None:
         """Raises `FenceLost` when a lock may be another's by now."""

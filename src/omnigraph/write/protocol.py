@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 
 from omnigraph import failpoints
 from omnigraph.catalog import EdgeType, NodeType
-from omnigraph.errors import FenceLost, HeadMoved, OmnigraphError, RecoveryRequired, StorageError
+from omnigraph.errors import FenceLost, HeadMoved, NotDurable, OmnigraphError, RecoveryRequired, StorageError
 from omnigraph.failpoints import Step
 from omnigraph.storage import (
     Location,
@@ -26,7 +26,7 @@ from omnigraph.storage import (
     sync_staged,
     sync_versions,
 )
-from omnigraph.versioning import Commit, ManifestLog, Pin, Publication, commit_since, new_commit_id, publish
+from omnigraph.versioning import Commit, ManifestLog, Pin, commit_since, new_commit_id, publish
 from omnigraph.versioning.publisher import check_expectations
 from omnigraph.write.attempt import WriteAttempt
 from omnigraph.write.change import TableChange
@@ -120,9 +120,14 @@ def _through_phases(
     sync_staged(part.staged for part in parts.values())
     _announce(graph, sidecar)
     failpoints.hit_step(attempt.kind, Step.AFTER_PHASE_A)
-    _commit_tables(attempt, parts, sidecar)
-    failpoints.hit_step(attempt.kind, Step.AFTER_PHASE_B)
-    commit = _published(log, attempt, sidecar, publication)
+    try:
+        _commit_tables(attempt, parts, sidecar)
+        failpoints.hit_step(attempt.kind, Step.AFTER_PHASE_B)
+        commit = publish(log, publication).commit
+    except NotDurable:
+        raise
+    except OmnigraphError as error:
+        commit = _visible_after_all(attempt, sidecar, log, error)
     failpoints.hit_step(attempt.kind, Step.AFTER_PHASE_C)
     try:
         delete_sidecar(graph, attempt.operation_id)
@@ -179,21 +184,20 @@ def _commit_tables(attempt: WriteAttempt, parts: Mapping[str, StagedTable], side
         if not committed and error.actual is None:
             delete_sidecar(graph, sidecar.operation_id)
         raise
-    except FenceLost:
-        # Whoever has the tables now may have settled our sidecar before our last commit; so it is there again.
-        write_sidecar(graph, sidecar)
-        raise
 
 
-def _published(log: ManifestLog, attempt: WriteAttempt, sidecar: Sidecar, publication: Publication) -> Commit:
-    """Phase C. An error says that the write is not visible, so the history is asked before one is passed on."""
-    try:
-        return publish(log, publication).commit
-    except OmnigraphError:
-        visible = commit_since(log, attempt.operation_id, sidecar.manifest_version)
-        if visible is None:
-            raise
+def _visible_after_all(attempt: WriteAttempt, sidecar: Sidecar, log: ManifestLog, error: OmnigraphError) -> Commit:
+    """The commit of a write that failed, if the history has it; else the error is passed on.
+
+    The answer of the store may have been lost, or another process, which took our lease, has completed the write.
+    """
+    visible = commit_since(log, attempt.operation_id, sidecar.manifest_version)
+    if visible is not None:
         return visible
+    if isinstance(error, FenceLost):
+        # Whoever has the tables now may have settled our sidecar before our last commit; so it is there again.
+        write_sidecar(attempt.base.location, sidecar)
+    raise error
 
 
 def _staged(attempt: WriteAttempt, change: TableChange) -> StagedTable:

@@ -1,0 +1,186 @@
+"""Gives tests an object store: a real S3-compatible server, and a proxy before it that fails as it is told."""
+
+import socket
+import subprocess
+import sys
+import threading
+import time
+import urllib.error
+import urllib.request
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from http.client import HTTPConnection
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from urllib.parse import urlparse
+
+import pytest
+
+Options = dict[str, str]
+BUCKET = "bucket"
+
+_HOP_BY_HOP = frozenset({"connection", "keep-alive", "transfer-encoding"})
+_CONDITIONS = frozenset({"if-match", "if-none-match"})
+
+
+@pytest.fixture(scope="session")
+def s3_store() -> Iterator[Options]:
+    """The options that reach a server with one empty bucket."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    endpoint = f"http://127.0.0.1:{port}"
+    command = [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)]
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as server:
+        try:
+            _create_bucket(f"{endpoint}/{BUCKET}")
+            yield {
+                "aws_endpoint": endpoint,
+                "allow_http": "true",
+                "aws_region": "us-east-1",
+                "aws_access_key_id": "test",
+                "aws_secret_access_key": "test",
+            }
+        finally:
+            server.terminate()
+
+
+def _create_bucket(url: str) -> None:
+    """Waits for the server, too."""
+    for _ in range(300):
+        try:
+            with urllib.request.urlopen(urllib.request.Request(url, method="PUT")):  # noqa: S310 - our own server
+                return
+        except urllib.error.URLError:
+            time.sleep(0.1)
+    raise AssertionError("the server did not start")
+
+
+@pytest.fixture
+def s3_uri() -> str:
+    """A place in the bucket that no other test knows."""
+    return f"s3://{BUCKET}/{uuid.uuid4().hex}"
+
+
+@pytest.fixture
+def proxy(s3_store: Options) -> Iterator["FaultyProxy"]:
+    """A proxy before the server that passes everything on until it is told otherwise."""
+    with FaultyProxy(s3_store).running() as proxy:
+        yield proxy
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """What happens to every n-th request, or every n-th with one method.
+
+    With a `status` the request is answered so and goes no further. Without one it is passed on, and the connection is
+    closed in place of the answer.
+    """
+
+    every: int
+    status: int | None = None
+    method: str | None = None
+
+
+class _Server(HTTPServer):
+    request_queue_size = 128
+
+
+class FaultyProxy:
+    """A server that passes requests on to the store, one at a time."""
+
+    def __init__(self, store: Options) -> None:
+        self._store = store
+        self._target = urlparse(store["aws_endpoint"]).netloc
+        self._fault: Fault | None = None
+        self._seen = 0
+        self.faults = 0
+        self.ignores_conditions = False
+        self._server = _Server(("127.0.0.1", 0), self._handler())
+
+    @property
+    def options(self) -> Options:
+        """The options that reach the store through the proxy, by clients that give up soon."""
+        return {
+            **self._store,
+            "aws_endpoint": f"http://127.0.0.1:{self._server.server_port}",
+            "client_max_retries": "1",
+            "client_retry_timeout": "5",
+            "download_retry_count": "1",
+            "lance_aimd_max_retries": "0",
+        }
+
+    @contextmanager
+    def running(self) -> Iterator["FaultyProxy"]:
+        thread = threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.01})
+        thread.start()
+        try:
+            yield self
+        finally:
+            self._server.shutdown()
+            thread.join()
+            self._server.server_close()
+
+    @contextmanager
+    def failing(self, fault: Fault) -> Iterator[None]:
+        """Fails for a while; the counting starts anew."""
+        self._seen, self._fault = 0, fault
+        try:
+            yield
+        finally:
+            self._fault = None
+
+    def _due(self, method: str) -> Fault | None:
+        fault = self._fault
+        if fault is None or fault.method not in (None, method):
+            return None
+        self._seen += 1
+        if self._seen % fault.every:
+            return None
+        self.faults += 1
+        return fault
+
+    def _handler(self) -> type[BaseHTTPRequestHandler]:
+        proxy = self
+
+        class Handler(BaseHTTPRequestHandler):
+            timeout = 5
+
+            def handle_one_request(self) -> None:
+                self.raw_requestline = self.rfile.readline(65537)
+                if not self.raw_requestline or not self.parse_request():
+                    return
+                proxy._answer(self)
+
+            def log_message(self, format: str, *args: object) -> None:
+                """Nobody reads it."""
+
+        return Handler
+
+    def _answer(self, request: BaseHTTPRequestHandler) -> None:
+        body = request.rfile.read(int(request.headers.get("content-length", 0)))
+        fault = self._due(request.command)
+        if fault is not None and fault.status is not None:
+            _send(request, fault.status, [("Content-Length", "0")], b"")
+            return
+        dropped = _HOP_BY_HOP | _CONDITIONS if self.ignores_conditions else _HOP_BY_HOP
+        headers = {name: value for name, value in request.headers.items() if name.lower() not in dropped}
+        connection = HTTPConnection(self._target, timeout=10)
+        try:
+            connection.request(request.command, request.path, body, headers)
+            answer = connection.getresponse()
+            content = answer.read()
+        finally:
+            connection.close()
+        if fault is None:
+            _send(request, answer.status, answer.getheaders(), content)
+
+
+def _send(request: BaseHTTPRequestHandler, status: int, headers: list[tuple[str, str]], content: bytes) -> None:
+    request.send_response_only(status)
+    for name, value in headers:
+        if name.lower() not in _HOP_BY_HOP:
+            request.send_header(name, value)
+    request.end_headers()
+    request.wfile.write(content)
