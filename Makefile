@@ -27,8 +27,9 @@ check: lint test ## Run what CI runs
 bench: $(READY) ## Measure; prints ratios with the raw numbers beside them
 	$(BIN)/python -m benchmarks
 
-soak: $(READY) ## Try many more random histories than the tests do
+soak: $(READY) ## Try many more random histories and kill many more processes than the tests do
 	OMNIGRAPH_HISTORIES=20000 $(BIN)/python -m pytest -q tests/behaviour/test_model.py
+	OMNIGRAPH_SOAK=1 OMNIGRAPH_POWER_CUTS=200 $(BIN)/python -m pytest -q tests/crash
 
 format: $(READY) ## Rewrite the sources in the house style
 	$(BIN)/ruff check --fix .

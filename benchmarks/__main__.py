@@ -6,11 +6,11 @@ import sys
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks import languages, reads, startup, writes
+from benchmarks import languages, reads, recovery, startup, writes
 
 
 def main() -> int:
-    figures = [*languages.figures(), *startup.figures(), *writes.figures(), *reads.figures()]
+    figures = [*languages.figures(), *startup.figures(), *writes.figures(), *recovery.figures(), *reads.figures()]
     if "--json" in sys.argv:
         print(
             json.dumps(
