@@ -52,7 +52,7 @@ def _filled_graph(folder: Path) -> og.Graph:
         rows = pa.table(tables[entity.table_key], schema=table_schema(entity))
         changes[entity.table_key] = TableChange(entity=entity, rows=rows, strict=rows["id"].combine_chunks())
     with graph._writes.attempt(WriteRequest(kind=Writer.LOAD, actor=None, message="rows")) as attempt:
-        write_changes(attempt, changes, graph._log)
+        write_changes(attempt, changes)
     graph.ensure_indices()
     return graph
 

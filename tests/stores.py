@@ -72,7 +72,7 @@ def proxy(s3_store: Options) -> Iterator["FaultyProxy"]:
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """What happens to every n-th request, or every n-th with one method.
+    """What happens to every n-th request, or every n-th of those with a method and with a text in their path.
 
     With a `status` the request is answered so and goes no further. Without one it is passed on, and the connection is
     closed in place of the answer.
@@ -80,7 +80,11 @@ class Fault:
 
     every: int
     status: int | None = None
-    method: str | None = None
+    method: str = ""
+    path: str = ""
+
+    def concerns(self, request: BaseHTTPRequestHandler) -> bool:
+        return self.method in ("", request.command) and self.path in request.path
 
 
 class _Server(HTTPServer):
@@ -113,6 +117,7 @@ class FaultyProxy:
 
     @contextmanager
     def running(self) -> Iterator["FaultyProxy"]:
+        """Serves, in one thread, until the end of the block."""
         thread = threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.01})
         thread.start()
         try:
@@ -131,9 +136,9 @@ class FaultyProxy:
         finally:
             self._fault = None
 
-    def _due(self, method: str) -> Fault | None:
+    def _due(self, request: BaseHTTPRequestHandler) -> Fault | None:
         fault = self._fault
-        if fault is None or fault.method not in (None, method):
+        if fault is None or not fault.concerns(request):
             return None
         self._seen += 1
         if self._seen % fault.every:
@@ -145,7 +150,7 @@ class FaultyProxy:
         proxy = self
 
         class Handler(BaseHTTPRequestHandler):
-            timeout = 5
+            timeout = 2
 
             def handle_one_request(self) -> None:
                 self.raw_requestline = self.rfile.readline(65537)
@@ -160,7 +165,7 @@ class FaultyProxy:
 
     def _answer(self, request: BaseHTTPRequestHandler) -> None:
         body = request.rfile.read(int(request.headers.get("content-length", 0)))
-        fault = self._due(request.command)
+        fault = self._due(request)
         if fault is not None and fault.status is not None:
             _send(request, fault.status, [("Content-Length", "0")], b"")
             return

@@ -10,6 +10,8 @@ if TYPE_CHECKING:
     from omnigraph.catalog import Catalog, compile_schema
     from omnigraph.compiler import CompiledQuery, compile_queries, compile_query
     from omnigraph.errors import (
+        BranchExists,
+        BranchInUse,
         Conflict,
         ExpectedVersionMismatch,
         FenceHeld,
@@ -37,6 +39,8 @@ if TYPE_CHECKING:
     __version__: str
 
 __all__ = [
+    "BranchExists",
+    "BranchInUse",
     "Catalog",
     "CompiledQuery",
     "Conflict",
@@ -69,6 +73,8 @@ __all__ = [
 ]
 
 _HOMES = {
+    "BranchExists": "omnigraph.errors",
+    "BranchInUse": "omnigraph.errors",
     "Conflict": "omnigraph.errors",
     "ExpectedVersionMismatch": "omnigraph.errors",
     "FenceHeld": "omnigraph.errors",

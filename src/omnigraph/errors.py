@@ -201,6 +201,40 @@ class KeyConflict(Conflict):
         return {"type": self.type, "id": self.id}
 
 
+class BranchExists(Conflict):
+    """There is a branch of that name already."""
+
+    code = "branch_exists"
+
+    def __init__(self, name: str) -> None:
+        super().__init__(name)
+        self.name = name
+
+    def __str__(self) -> str:
+        return f"there is already a branch `{self.name}`"
+
+    @property
+    def details(self) -> dict[str, Any]:
+        return {"name": self.name}
+
+
+class BranchInUse(Conflict):
+    """A branch that others were forked from; these must go first."""
+
+    code = "branch_in_use"
+
+    def __init__(self, name: str, descendants: Sequence[str]) -> None:
+        super().__init__(name, tuple(descendants))
+        self.name, self.descendants = name, tuple(descendants)
+
+    def __str__(self) -> str:
+        return f"branch `{self.name}` cannot be deleted: {', '.join(self.descendants)} began on it"
+
+    @property
+    def details(self) -> dict[str, Any]:
+        return {"name": self.name, "descendants": list(self.descendants)}
+
+
 class FenceHeld(Conflict):
     """Another writer held a table for longer than we were told to wait; nothing of ours was written."""
 
@@ -232,7 +266,7 @@ class FenceLost(Conflict):
         self.name = name
 
     def __str__(self) -> str:
-        return f"the lease on {self.name} was not renewed in time, and may be another writer's now"
+        return f"the lock on {self.name} may be another writer's now"
 
     @property
     def details(self) -> dict[str, Any]:

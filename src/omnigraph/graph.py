@@ -12,6 +12,7 @@ from omnigraph.catalog import Catalog
 from omnigraph.compiler import CompiledQuery, compile_query
 from omnigraph.errors import NotFound, QueryError, SchemaError, UsageError
 from omnigraph.failpoints import Writer
+from omnigraph.operations.branches import BranchInfo, create, delete, listed
 from omnigraph.operations.export import exported_lines, write_lines
 from omnigraph.operations.files import read_schema_files
 from omnigraph.operations.indexes import build_missing_indexes
@@ -27,11 +28,13 @@ from omnigraph.recovery import Recoveries, recover, remove_torn_head
 from omnigraph.storage import Location, among, location_of, refuse_careless_store
 from omnigraph.syntax import QUERY, SCHEMA, Language, decoded
 from omnigraph.versioning import (
+    MAIN,
+    Branches,
     Commit,
+    CommitGraph,
     Manifest,
-    ManifestLog,
     Snapshot,
-    commits_from,
+    commit_with_id,
     manifest_at_time,
     manifest_of_commit,
 )
@@ -55,21 +58,43 @@ class Schema:
 class Commits:
     """The history of a graph."""
 
-    def __init__(self, log: ManifestLog) -> None:
-        self._log = log
+    def __init__(self, branches: Branches) -> None:
+        self._branches = branches
 
-    def list(self, branch: str = "main", limit: int | None = None, actor: str | None = None) -> list[Commit]:
-        """The commits of a branch, newest first."""
-        _only_main(branch)
+    def list(self, branch: str = MAIN, limit: int | None = None, actor: str | None = None) -> list[Commit]:
+        """The commits that are part of a branch, also those that it merged; each before its parents."""
         if limit is not None and limit < 0:
             raise UsageError(f"a limit is not below zero: {limit}")
-        commits = commits_from(self._log, self._log.head())
+        commits = CommitGraph(self._branches).reachable(self._branches.log(branch).head().commit)
         chosen = (commit for commit in commits if actor is None or commit.actor == actor)
         return [*islice(chosen, limit)]
 
     def show(self, commit_id: str) -> Commit:
         """One commit."""
-        return manifest_of_commit(self._log, commit_id).commit
+        return commit_with_id(self._branches, commit_id)
+
+
+class GraphBranches:
+    """The branches of a graph."""
+
+    def __init__(self, location: Location, branches: Branches, mode: Mode) -> None:
+        self._location = location
+        self._branches = branches
+        self._mode = mode
+
+    def create(self, name: str, from_: str = MAIN) -> BranchInfo:
+        """A new branch at the head of a branch or at a commit; costs the same for any size of graph."""
+        _check_writable(self._mode)
+        return create(self._location, self._branches, name, from_)
+
+    def delete(self, name: str) -> None:
+        """The end of a branch. Refused while others that began on it are there."""
+        _check_writable(self._mode)
+        delete(self._location, self._branches, name)
+
+    def list(self) -> list[BranchInfo]:
+        """All branches with their heads, `main` first."""
+        return listed(self._branches)
 
 
 class Graph:
@@ -78,19 +103,20 @@ class Graph:
     def __init__(self, location: Location, mode: Mode) -> None:
         self._location = location
         self._mode = mode
-        self._log = ManifestLog(location)
+        self._branches = Branches(location)
         text, catalog = read_schema_files(location)
         self.schema = Schema(text, catalog)
-        self.commits = Commits(self._log)
+        self.commits = Commits(self._branches)
+        self.branches = GraphBranches(location, self._branches, mode)
         self.recoveries = Recoveries(location)
-        self._writes = Writes(location, self._log, self.snapshot)
+        self._writes = Writes(location, catalog, self._branches)
         self._queries: dict[tuple[str, str, str | None], CompiledQuery] = {}
         self._adjacency = AdjacencyCache()
 
         if mode == "rw":
             refuse_careless_store(location)
-            remove_torn_head(self._log)
-            recover(location, self._log, RecoveryMode.FULL, patient=True)
+            remove_torn_head(self._branches.main)
+            recover(location, self._branches, RecoveryMode.FULL, patient=True)
 
     @property
     def uri(self) -> str:
@@ -109,30 +135,34 @@ class Graph:
         """
         if self._mode == "rw":
             self._writes.heal(patient=False)
-        self._log.head()
+        self._branches.main.head()
 
     # --- reading ---
 
-    def snapshot(self, branch: str = "main") -> Snapshot:
+    def snapshot(self, branch: str = MAIN) -> Snapshot:
         """The graph as it is now."""
-        _only_main(branch)
-        return self._snapshot(self._log.head())
+        return self._snapshot(self._branches.log(branch).head())
 
     def snapshot_at(
-        self, *, version: int | None = None, commit: str | None = None, time: datetime | None = None
+        self,
+        *,
+        version: int | None = None,
+        commit: str | None = None,
+        time: datetime | None = None,
+        branch: str = MAIN,
     ) -> Snapshot:
-        """The graph as it was: at a version, a commit, or an instant."""
+        """The graph as it was: at a commit, or at a version of a branch or an instant in its history."""
         given = [each for each in (version, commit, time) if each is not None]
         if len(given) != 1:
             raise UsageError("name one of version, commit and time")
         if version is not None:
-            return self._snapshot(self._log.at(version))
+            return self._snapshot(self._branches.log(branch).at(version))
         if commit is not None:
-            return self._snapshot(manifest_of_commit(self._log, commit))
+            return self._snapshot(manifest_of_commit(self._branches, commit))
         assert time is not None
         if time.tzinfo is None:
             raise UsageError("a time needs a zone")
-        return self._snapshot(manifest_at_time(self._log, time))
+        return self._snapshot(manifest_at_time(self._branches, self._branches.log(branch), time))
 
     def entity(self, type: str, id: str, at: Snapshot | str | int | datetime | None = None) -> dict[str, Any] | None:
         """One entity with its properties, now or at a snapshot, commit, version or time; None if it is not there."""
@@ -165,7 +195,7 @@ class Graph:
         name: str | None = None,
         params: Mapping[str, Any] | None = None,
         *,
-        branch: str = "main",
+        branch: str = MAIN,
         snapshot: Snapshot | str | int | datetime | None = None,
         engine: str = "auto",
     ) -> QueryResult:
@@ -181,7 +211,7 @@ class Graph:
     def export(
         self,
         path: str | Path | None = None,
-        branch: str = "main",
+        branch: str = MAIN,
         types: Collection[str] | None = None,
         *,
         progress: Callable[[int], None] | None = None,
@@ -198,7 +228,7 @@ class Graph:
         name: str | None = None,
         params: Mapping[str, Any] | None = None,
         *,
-        branch: str = "main",
+        branch: str = MAIN,
         actor: str | None = None,
         if_commit: str | None = None,
     ) -> MutationResult:
@@ -206,7 +236,7 @@ class Graph:
         query = self._compiled(source, name)
 
         def run(attempt: WriteAttempt) -> MutationResult:
-            return mutate(attempt, query, params or {}, self._log)
+            return mutate(attempt, query, params or {})
 
         request = WriteRequest(
             kind=Writer.MUTATE,
@@ -223,7 +253,7 @@ class Graph:
         data: str | Path | Sequence[str | Path],
         mode: LoadMode | str = LoadMode.APPEND,
         *,
-        branch: str = "main",
+        branch: str = MAIN,
         actor: str | None = None,
         engine: str = "auto",
         progress: Progress | None = None,
@@ -239,7 +269,7 @@ class Graph:
                 raise NotFound("file", str(path))
 
         def run(attempt: WriteAttempt) -> LoadResult:
-            return load_files(attempt, paths, chosen, self._log, progress)
+            return load_files(attempt, paths, chosen, progress)
 
         message = f"load {', '.join(path.name for path in paths)}"
         return self._write(WriteRequest(kind=Writer.LOAD, branch=branch, actor=actor, message=message), run)
@@ -248,13 +278,12 @@ class Graph:
         """Builds the indexes that are missing, as one commit; returns the columns by table."""
 
         def run(attempt: WriteAttempt) -> dict[str, list[str]]:
-            return build_missing_indexes(attempt, self._log)[1]
+            return build_missing_indexes(attempt)[1]
 
         return self._write(WriteRequest(kind=Writer.ENSURE_INDICES, actor=actor, message="indexes"), run)
 
     def _write(self, request: WriteRequest, work: Callable[[WriteAttempt], _Result]) -> _Result:
-        if self._mode == "r":
-            raise UsageError("this graph was opened for reading")
+        _check_writable(self._mode)
         return self._writes.run(request, work)
 
     def _compiled(self, source: str | Path, name: str | None) -> CompiledQuery:
@@ -332,12 +361,12 @@ def _text(path: Path, language: Language) -> str:
     return source.text
 
 
+def _check_writable(mode: Mode) -> None:
+    if mode == "r":
+        raise UsageError("this graph was opened for reading")
+
+
 def _check_engine(engine: str) -> None:
     """Everything runs in the process so far, which is what `auto` chooses."""
     if engine not in ("auto", "local"):
         raise UsageError(f"the engine is auto or local; {engine!r} is not there")
-
-
-def _only_main(branch: str) -> None:
-    if branch != "main":
-        raise NotFound("branch", branch)

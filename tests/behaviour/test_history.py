@@ -205,7 +205,7 @@ def test_an_edge_is_not_added_to_a_node_that_another_writer_deletes(tmp_path: Pa
     with graph._writes.attempt(request) as attempt:
         graph.mutate('query q { delete Person where name = "B" }')
         with pytest.raises(og.ExpectedVersionMismatch):
-            mutate(attempt, late, {}, graph._log)
+            mutate(attempt, late, {})
     assert graph.snapshot().table("edge:Knows").count() == 0
 
 
@@ -217,7 +217,7 @@ def test_a_node_is_not_deleted_under_an_edge_that_another_writer_adds(tmp_path: 
     with graph._writes.attempt(request) as attempt:
         graph.mutate('query q { insert Knows { from: "A", to: "B" } }')
         with pytest.raises(og.ExpectedVersionMismatch):
-            mutate(attempt, late, {}, graph._log)
+            mutate(attempt, late, {})
     assert graph.snapshot().table("node:Person").count() == 2
 
 
@@ -228,7 +228,7 @@ def test_an_edge_may_be_added_while_others_add_nodes(tmp_path: Path) -> None:
     late = compile_query('query q { insert Knows { from: "A", to: "A" } }', graph.schema.catalog)
     with graph._writes.attempt(request) as attempt:
         graph.mutate('query q { insert Person { name: "C" } }')
-        assert mutate(attempt, late, {}, graph._log).commit is not None
+        assert mutate(attempt, late, {}).commit is not None
 
 
 def test_many_threads_on_many_types_all_succeed(tmp_path: Path) -> None:

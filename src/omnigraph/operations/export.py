@@ -5,9 +5,10 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from omnigraph.catalog import EdgeType, EntityType, value_to_json
+from omnigraph.catalog import EdgeType, EntityType
 from omnigraph.catalog.model import DESTINATION, ID, SOURCE
 from omnigraph.errors import NotFound, StorageError
+from omnigraph.operations.rows import json_value
 from omnigraph.versioning import Snapshot
 
 
@@ -56,7 +57,7 @@ def chosen_types(snapshot: Snapshot, types: Collection[str] | None) -> list[Enti
 
 def _record(entity: EntityType, row: Mapping[str, Any]) -> dict[str, Any]:
     data = {
-        name: value_to_json(tuple(value) if isinstance(value, list) else value)
+        name: json_value(value)
         for name, value in row.items()
         if value is not None and name not in (SOURCE, DESTINATION, ID)
     }

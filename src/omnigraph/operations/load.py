@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from omnigraph.catalog import EdgeType, EntityType, NodeType, Value, table_schema
 from omnigraph.catalog.model import ID
 from omnigraph.operations.records import Progress, RecordReader, TypeRows
-from omnigraph.versioning import Commit, ManifestLog, Snapshot
+from omnigraph.versioning import Commit, Snapshot
 from omnigraph.write import TableChange, WriteAttempt, validate, write_changes
 from omnigraph.write.change import NO_IDS
 
@@ -51,7 +51,6 @@ def load_files(
     attempt: WriteAttempt,
     paths: Sequence[Path],
     mode: LoadMode,
-    log: ManifestLog,
     progress: Progress | None = None,
 ) -> LoadResult:
     """Loads NDJSON files as one commit, or nothing.
@@ -66,7 +65,7 @@ def load_files(
     if not changes:
         return LoadResult(None, {}, {})
     validate(changes, attempt.base)
-    commit = write_changes(attempt, changes, log)
+    commit = write_changes(attempt, changes)
     nodes = {each.entity.name: each.rows.num_rows for each in changes.values() if isinstance(each.entity, NodeType)}
     edges = {each.entity.name: each.rows.num_rows for each in changes.values() if isinstance(each.entity, EdgeType)}
     return LoadResult(commit, nodes, edges)

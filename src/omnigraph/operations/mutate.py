@@ -8,7 +8,7 @@ from typing import Any
 from omnigraph.catalog import Catalog, EdgeType, EntityType, NodeType, Value, node_id
 from omnigraph.compiler import CompiledQuery, bound_parameters, ir
 from omnigraph.errors import UsageError
-from omnigraph.versioning import Commit, ManifestLog
+from omnigraph.versioning import Commit
 from omnigraph.versioning.publisher import Publication, check_expectations
 from omnigraph.write import WriteAttempt, validate, write_changes
 from omnigraph.write.predicates import Resolve
@@ -27,9 +27,7 @@ class MutationResult:
         return {"commit": self.commit.as_json() if self.commit else None, "affected": dict(self.affected)}
 
 
-def mutate(
-    attempt: WriteAttempt, query: CompiledQuery, parameters: Mapping[str, Any], log: ManifestLog
-) -> MutationResult:
+def mutate(attempt: WriteAttempt, query: CompiledQuery, parameters: Mapping[str, Any]) -> MutationResult:
     """Executes the statements against one snapshot, checks the whole change, and commits it."""
     if not isinstance(query.body, ir.Mutation):
         raise UsageError(f"`{query.name}` reads; run it with query")
@@ -42,7 +40,7 @@ def mutate(
     if not changes:
         return MutationResult(None, staging.affected)
     validate(changes, attempt.base)
-    return MutationResult(write_changes(attempt, changes, log), staging.affected)
+    return MutationResult(write_changes(attempt, changes), staging.affected)
 
 
 def _check_precondition(attempt: WriteAttempt) -> None:

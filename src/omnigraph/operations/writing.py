@@ -5,12 +5,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TypeVar
 
+from omnigraph.catalog import Catalog
 from omnigraph.errors import FenceLost, OmnigraphError, RecoveryRequired
 from omnigraph.failpoints import Writer
 from omnigraph.recovery import Mode, recover, undo
 from omnigraph.storage import Location
-from omnigraph.versioning import ManifestLog, Snapshot
+from omnigraph.versioning import Branches, Snapshot
 from omnigraph.write import WriteAttempt, WriteFence
+from omnigraph.write.sidecar import read_sidecar
 
 _Result = TypeVar("_Result")
 
@@ -30,10 +32,10 @@ class WriteRequest:
 class Writes:
     """The writes of one handle on a graph."""
 
-    def __init__(self, graph: Location, log: ManifestLog, snapshot: Callable[[str], Snapshot]) -> None:
+    def __init__(self, graph: Location, catalog: Catalog, branches: Branches) -> None:
         self._graph = graph
-        self._log = log
-        self._snapshot = snapshot
+        self._catalog = catalog
+        self._branches = branches
         self._still_to_undo: set[str] = set()
 
     def run(self, request: WriteRequest, work: Callable[[WriteAttempt], _Result]) -> _Result:
@@ -52,9 +54,10 @@ class Writes:
     def heal(self, *, patient: bool) -> None:
         """Completes the writes of others that died, and undoes our own that failed and could not be undone then."""
         for operation_id in sorted(self._still_to_undo):
-            recover(self._graph, self._log, Mode.UNDO, patient=patient, only=operation_id)
-            self._still_to_undo.discard(operation_id)
-        recover(self._graph, self._log, Mode.FORWARD_ONLY, patient=patient)
+            recover(self._graph, self._branches, Mode.UNDO, patient=patient, only=operation_id)
+            if read_sidecar(self._graph, operation_id) is None:
+                self._still_to_undo.discard(operation_id)
+        recover(self._graph, self._branches, Mode.FORWARD_ONLY, patient=patient, but=self._still_to_undo)
 
     @contextmanager
     def attempt(self, request: WriteRequest, *, patient: bool = False) -> Iterator[WriteAttempt]:
@@ -63,13 +66,14 @@ class Writes:
         Known tables are held before the state is read, so that nobody changes them under the write.
         """
         self.heal(patient=patient)
+        log = self._branches.log(request.branch)
         with WriteFence(self._graph, request.branch, f"{request.kind} {request.message}") as fence:
             fence.take(request.tables)
             attempt = WriteAttempt(
                 kind=request.kind,
-                branch=request.branch,
                 actor=request.actor,
-                base=self._snapshot(request.branch),
+                base=Snapshot(self._graph, self._catalog, log.head()),
+                log=log,
                 fence=fence,
                 message=request.message,
                 if_commit=request.if_commit,
@@ -83,7 +87,7 @@ class Writes:
     def _undo(self, attempt: WriteAttempt, error: BaseException) -> None:
         """Takes back a write that failed, so that its error means that nothing of it is visible."""
         try:
-            undo(attempt, self._log)
+            undo(attempt)
         except FenceLost:
             error.add_note(f"whoever has the tables now completes or undoes write {attempt.operation_id}")
         except OmnigraphError as problem:

@@ -52,7 +52,10 @@ def _roll_back(graph: Location, log: ManifestLog, sidecar: Sidecar, decision: De
     failpoints.hit(Point.RECOVERY_BEFORE_PUBLISH)
     publication = Publication(
         commit_id=sidecar.undo_id,
-        pins={key: Pin(pins[key].path, table.version, pins[key].removed_at) for key, table in restored.items()},
+        pins={
+            table.table_key: Pin(table.path, restored[table.table_key].version, pins[table.table_key].removed_at)
+            for table in decision.restore
+        },
         expected={key: pins[key].version for key in restored},
         branch=sidecar.branch,
         actor=RECOVERY_ACTOR,

@@ -1,6 +1,7 @@
 """Sweeps over sidecars: each is settled under the locks of its writer, or left to a writer that lives."""
 
 import logging
+from collections.abc import Collection
 
 from omnigraph.errors import Conflict, FenceHeld, RecoveryFailed
 from omnigraph.recovery.apply import apply
@@ -8,7 +9,7 @@ from omnigraph.recovery.audit import Recovery
 from omnigraph.recovery.decide import Action, Decision, Mode, TableState, decide
 from omnigraph.recovery.observe import observe
 from omnigraph.storage import Location
-from omnigraph.versioning import ManifestLog
+from omnigraph.versioning import Branches, ManifestLog
 from omnigraph.write.attempt import WriteAttempt
 from omnigraph.write.fence import WriteFence
 from omnigraph.write.sidecar import Sidecar, pending_operations, read_sidecar
@@ -17,15 +18,23 @@ _ATTEMPTS = 5
 _logger = logging.getLogger(__name__)
 
 
-def recover(graph: Location, log: ManifestLog, mode: Mode, *, patient: bool, only: str | None = None) -> list[Recovery]:
-    """Settles every sidecar whose writer finished or died, or only that of one write; oldest first.
+def recover(
+    graph: Location,
+    branches: Branches,
+    mode: Mode,
+    *,
+    patient: bool,
+    only: str | None = None,
+    but: Collection[str] = (),
+) -> list[Recovery]:
+    """Settles every sidecar whose writer finished or died, or only that of one write, or all but some; oldest first.
 
     The writer of a sidecar holds the locks of its tables from before it writes it until after it deletes it. So a lock
     that cannot be had means that the writer lives. A `patient` sweep waits until it can tell a dead one by its lease.
     """
     settled = []
     for operation_id in pending_operations(graph):
-        if only not in (None, operation_id):
+        if only not in (None, operation_id) or operation_id in but:
             continue
         sidecar = read_sidecar(graph, operation_id)
         if sidecar is None:
@@ -37,17 +46,17 @@ def recover(graph: Location, log: ManifestLog, mode: Mode, *, patient: bool, onl
                 _logger.info("the writer of %s is at work: %s", operation_id, error)
                 continue
             if read_sidecar(graph, operation_id) is not None:
-                settled += _settled(graph, log, sidecar, mode)
+                settled += _settled(graph, branches.log(sidecar.branch), sidecar, mode)
     return settled
 
 
-def undo(attempt: WriteAttempt, log: ManifestLog) -> None:
+def undo(attempt: WriteAttempt) -> None:
     """Takes back what a failed write has done so far, under the locks that its writer still has."""
     graph = attempt.base.location
     attempt.fence.check()
     sidecar = read_sidecar(graph, attempt.operation_id)
     if sidecar is not None:
-        _settled(graph, log, sidecar, Mode.UNDO)
+        _settled(graph, attempt.log, sidecar, Mode.UNDO)
 
 
 def remove_torn_head(log: ManifestLog) -> None:

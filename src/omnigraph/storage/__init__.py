@@ -1,5 +1,13 @@
 """Tables and small files on disk: the only package that knows Lance."""
 
+from omnigraph.storage.branches import (
+    BranchRef,
+    branch_location,
+    branch_ref,
+    branch_refs,
+    create_branch,
+    delete_branch,
+)
 from omnigraph.storage.commits import (
     append_row,
     commit_created,
@@ -9,6 +17,13 @@ from omnigraph.storage.commits import (
     restore,
     sync_staged,
     sync_versions,
+)
+from omnigraph.storage.differences import (
+    DifferenceCounts,
+    Differences,
+    difference_batches,
+    difference_counts,
+    differing_rows,
 )
 from omnigraph.storage.holders import Lock, Locks, Taken, seconds_setting
 from omnigraph.storage.leases import refuse_careless_store
@@ -31,6 +46,9 @@ from omnigraph.storage.tables import ROW_ADDRESS, ROW_ID, Table, has_version, op
 __all__ = [
     "ROW_ADDRESS",
     "ROW_ID",
+    "BranchRef",
+    "DifferenceCounts",
+    "Differences",
     "Location",
     "Lock",
     "Locks",
@@ -42,9 +60,17 @@ __all__ = [
     "Taken",
     "among",
     "append_row",
+    "branch_location",
+    "branch_ref",
+    "branch_refs",
     "column_predicate",
     "commit_created",
     "commit_staged",
+    "create_branch",
+    "delete_branch",
+    "difference_batches",
+    "difference_counts",
+    "differing_rows",
     "has_version",
     "holds",
     "lance_filter",

@@ -4,7 +4,6 @@ None of them decides anything: what is committed here is visible to the graph on
 """
 
 from collections.abc import Iterable, Mapping
-from pathlib import Path
 
 import pyarrow as pa
 from lance.commit import CommitConflictError
@@ -16,9 +15,8 @@ from omnigraph.errors import HeadMoved, StorageError
 from omnigraph.storage.durability import sync_files
 from omnigraph.storage.location import Location
 from omnigraph.storage.staging import OPERATION, StagedWrite, creation_error, stage_append, stage_create
-from omnigraph.storage.tables import Table, has_version, open_table, typed_errors
+from omnigraph.storage.tables import VERSION_END, Table, has_version, open_table, typed_errors, version_file
 
-_MAGIC = b"LANC"
 _APPENDS = 20
 """How often a row is appended anew when others append at the same time."""
 
@@ -126,15 +124,10 @@ def sync_staged(writes: Iterable[StagedWrite]) -> None:
 def sync_versions(tables: Iterable[Table]) -> None:
     """Puts versions that were committed on the disk."""
     sync_files(
-        _version_file(table.location.path, table.version)
+        table.location.path / version_file(table.version)
         for table in tables
         if table.location.path is not None and table.location.durable
     )
-
-
-def _version_file(root: Path, version: int) -> Path:
-    """The file of a version; Lance counts down, so that the newest comes first in a listing."""
-    return root / "_versions" / f"{2**64 - 1 - version:020}.manifest"
 
 
 def remove_torn_version(location: Location, version: int) -> bool:
@@ -144,13 +137,13 @@ def remove_torn_version(location: Location, version: int) -> bool:
     """
     if location.path is None:
         return False
-    file = _version_file(location.path, version)
+    file = location.path / version_file(version)
     with typed_errors(location, "cannot remove a torn version"):
         try:
             content = file.read_bytes()
         except FileNotFoundError:
             return False
-        if content.endswith(_MAGIC):
+        if content.endswith(VERSION_END):
             return False
         file.unlink()
         sync_files([file.parent])

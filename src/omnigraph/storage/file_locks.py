@@ -9,11 +9,10 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from omnigraph.errors import StorageError
-from omnigraph.storage.holders import UNKNOWN_HOLDER, Holder, Lock, Taken, lock_file, this_holder
+from omnigraph.errors import FenceLost, StorageError
+from omnigraph.storage.holders import UNKNOWN_HOLDER, Holder, Lock, Taken, lock_file, lock_name, this_holder
 
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.001, 0.02
-_SIGNATURE = 512
 
 
 class LocalLocks:
@@ -50,9 +49,12 @@ class LocalLocks:
 @dataclass(frozen=True, slots=True)
 class _LockedFile:
     descriptor: int
+    path: Path
 
     def check(self) -> None:
-        """The kernel takes it from nobody who lives."""
+        """The kernel takes it from nobody who lives; but where the file was deleted, the next one makes a new file."""
+        if not _is_at(self.descriptor, self.path):
+            raise FenceLost(lock_name(self.path.name))
 
     def release(self) -> None:
         os.close(self.descriptor)
@@ -60,20 +62,32 @@ class _LockedFile:
 
 def _lock_on(descriptor: int, path: Path) -> _LockedFile | None:
     """The lock on an open file, unless it is another's, or the file is no longer the one of that name."""
+    kept = False
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        if os.fstat(descriptor).st_ino == path.stat().st_ino:
-            return _LockedFile(descriptor)
-    except (BlockingIOError, FileNotFoundError):
+        kept = _is_at(descriptor, path)
+    except BlockingIOError:
         pass
-    os.close(descriptor)
-    return None
+    finally:
+        if not kept:
+            os.close(descriptor)
+    return _LockedFile(descriptor, path) if kept else None
+
+
+def _is_at(descriptor: int, path: Path) -> bool:
+    """Whether an open file is still the one of that name."""
+    try:
+        return os.path.samestat(os.fstat(descriptor), path.stat())
+    except OSError:
+        return False
 
 
 def _sign(descriptor: int, purpose: str) -> None:
     """Says who has the lock; a full disk is no reason not to have it."""
+    signature = json.dumps(asdict(this_holder(purpose))).encode()
     with suppress(OSError):
-        os.pwrite(descriptor, json.dumps(asdict(this_holder(purpose))).encode().ljust(_SIGNATURE), 0)
+        os.pwrite(descriptor, signature, 0)
+        os.ftruncate(descriptor, len(signature))
 
 
 def _holder_in(path: Path) -> str:

@@ -61,7 +61,7 @@ class Leases:
             if free or unchanged >= (state.seconds if state is not None else _SECONDS):
                 lease = Lease(self._objects, file, purpose)
                 if lease.swap(tag):
-                    _renewals.add(lease)
+                    lease.keep()
                     return lease
             if now >= deadline:
                 raise Taken(UNKNOWN_HOLDER if free or state is None else str(state.holder))
@@ -118,6 +118,15 @@ class Lease:
     beat: int = 0
     lost: bool = False
     lock: threading.Lock = field(default_factory=threading.Lock)
+    over: threading.Event = field(default_factory=threading.Event)
+
+    def keep(self) -> None:
+        """Renews the lease until it is given back, in a thread of its own: slow renewals hold up no others."""
+        threading.Thread(target=self._renewals, name="omnigraph-lease", daemon=True).start()
+
+    def _renewals(self) -> None:
+        while not self.over.wait(_SECONDS / _RENEWALS):
+            self.renew()
 
     def swap(self, tag: Tag, *, free: bool = False) -> bool:
         """Writes the next state of the lease over the tagged one; False when it is another's."""
@@ -169,7 +178,7 @@ class Lease:
             raise FenceLost(lock_name(self.file))
 
     def release(self) -> None:
-        _renewals.discard(self)
+        self.over.set()
         with self.lock:
             if not self.lost:
                 # A renewal that waits for us must not take it again.
@@ -179,42 +188,6 @@ class Lease:
                 except StorageError:
                     # It was not given back, so those who wait take it over when its time is up.
                     return
-
-
-class _Renewals:
-    """One thread that renews all leases of the process, and ends when there are none."""
-
-    def __init__(self) -> None:
-        self._leases: set[Lease] = set()
-        self._changed = threading.Condition()
-        self._thread: threading.Thread | None = None
-
-    def add(self, lease: Lease) -> None:
-        with self._changed:
-            self._leases.add(lease)
-            if self._thread is None:
-                self._thread = threading.Thread(target=self._run, name="omnigraph-leases", daemon=True)
-                self._thread.start()
-
-    def discard(self, lease: Lease) -> None:
-        with self._changed:
-            self._leases.discard(lease)
-            self._changed.notify()
-
-    def _run(self) -> None:
-        while True:
-            with self._changed:
-                self._changed.wait(_SECONDS / _RENEWALS)
-                if not self._leases:
-                    self._thread = None
-                    return
-                leases = [*self._leases]
-            for lease in leases:
-                if time.monotonic() - lease.renewed >= _SECONDS / _RENEWALS / 2:
-                    lease.renew()
-
-
-_renewals = _Renewals()
 
 
 def refuse_careless_store(location: Location) -> None:
@@ -231,9 +204,11 @@ def refuse_careless_store(location: Location) -> None:
     finally:
         with suppress(StorageError):
             objects.delete(name)
-    if tag is None or changed is None or not refused_create or not refused_swap:
+    if not refused_create or not refused_swap:
         problem = "this store ignores the conditions of conditional puts, so writers would overwrite each other"
         raise StorageError(location.uri, problem)
+    if tag is None or changed is None:
+        raise StorageError(location.uri, "this store gave no clear answer to a conditional put; try again")
     _careful.add(location)
 
 

@@ -5,10 +5,12 @@ all; creating one that exists is refused. An object store gives the same through
 """
 
 import os
+import shutil
 import uuid
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import timedelta
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -24,6 +26,7 @@ Tag = Any
 """What a store says about one writing of an object; a conditional put hands it back."""
 
 _DRAFT = ".draft-"
+_KEPT_CLIENTS = 1_024
 _CLIENT_OPTIONS = frozenset({"allow_http", "timeout", "connect_timeout", "proxy_url"})
 _MAX_RETRIES, _RETRY_TIMEOUT = "client_max_retries", "client_retry_timeout"
 _OF_LANCE_ALONE = ("download_retry_count", "lance_")
@@ -34,6 +37,9 @@ class Objects(Protocol):
 
     def read(self, name: str) -> bytes | None:
         """The content of a file, or None when there is none."""
+
+    def exists(self, name: str) -> bool:
+        """Whether there is such a file. A store that fails says nothing about it, and is an error."""
 
     def create(self, name: str, content: bytes) -> bool:
         """Writes a new file whole, and through to the disk; False, and nothing written, when it is there already."""
@@ -50,11 +56,19 @@ class Objects(Protocol):
     def names(self, folder: str) -> list[str]:
         """The names of the files in a folder, sorted."""
 
+    def delete_folder(self, folder: str) -> None:
+        """Removes a folder with all that is in it; one that is not there is no matter."""
+
 
 def objects_at(location: Location) -> Objects:
     """The small files below a place."""
     if location.path is not None:
         return LocalObjects(location.path, durable=location.durable)
+    return _remote(location)
+
+
+@lru_cache(_KEPT_CLIENTS)
+def _remote(location: Location) -> "RemoteObjects":
     return RemoteObjects(location)
 
 
@@ -71,6 +85,10 @@ class LocalObjects:
                 return (self._root / name).read_bytes()
             except (FileNotFoundError, NotADirectoryError):
                 return None
+
+    def exists(self, name: str) -> bool:
+        with _typed(self._root / name, "be read"):
+            return (self._root / name).is_file()
 
     def create(self, name: str, content: bytes) -> bool:
         with _typed(self._root / name, "be written"):
@@ -104,6 +122,10 @@ class LocalObjects:
             except FileNotFoundError:
                 return []
         return sorted(name for name in found if not name.startswith(_DRAFT))
+
+    def delete_folder(self, folder: str) -> None:
+        with _typed(self._root / folder, "be deleted"), suppress(FileNotFoundError):
+            shutil.rmtree(self._root / folder)
 
     def _draft(self, name: str, content: bytes, *, durable: bool) -> Path:
         """The content under another name: what gets the name itself is never torn."""
@@ -150,6 +172,15 @@ class RemoteObjects:
         except BaseError as error:
             raise StorageError(f"{self._uri}/{name}", f"cannot be read: {error}") from error
 
+    def exists(self, name: str) -> bool:
+        try:
+            obstore.head(self._store, name)
+        except FileNotFoundError:
+            return False
+        except BaseError as error:
+            raise StorageError(f"{self._uri}/{name}", f"cannot be read: {error}") from error
+        return True
+
     def create(self, name: str, content: bytes) -> bool:
         return self.swap(name, content, None) is not None
 
@@ -188,6 +219,13 @@ class RemoteObjects:
             return
         except BaseError as error:
             raise StorageError(f"{self._uri}/{name}", f"cannot be deleted: {error}") from error
+
+    def delete_folder(self, folder: str) -> None:
+        try:
+            for found in obstore.list(self._store, f"{folder}/"):
+                obstore.delete(self._store, [each["path"] for each in found])
+        except BaseError as error:
+            raise StorageError(f"{self._uri}/{folder}", f"cannot be deleted: {error}") from error
 
     def names(self, folder: str) -> list[str]:
         try:

@@ -16,11 +16,14 @@ from lance.blob import BlobType
 import lance
 from omnigraph.errors import StorageError
 from omnigraph.storage.location import Location
+from omnigraph.storage.objects import objects_at
 from omnigraph.storage.predicates import among
 
-ROW_ID, ROW_ADDRESS = "_rowid", "_rowaddr"
+ROW_ID, ROW_ADDRESS, ROW_VERSION = "_rowid", "_rowaddr", "_row_last_updated_at_version"
 # Up to so many ids are looked up through the index; more are found faster by reading the whole column.
 _FEW_IDS = 2_000
+VERSION_END = b"LANC"
+"""What the file of a version ends with."""
 
 _session = lance.Session()  # type: ignore[attr-defined]
 
@@ -69,6 +72,25 @@ class Table:
         with typed_errors(self.location, "cannot be read"):
             return scanner.to_table()
 
+    def scan_columns(self, fragments: Sequence[lance.LanceFragment], columns: Sequence[str]) -> pa.Table:
+        """Some columns of some fragments; what storage itself knows of a row costs no read of its data."""
+        with typed_errors(self.location, "cannot be read"):
+            return self.dataset.scanner(fragments=fragments, columns=list(columns)).to_table()
+
+    def rows_at(self, addresses: pa.Array, columns: Sequence[str] | None = None) -> pa.Table:
+        """The rows at these addresses, in this order. All must be there; only what is asked for is read."""
+        names = self.schema.names if columns is None else list(columns)
+        if not len(addresses):
+            return self.scan(names, limit=0)
+        parts = [
+            self.scan([*names, ROW_ADDRESS], among(ROW_ADDRESS, part.to_pylist()))
+            for part in (addresses.slice(start, _FEW_IDS) for start in range(0, len(addresses), _FEW_IDS))
+        ]
+        found = pa.concat_tables(parts)
+        positions = pc.index_in(addresses, value_set=found[ROW_ADDRESS].combine_chunks())
+        assert not positions.null_count, "the addresses are of this version"
+        return found.drop_columns([ROW_ADDRESS]).take(positions)
+
     def indexed_columns(self) -> frozenset[str]:
         """The columns that an index serves, at least in part."""
         return frozenset(name for index in self.dataset.describe_indices() for name in index.field_names)
@@ -92,10 +114,10 @@ class Table:
 
 @contextmanager
 def typed_errors(location: Location, problem: str) -> Iterator[None]:
-    """Lance reports what storage refuses as an `OSError`; whoever calls us gets a `StorageError`."""
+    """Lance reports what storage refuses in several ways; whoever calls us gets a `StorageError`."""
     try:
         yield
-    except OSError as error:
+    except (OSError, pa.ArrowInvalid) as error:
         raise StorageError(location.uri, f"{problem}: {error}") from error
 
 
@@ -111,9 +133,17 @@ def open_table(location: Location, version: int | None = None) -> Table:
 
 
 def has_version(location: Location, version: int) -> bool:
-    """Whether a table has this version."""
-    try:
-        lance.dataset(location.uri, version=version, storage_options=location.storage_options, session=_session)
-    except (ValueError, OSError):
-        return False
-    return True
+    """Whether a table has this version. A store that fails says nothing about it, and is an error.
+
+    A file on a disk that lacks its end is what a power cut left of a version that nobody was told of.
+    """
+    file = version_file(version)
+    if location.path is None:
+        return objects_at(location).exists(file)
+    content = objects_at(location).read(file)
+    return content is not None and content.endswith(VERSION_END)
+
+
+def version_file(version: int) -> str:
+    """The file of a version, below its table; Lance counts down, so that the newest comes first in a listing."""
+    return f"_versions/{2**64 - 1 - version:020}.manifest"

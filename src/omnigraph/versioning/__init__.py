@@ -1,23 +1,29 @@
 """Commits, snapshots, and the one way to make a write visible."""
 
-from omnigraph.versioning.history import commit_since, commits_from, manifest_at_time, manifest_of_commit
+from omnigraph.versioning.branches import Branches
+from omnigraph.versioning.commit_graph import CommitGraph
+from omnigraph.versioning.history import commit_since, commit_with_id, manifest_at_time, manifest_of_commit
 from omnigraph.versioning.log import ManifestLog
-from omnigraph.versioning.manifest import Commit, Manifest, Pin
-from omnigraph.versioning.publisher import Publication, new_commit, new_commit_id, publish
+from omnigraph.versioning.manifest import MAIN, Commit, Manifest, Pin, Place
+from omnigraph.versioning.publisher import MergedParent, Publication, new_commit_id, publish
 from omnigraph.versioning.snapshot import Snapshot
 
 __all__ = [
+    "MAIN",
+    "Branches",
     "Commit",
+    "CommitGraph",
     "Manifest",
     "ManifestLog",
+    "MergedParent",
     "Pin",
+    "Place",
     "Publication",
     "Snapshot",
     "commit_since",
-    "commits_from",
+    "commit_with_id",
     "manifest_at_time",
     "manifest_of_commit",
-    "new_commit",
     "new_commit_id",
     "publish",
 ]

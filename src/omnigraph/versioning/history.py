@@ -4,36 +4,15 @@ from collections.abc import Callable, Iterator
 from datetime import datetime
 
 from omnigraph.errors import NotFound
-from omnigraph.versioning.log import FIRST_VERSION, ManifestLog
+from omnigraph.versioning.branches import Branches
+from omnigraph.versioning.commit_graph import CommitGraph
+from omnigraph.versioning.log import ManifestLog
 from omnigraph.versioning.manifest import Commit, Manifest
 
 
-def commits_from(log: ManifestLog, newest: Manifest) -> Iterator[Commit]:
-    """The commits up to a manifest, newest first; read in strides, so that a long history needs few reads."""
-    manifest = newest
-    while True:
-        yield from reversed(manifest.commits)
-        before = manifest.commits[0].manifest_version - 1
-        if before < FIRST_VERSION:
-            return
-        manifest = log.at(before)
-
-
-def manifest_of_commit(log: ManifestLog, commit_id: str) -> Manifest:
-    """The manifest that a commit made; ids sort by time, so it is found by halving."""
-    manifest = _last_where(log, lambda commit: commit.graph_commit_id <= commit_id)
-    if manifest is not None and manifest.commit.graph_commit_id == commit_id:
-        return manifest
-    # Clocks of several machines may disagree, and then ids do not sort exactly.
-    for commit in commits_from(log, log.head()):
-        if commit.graph_commit_id == commit_id:
-            return log.at(commit.manifest_version)
-    raise NotFound("commit", commit_id)
-
-
 def commit_since(log: ManifestLog, commit_id: str, version: int) -> Commit | None:
-    """A commit among those after a version of the manifest; what it costs depends on how many these are."""
-    for commit in commits_from(log, log.head()):
+    """A commit among those after a version of a branch; what it costs depends on how many these are."""
+    for commit in _newest_first(log):
         if commit.manifest_version <= version:
             return None
         if commit.graph_commit_id == commit_id:
@@ -41,17 +20,58 @@ def commit_since(log: ManifestLog, commit_id: str, version: int) -> Commit | Non
     return None
 
 
-def manifest_at_time(log: ManifestLog, instant: datetime) -> Manifest:
-    """The manifest that was the newest at an instant."""
-    manifest = _last_where(log, lambda commit: commit.created_at <= instant)
-    if manifest is None:
-        raise NotFound("commit at", instant.isoformat(), "the graph is younger")
-    return manifest
+def _newest_first(log: ManifestLog) -> Iterator[Commit]:
+    """The commits of one branch, read in strides."""
+    manifest = log.head()
+    while True:
+        yield from reversed(manifest.commits)
+        before = manifest.commits[0].manifest_version - 1
+        if before < log.first_version:
+            return
+        manifest = log.at(before)
 
 
-def _last_where(log: ManifestLog, holds: Callable[[Commit], bool]) -> Manifest | None:
-    """The newest manifest whose commit holds a property that all older ones hold too."""
-    low, high = FIRST_VERSION, log.head().version
+def commit_with_id(branches: Branches, commit_id: str) -> Commit:
+    """A commit of any branch, also of one that was deleted after it was merged."""
+    logs = [branches.log(name) for name in branches.names()]
+    for log in logs:
+        # Ids sort by time, so it is found by halving; but clocks of several machines may disagree.
+        manifest = _last_where(log, lambda commit: commit.graph_commit_id <= commit_id, log.head().version)
+        if manifest is not None and manifest.commit.graph_commit_id == commit_id:
+            return manifest.commit
+    graph = CommitGraph(branches)
+    for log in logs:
+        for commit in graph.reachable(log.head().commit):
+            if commit.graph_commit_id == commit_id:
+                return commit
+    raise NotFound("commit", commit_id)
+
+
+def manifest_of_commit(branches: Branches, commit_id: str) -> Manifest:
+    """The manifest that a commit made."""
+    commit = commit_with_id(branches, commit_id)
+    try:
+        return branches.manifest_at(commit.place)
+    except NotFound as error:
+        raise NotFound("snapshot of commit", commit_id, f"its branch `{commit.branch}` was deleted") from error
+
+
+def manifest_at_time(branches: Branches, log: ManifestLog, instant: datetime) -> Manifest:
+    """The manifest that was the newest of a branch at an instant; before it was forked, that of its parent."""
+    newest = log.head().version
+    while True:
+        manifest = _last_where(log, lambda commit: commit.created_at <= instant, newest)
+        if manifest is not None:
+            return manifest
+        origin = log.origin
+        if origin is None:
+            raise NotFound("commit at", instant.isoformat(), "the graph is younger")
+        log, newest = branches.log(origin.branch), origin.version
+
+
+def _last_where(log: ManifestLog, holds: Callable[[Commit], bool], newest: int) -> Manifest | None:
+    """The newest manifest of a branch whose commit holds a property that all older ones hold too."""
+    low, high = log.first_version, newest
     found: Manifest | None = None
     while low <= high:
         middle = (low + high) // 2

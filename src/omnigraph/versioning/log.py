@@ -13,6 +13,7 @@ from omnigraph.storage import (
     Location,
     Lock,
     Taken,
+    branch_location,
     commit_created,
     commit_staged,
     has_version,
@@ -28,16 +29,20 @@ from omnigraph.storage import (
 from omnigraph.storage.tables import Table
 from omnigraph.versioning.manifest import (
     INTERNAL_SCHEMA_VERSION,
+    MAIN,
+    MAIN_INCARNATION,
     STAMP,
     Manifest,
+    Place,
     manifest_from_rows,
     manifest_to_rows,
 )
+from omnigraph.versioning.names import physical_name
 
 MANIFEST_FOLDER = "__manifest"
-# A note of the newest version, so that opening a graph need not list them all. It may be behind, never ahead; whoever
-# removes old versions must leave no gap above it.
-HEAD_NOTE = "__head"
+# Notes of the newest version of each branch, so that opening a graph need not list them all. They may be behind, never
+# ahead; whoever removes old versions must leave no gap above them.
+HEAD_NOTES = "__heads"
 # How long the newest version that was seen may serve as the start of the search for the newest there is. Cleanup keeps
 # every version that is younger than an hour, so the search never starts in a gap.
 _TRUSTED_SECONDS = 60.0
@@ -59,14 +64,40 @@ class _Turn:
 
 
 class ManifestLog:
-    """The manifest of one graph. Safe to share between threads."""
+    """The manifests of one branch. Safe to share between threads.
 
-    def __init__(self, graph: Location) -> None:
+    `origin` is the place that a branch was forked from; its versions go on from there. `main` has none.
+    """
+
+    def __init__(
+        self,
+        graph: Location,
+        *,
+        branch: str = MAIN,
+        incarnation: str = MAIN_INCARNATION,
+        origin: Place | None = None,
+    ) -> None:
+        self.branch = branch
+        self.incarnation = incarnation
+        self.origin = origin
         self._graph = graph
-        self._location = graph.child(MANIFEST_FOLDER)
+        self._name = physical_name(branch)
+        self._note = f"{HEAD_NOTES}/{self._name}"
+        root = graph.child(MANIFEST_FOLDER)
+        self._location = root if origin is None else branch_location(root, self._name)
         self._objects = objects_at(graph)
         self._lock = threading.Lock()
         self._newest: tuple[Table, Manifest, float] | None = None
+
+    @property
+    def location(self) -> Location:
+        """Where the manifests lie."""
+        return self._location
+
+    @property
+    def first_version(self) -> int:
+        """The oldest version that is this branch's."""
+        return FIRST_VERSION if self.origin is None else self.origin.version
 
     def create(self, first: Manifest) -> Manifest:
         """Writes the first version; refuses where there is a manifest already."""
@@ -104,7 +135,7 @@ class ManifestLog:
         if self._graph.path is None:
             return None
         try:
-            return locks_at(self._graph).take(MANIFEST_FOLDER, "publish", _TURN_SECONDS)
+            return locks_at(self._graph).take(f"{MANIFEST_FOLDER}/{self._name}", "publish", _TURN_SECONDS)
         except Taken:
             return None
 
@@ -127,9 +158,9 @@ class ManifestLog:
 
     def _newest_table(self) -> Table:
         """The newest version, from the one that the last writer noted; without a note, from a listing of all."""
-        noted = self._objects.read(HEAD_NOTE)
+        noted = self._objects.read(self._note)
         version = int(noted) if noted is not None and noted.isdigit() else 0
-        if version < FIRST_VERSION or not has_version(self._location, version):
+        if version < self.first_version or not has_version(self._location, version):
             try:
                 return open_table(self._location)
             except StorageError as error:
@@ -140,11 +171,13 @@ class ManifestLog:
 
     def at(self, version: int) -> Manifest:
         """An exact version."""
-        if version < FIRST_VERSION:
+        if version < self.first_version:
             raise NotFound("version", str(version))
         try:
             table = open_table(self._location, version)
         except StorageError as error:
+            if has_version(self._location, version):
+                raise
             raise NotFound("version", str(version)) from error
         return manifest_from_rows(table.scan().to_pylist())
 
@@ -172,7 +205,7 @@ class ManifestLog:
     def _note_head(self, version: int) -> None:
         """The commit is visible whether or not this succeeds, so a failure is no reason to say otherwise."""
         try:
-            self._objects.note(HEAD_NOTE, str(version).encode())
+            self._objects.note(self._note, str(version).encode())
         except StorageError as error:
             _logger.warning("the note of the newest version could not be written: %s", error)
 

@@ -32,6 +32,11 @@ MANIFEST_SCHEMA = pa.schema(
         pa.field("manifest_version", pa.uint64()),
         pa.field("parent_commit_id", pa.string()),
         pa.field("merged_parent_commit_id", pa.string()),
+        pa.field("generation", pa.uint64()),
+        pa.field("incarnation", pa.string()),
+        pa.field("merged_branch", pa.string()),
+        pa.field("merged_incarnation", pa.string()),
+        pa.field("merged_version", pa.uint64()),
         pa.field("actor", pa.string()),
         pa.field("message", pa.string()),
         pa.field("created_at", _INSTANT),
@@ -53,9 +58,28 @@ class Pin:
     removed_at: int = 0
 
 
+MAIN = "main"
+MAIN_INCARNATION = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where the manifest of a commit lies: a version of one incarnation of a branch.
+
+    A branch that is deleted and created again is another incarnation, whose versions mean other things.
+    """
+
+    branch: str
+    incarnation: str
+    version: int
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Commit:
-    """One step in the history of the graph."""
+    """One step in the history of the graph.
+
+    `generation` is one more than that of its parents, so that an ancestor always has a smaller one.
+    """
 
     graph_commit_id: str
     branch: str
@@ -65,6 +89,13 @@ class Commit:
     actor: str | None = None
     message: str | None = None
     created_at: datetime
+    generation: int = 0
+    incarnation: str = MAIN_INCARNATION
+    merged_place: Place | None = None
+
+    @property
+    def place(self) -> Place:
+        return Place(self.branch, self.incarnation, self.manifest_version)
 
     def as_json(self) -> dict[str, Any]:
         """The commit as scripts read it."""
@@ -96,8 +127,16 @@ class Manifest:
         return self.commit.manifest_version
 
     def after(self, commit: Commit, pins: Mapping[str, Pin]) -> "Manifest":
-        """The next manifest: these pins instead of the old ones of the same tables, and one more commit."""
-        numbered = replace(commit, manifest_version=self.version + 1, parent_commit_id=self.commit.graph_commit_id)
+        """The next manifest: these pins instead of the old ones of the same tables, and one more commit.
+
+        A commit that merges another brings a generation that is beyond that of the merged one.
+        """
+        numbered = replace(
+            commit,
+            manifest_version=self.version + 1,
+            parent_commit_id=self.commit.graph_commit_id,
+            generation=max(commit.generation, self.commit.generation + 1),
+        )
         remembered = (*self.commits[-(REMEMBERED_COMMITS - 1) :], numbered)
         return Manifest({**self.pins, **pins}, remembered)
 
@@ -114,21 +153,48 @@ def manifest_to_rows(manifest: Manifest) -> pa.Table:
         }
         for key, pin in sorted(manifest.pins.items())
     ]
-    commits = [
-        {
-            "row": "commit",
-            "graph_commit_id": each.graph_commit_id,
-            "branch": each.branch,
-            "manifest_version": each.manifest_version,
-            "parent_commit_id": each.parent_commit_id,
-            "merged_parent_commit_id": each.merged_parent_commit_id,
-            "actor": each.actor,
-            "message": each.message,
-            "created_at": each.created_at,
-        }
-        for each in manifest.commits
-    ]
+    commits = [{"row": "commit", **commit_to_row(each)} for each in manifest.commits]
     return pa.Table.from_pylist([*tables, *commits], schema=MANIFEST_SCHEMA)
+
+
+def commit_to_row(commit: Commit) -> dict[str, Any]:
+    """A commit as a row."""
+    merged = commit.merged_place
+    return {
+        "graph_commit_id": commit.graph_commit_id,
+        "branch": commit.branch,
+        "manifest_version": commit.manifest_version,
+        "parent_commit_id": commit.parent_commit_id,
+        "merged_parent_commit_id": commit.merged_parent_commit_id,
+        "generation": commit.generation,
+        "incarnation": commit.incarnation,
+        "merged_branch": merged.branch if merged else None,
+        "merged_incarnation": merged.incarnation if merged else None,
+        "merged_version": merged.version if merged else None,
+        "actor": commit.actor,
+        "message": commit.message,
+        "created_at": commit.created_at,
+    }
+
+
+def commit_from_row(row: Mapping[str, Any]) -> Commit:
+    """The commit that `commit_to_row` spelled."""
+    merged = None
+    if row["merged_branch"] is not None:
+        merged = Place(row["merged_branch"], row["merged_incarnation"], row["merged_version"])
+    return Commit(
+        graph_commit_id=row["graph_commit_id"],
+        branch=row["branch"],
+        manifest_version=row["manifest_version"],
+        parent_commit_id=row["parent_commit_id"],
+        merged_parent_commit_id=row["merged_parent_commit_id"],
+        generation=row["generation"],
+        incarnation=row["incarnation"],
+        merged_place=merged,
+        actor=row["actor"],
+        message=row["message"],
+        created_at=row["created_at"].astimezone(UTC),
+    )
 
 
 def manifest_from_rows(rows: Sequence[Mapping[str, Any]]) -> Manifest:
@@ -138,18 +204,5 @@ def manifest_from_rows(rows: Sequence[Mapping[str, Any]]) -> Manifest:
         for row in rows
         if row["row"] == "table"
     }
-    commits = [
-        Commit(
-            graph_commit_id=row["graph_commit_id"],
-            branch=row["branch"],
-            manifest_version=row["manifest_version"],
-            parent_commit_id=row["parent_commit_id"],
-            merged_parent_commit_id=row["merged_parent_commit_id"],
-            actor=row["actor"],
-            message=row["message"],
-            created_at=row["created_at"].astimezone(UTC),
-        )
-        for row in rows
-        if row["row"] == "commit"
-    ]
+    commits = [commit_from_row(row) for row in rows if row["row"] == "commit"]
     return Manifest(pins, tuple(sorted(commits, key=lambda each: each.manifest_version)))

@@ -10,10 +10,19 @@ from ulid import ULID
 
 from omnigraph.errors import ExpectedVersionMismatch, HeadMoved, PreconditionFailed
 from omnigraph.versioning.log import ManifestLog
-from omnigraph.versioning.manifest import Commit, Manifest, Pin
+from omnigraph.versioning.manifest import Commit, Manifest, Pin, Place
 
 PUBLISH_BUDGET = 5
 _LONGEST_PAUSE = 0.05
+
+
+@dataclass(frozen=True, slots=True)
+class MergedParent:
+    """The commit whose changes a merge brings in."""
+
+    commit_id: str
+    place: Place
+    generation: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,6 +38,7 @@ class Publication:
     actor: str | None = None
     message: str | None = None
     if_commit: str | None = None
+    merged_parent: MergedParent | None = None
 
 
 def publish(log: ManifestLog, publication: Publication) -> Manifest:
@@ -43,10 +53,11 @@ def publish(log: ManifestLog, publication: Publication) -> Manifest:
             head = log.head()
             check_expectations(head, publication)
             try:
-                return log.append(head, head.after(new_commit(publication), publication.pins))
+                return log.append(head, head.after(_commit(publication, log), publication.pins))
             except HeadMoved:
                 if attempt == PUBLISH_BUDGET:
                     raise
+                log.remove_torn_head()
                 # Those who lost together would lose together again.
                 time.sleep(random.uniform(0, _LONGEST_PAUSE))  # noqa: S311
     raise AssertionError("the loop returns or raises")
@@ -66,13 +77,18 @@ def check_expectations(head: Manifest, publication: Publication) -> None:
             raise ExpectedVersionMismatch(table_key, version, pin.version)
 
 
-def new_commit(publication: Publication) -> Commit:
-    """The commit of a publication; its place in history is filled in when that is known."""
+def _commit(publication: Publication, log: ManifestLog) -> Commit:
+    """The commit of a publication; what depends on the commit before it is filled in when that is known."""
+    merged = publication.merged_parent
     return Commit(
         graph_commit_id=publication.commit_id,
-        branch=publication.branch,
+        branch=log.branch,
+        incarnation=log.incarnation,
         manifest_version=0,
         parent_commit_id=None,
+        merged_parent_commit_id=merged.commit_id if merged else None,
+        merged_place=merged.place if merged else None,
+        generation=merged.generation + 1 if merged else 0,
         actor=publication.actor,
         message=publication.message,
         created_at=datetime.now(UTC),

@@ -3,7 +3,7 @@
 from omnigraph.write.attempt import WriteAttempt
 from omnigraph.write.change import Origins, TableChange
 from omnigraph.write.fence import WriteFence
-from omnigraph.write.protocol import StagedTable, table_staged, write_changes, write_staged
+from omnigraph.write.protocol import StagedTable, table_staged, tables_to_write, write_changes, write_staged
 from omnigraph.write.validate import validate
 
 __all__ = [
@@ -13,6 +13,7 @@ __all__ = [
     "WriteAttempt",
     "WriteFence",
     "table_staged",
+    "tables_to_write",
     "validate",
     "write_changes",
     "write_staged",

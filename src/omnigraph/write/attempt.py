@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 from omnigraph.catalog import Catalog
 from omnigraph.failpoints import Writer
-from omnigraph.versioning import Snapshot, new_commit_id
+from omnigraph.versioning import ManifestLog, MergedParent, Snapshot, new_commit_id
 from omnigraph.write.fence import WriteFence
 
 
@@ -17,14 +17,20 @@ class WriteAttempt:
     """
 
     kind: Writer
-    branch: str
     actor: str | None
     base: Snapshot
+    log: ManifestLog
     fence: WriteFence
     message: str | None = None
     if_commit: str | None = None
     operation_id: str = field(default_factory=new_commit_id)
     """The id of the commit that the write will be."""
+
+    merged_parent: MergedParent | None = None
+
+    @property
+    def branch(self) -> str:
+        return self.log.branch
 
     @property
     def catalog(self) -> Catalog:

@@ -5,7 +5,7 @@ with C everything is. The letters mean this everywhere and nothing else.
 """
 
 import logging
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -26,10 +26,11 @@ from omnigraph.storage import (
     sync_staged,
     sync_versions,
 )
-from omnigraph.versioning import Commit, ManifestLog, Pin, commit_since, new_commit_id, publish
+from omnigraph.versioning import Commit, Pin, commit_since, new_commit_id, publish
 from omnigraph.versioning.publisher import check_expectations
 from omnigraph.write.attempt import WriteAttempt
 from omnigraph.write.change import TableChange
+from omnigraph.write.forks import forked, is_own
 from omnigraph.write.sidecar import (
     Sidecar,
     SidecarTable,
@@ -51,14 +52,28 @@ class StagedTable:
     removes: bool = False
 
 
-def write_changes(attempt: WriteAttempt, changes: Mapping[str, TableChange], log: ManifestLog) -> Commit:
+def write_changes(attempt: WriteAttempt, changes: Mapping[str, TableChange]) -> Commit:
     """Writes a validated change of one or more tables as one commit."""
     touched = {key: change for key, change in changes.items() if not change.is_empty}
+    tables = tables_to_write(attempt, touched)
     parts = {}
     for key, change in touched.items():
-        parts[key] = _staged(attempt, change)
+        parts[key] = _staged(attempt, tables[key], change)
         table_staged(attempt)
-    return write_staged(attempt, parts, log, relied_on=_relied_on(attempt, touched))
+    return write_staged(attempt, parts, relied_on=_relied_on(attempt, touched))
+
+
+def tables_to_write(attempt: WriteAttempt, table_keys: Iterable[str]) -> dict[str, Table]:
+    """The tables as the branch writes them: those that it has not written before are forked for it.
+
+    Nobody else may fork them meanwhile, so their locks are taken first. Without a fork they are not needed so early.
+    """
+    keys = [*table_keys]
+    pins = attempt.base.manifest.pins
+    shared = {key for key in keys if not is_own(attempt.log, pins[key].path)}
+    if shared:
+        attempt.fence.take(keys)
+    return {key: forked(attempt.base, attempt.log, key) if key in shared else attempt.base.table(key) for key in keys}
 
 
 def table_staged(attempt: WriteAttempt) -> None:
@@ -94,7 +109,6 @@ def _relied_on(attempt: WriteAttempt, changes: Mapping[str, TableChange]) -> Rel
 def write_staged(
     attempt: WriteAttempt,
     parts: Mapping[str, StagedTable],
-    log: ManifestLog,
     *,
     relied_on: ReliedOn = NOTHING_ELSE,
 ) -> Commit:
@@ -103,14 +117,12 @@ def write_staged(
     A write that must come right after a commit keeps all publishers out, or others would refuse it halfway.
     """
     attempt.fence.take(parts)
-    with log.turn() if attempt.if_commit is not None else nullcontext():
-        return _through_phases(attempt, parts, log, relied_on)
+    with attempt.log.turn() if attempt.if_commit is not None else nullcontext():
+        return _through_phases(attempt, parts, relied_on)
 
 
-def _through_phases(
-    attempt: WriteAttempt, parts: Mapping[str, StagedTable], log: ManifestLog, relied_on: ReliedOn
-) -> Commit:
-    graph = attempt.base.location
+def _through_phases(attempt: WriteAttempt, parts: Mapping[str, StagedTable], relied_on: ReliedOn) -> Commit:
+    graph, log = attempt.base.location, attempt.log
     head = log.head()
     sidecar = _sidecar(attempt, parts, relied_on, head.version)
     publication = sidecar.publication(actor=attempt.actor, message=attempt.message)
@@ -127,7 +139,7 @@ def _through_phases(
     except NotDurable:
         raise
     except OmnigraphError as error:
-        commit = _visible_after_all(attempt, sidecar, log, error)
+        commit = _visible_after_all(attempt, sidecar, error)
     failpoints.hit_step(attempt.kind, Step.AFTER_PHASE_C)
     try:
         delete_sidecar(graph, attempt.operation_id)
@@ -138,9 +150,11 @@ def _through_phases(
     return commit
 
 
-def _pin_after(pin: Pin, part: StagedTable) -> Pin:
+def _pin_after(graph: Location, pin: Pin, part: StagedTable) -> Pin:
+    """The pin of a written table, which for a fork leads to another place than before."""
     version = part.staged.version_after
-    return Pin(pin.path, version, version if part.removes else pin.removed_at)
+    path = part.table.location.uri.removeprefix(f"{graph.uri}/")
+    return Pin(path, version, version if part.removes else pin.removed_at)
 
 
 def _check_heads(graph: Location, parts: Mapping[str, StagedTable]) -> None:
@@ -186,12 +200,12 @@ def _commit_tables(attempt: WriteAttempt, parts: Mapping[str, StagedTable], side
         raise
 
 
-def _visible_after_all(attempt: WriteAttempt, sidecar: Sidecar, log: ManifestLog, error: OmnigraphError) -> Commit:
+def _visible_after_all(attempt: WriteAttempt, sidecar: Sidecar, error: OmnigraphError) -> Commit:
     """The commit of a write that failed, if the history has it; else the error is passed on.
 
     The answer of the store may have been lost, or another process, which took our lease, has completed the write.
     """
-    visible = commit_since(log, attempt.operation_id, sidecar.manifest_version)
+    visible = commit_since(attempt.log, attempt.operation_id, sidecar.manifest_version)
     if visible is not None:
         return visible
     if isinstance(error, FenceLost):
@@ -200,8 +214,7 @@ def _visible_after_all(attempt: WriteAttempt, sidecar: Sidecar, log: ManifestLog
     raise error
 
 
-def _staged(attempt: WriteAttempt, change: TableChange) -> StagedTable:
-    table = attempt.base.table(change.table_key)
+def _staged(attempt: WriteAttempt, table: Table, change: TableChange) -> StagedTable:
     operation_id = attempt.operation_id
     if change.replaces_all:
         staged = stage_overwrite(table, change.rows, operation_id)
@@ -216,7 +229,7 @@ def _sidecar(
     attempt: WriteAttempt, parts: Mapping[str, StagedTable], relied_on: ReliedOn, manifest_version: int
 ) -> Sidecar:
     pins = attempt.base.manifest.pins
-    after = {key: _pin_after(pins[key], part) for key, part in parts.items()}
+    after = {key: _pin_after(attempt.base.location, pins[key], part) for key, part in parts.items()}
     return Sidecar(
         operation_id=attempt.operation_id,
         undo_id=new_commit_id(),
@@ -229,6 +242,7 @@ def _sidecar(
         unchanged=attempt.versions(relied_on.unchanged),
         intact=attempt.versions(relied_on.intact),
         if_commit=attempt.if_commit,
+        merged_parent=attempt.merged_parent,
         tables=tuple(
             SidecarTable(
                 table_key=key,

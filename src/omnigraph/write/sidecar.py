@@ -13,7 +13,7 @@ from omnigraph import failpoints
 from omnigraph.errors import RecoveryFailed
 from omnigraph.failpoints import Point
 from omnigraph.storage import Location, objects_at
-from omnigraph.versioning import Pin, Publication
+from omnigraph.versioning import MergedParent, Pin, Place, Publication
 
 RECOVERY_FOLDER = "__recovery"
 _SUFFIX = ".json"
@@ -48,6 +48,7 @@ class Sidecar:
     unchanged: Mapping[str, int]
     intact: Mapping[str, int]
     if_commit: str | None
+    merged_parent: MergedParent | None
     tables: tuple[SidecarTable, ...]
 
     @property
@@ -65,6 +66,7 @@ class Sidecar:
             actor=actor,
             message=message,
             if_commit=self.if_commit,
+            merged_parent=self.merged_parent,
         )
 
 
@@ -104,7 +106,10 @@ def _sidecar(data: dict[str, Any]) -> Sidecar:
     if (number := data.pop("format")) != _FORMAT:
         raise ValueError(f"it has format {number}, this version of omnigraph knows {_FORMAT}")
     tables = tuple(SidecarTable(**table) for table in data.pop("tables"))
-    return Sidecar(tables=tables, **data)
+    merged = data.pop("merged_parent")
+    if merged is not None:
+        merged = MergedParent(**{**merged, "place": Place(**merged["place"])})
+    return Sidecar(tables=tables, merged_parent=merged, **data)
 
 
 def _name(operation_id: str) -> str:

@@ -1,0 +1,116 @@
+"""Creates, lists and deletes branches."""
+
+import logging
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from omnigraph import failpoints
+from omnigraph.errors import BranchExists, BranchInUse, NotFound, StorageError, UsageError
+from omnigraph.failpoints import Point
+from omnigraph.recovery import Mode, recover
+from omnigraph.storage import Location, delete_branch
+from omnigraph.versioning import MAIN, Branches, Commit, CommitGraph, Manifest, ManifestLog, Place, commit_with_id
+from omnigraph.versioning.branches import fork_name
+from omnigraph.versioning.names import check_branch_name
+from omnigraph.write import WriteFence
+from omnigraph.write.forks import is_own, table_root
+
+EXISTENCE = "branch"
+"""The lock of those who create or delete a branch, among those of its tables."""
+_logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BranchInfo:
+    """A branch as it is listed. `ahead` and `behind` count commits that `main` lacks, and that it lacks of `main`."""
+
+    name: str
+    head: Commit
+    created_at: datetime | None
+    ahead: int
+    behind: int
+
+    def as_json(self) -> dict[str, Any]:
+        """The branch as scripts read it."""
+        created = self.created_at.isoformat().replace("+00:00", "Z") if self.created_at else None
+        return {
+            "name": self.name,
+            "head": self.head.as_json(),
+            "created_at": created,
+            "ahead": self.ahead,
+            "behind": self.behind,
+        }
+
+
+def place_of(branches: Branches, reference: str) -> Place:
+    """Where a branch's head or a commit lies, by the name of the one or the id of the other."""
+    try:
+        return branches.log(reference).head().commit.place
+    except (NotFound, UsageError):
+        pass
+    try:
+        place = commit_with_id(branches, reference).place
+        branches.manifest_at(place)
+    except NotFound as error:
+        raise NotFound("branch or commit", reference, error.hint) from error
+    return place
+
+
+def create(graph: Location, branches: Branches, name: str, from_: str) -> BranchInfo:
+    """A new branch at a branch's head or at a commit. It shares every table until it writes one."""
+    check_branch_name(name)
+    if name == MAIN:
+        raise UsageError(f"`{MAIN}` is always there")
+    with WriteFence(graph, name, "branch create") as fence:
+        fence.take([EXISTENCE])
+        if name in branches.names():
+            raise BranchExists(name)
+        branches.create(name, place_of(branches, from_))
+        failpoints.hit(Point.BRANCH_CREATED)
+    return described(branches, CommitGraph(branches), name)
+
+
+def listed(branches: Branches) -> list[BranchInfo]:
+    """All branches, `main` first."""
+    graph = CommitGraph(branches)
+    return [described(branches, graph, name) for name in branches.names()]
+
+
+def described(branches: Branches, graph: CommitGraph, name: str) -> BranchInfo:
+    """One branch."""
+    head = branches.log(name).head().commit
+    ahead, behind = graph.ahead_behind(head, branches.main.head().commit)
+    return BranchInfo(name=name, head=head, created_at=branches.created_at(name), ahead=ahead, behind=behind)
+
+
+def delete(graph: Location, branches: Branches, name: str) -> None:
+    """The end of a branch: what it has of its own is gone, and its commits stay known to those who merged them.
+
+    The branch itself goes first, under the locks of all its tables. Its forks are then nobody's; those that cannot be
+    removed now are left for cleanup.
+    """
+    check_branch_name(name)
+    if name == MAIN:
+        raise UsageError(f"`{MAIN}` cannot be deleted")
+    log = branches.log(name)
+    recover(graph, branches, Mode.FULL, patient=True)
+    with WriteFence(graph, name, "branch delete") as fence:
+        manifest = log.head()
+        fence.take([EXISTENCE, *manifest.pins])
+        if descendants := branches.descendants(name):
+            raise BranchInUse(name, descendants)
+        manifest = branches.log(name).head()
+        failpoints.hit(Point.BRANCH_BEFORE_DELETE)
+        branches.delete(name)
+        failpoints.hit(Point.BRANCH_DELETED)
+        _remove_forks(graph, log, manifest)
+
+
+def _remove_forks(graph: Location, log: ManifestLog, manifest: Manifest) -> None:
+    for key, pin in manifest.pins.items():
+        if is_own(log, pin.path):
+            try:
+                delete_branch(graph.child(table_root(pin.path)), fork_name(log))
+            except StorageError as error:
+                _logger.warning("the fork of %s for branch %s stays for cleanup: %s", key, log.branch, error)

@@ -1,0 +1,157 @@
+"""The branches of a graph: each is a Lance branch of the manifest, and so a line of manifest versions of its own."""
+
+import json
+import threading
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from omnigraph.errors import NotFound
+from omnigraph.storage import (
+    BranchRef,
+    Location,
+    branch_location,
+    branch_ref,
+    branch_refs,
+    create_branch,
+    delete_branch,
+    objects_at,
+)
+from omnigraph.versioning.log import HEAD_NOTES, MANIFEST_FOLDER, ManifestLog
+from omnigraph.versioning.manifest import (
+    MAIN,
+    MAIN_INCARNATION,
+    Commit,
+    Manifest,
+    Place,
+    commit_from_row,
+    commit_to_row,
+)
+from omnigraph.versioning.names import check_branch_name, logical_name, physical_name
+
+_ARCHIVE = "__history"
+
+
+@dataclass(frozen=True, slots=True)
+class Archive:
+    """The commits of a branch that was deleted, and the place that it was forked from."""
+
+    commits: tuple[Commit, ...]
+    origin: Place
+
+
+class Branches:
+    """All branches of one graph. Safe to share between threads."""
+
+    def __init__(self, graph: Location) -> None:
+        self._graph = graph
+        self._root = graph.child(MANIFEST_FOLDER)
+        self._logs: dict[str, ManifestLog] = {}
+        self._lock = threading.RLock()
+        self.main = ManifestLog(graph)
+
+    def log(self, name: str = MAIN) -> ManifestLog:
+        """The manifests of a branch, as it is now: one that was deleted and created again is another."""
+        if name == MAIN:
+            return self.main
+        ref = branch_ref(self._root, physical_name(check_branch_name(name)))
+        if ref is None:
+            raise NotFound("branch", name)
+        with self._lock:
+            known = self._logs.get(name)
+            if known is None or known.incarnation != ref.identity:
+                self._logs[name] = known = self._opened(ref)
+        return known
+
+    def names(self) -> list[str]:
+        """The names of all branches; `main` first."""
+        return [MAIN, *sorted(logical_name(ref.name) for ref in self._public_refs())]
+
+    def descendants(self, name: str) -> list[str]:
+        """The branches that were forked from one."""
+        parent = physical_name(name)
+        return sorted(logical_name(ref.name) for ref in branch_refs(self._root) if ref.parent == parent)
+
+    def created_at(self, name: str) -> datetime | None:
+        """When a branch was created; `main` is as old as the graph."""
+        ref = None if name == MAIN else branch_ref(self._root, physical_name(name))
+        return ref.created_at if ref is not None else None
+
+    def create(self, name: str, at: Place) -> ManifestLog:
+        """A new branch that begins at a commit. The caller is alone in creating this one."""
+        source = self._log_at(at)
+        create_branch(self._root, physical_name(name), parent=source.location, version=at.version)
+        return self.log(name)
+
+    def delete(self, name: str) -> None:
+        """Removes a branch; its commits stay known. The caller keeps all writers of the branch out."""
+        log = self.log(name)
+        self._archive(log)
+        delete_branch(self._root, physical_name(name))
+        with self._lock:
+            self._logs.pop(name, None)
+        objects_at(self._graph).delete(f"{HEAD_NOTES}/{physical_name(name)}")
+
+    def manifest_at(self, place: Place) -> Manifest:
+        """The manifest of a commit, wherever it lies; `NotFound` when its branch is gone."""
+        return self._log_at(place).at(place.version)
+
+    def archive_of(self, incarnation: str) -> Archive | None:
+        """What is still known of a branch that was deleted."""
+        content = objects_at(self._graph).read(f"{_ARCHIVE}/{incarnation}.json")
+        if content is None:
+            return None
+        data = json.loads(content)
+        return Archive(tuple(commit_from_row(_parsed(row)) for row in data["commits"]), Place(**data["origin"]))
+
+    def _log_at(self, place: Place) -> ManifestLog:
+        log = self.log(place.branch)
+        if log.incarnation != place.incarnation:
+            raise NotFound("branch", place.branch, "it was deleted, and another has its name")
+        return log
+
+    def _opened(self, ref: BranchRef) -> ManifestLog:
+        parent = MAIN if ref.parent is None else logical_name(ref.parent)
+        incarnation = MAIN_INCARNATION if ref.parent is None else self.log(parent).incarnation
+        return ManifestLog(
+            self._graph,
+            branch=logical_name(ref.name),
+            incarnation=ref.identity,
+            origin=Place(parent, incarnation, ref.parent_version),
+        )
+
+    def _archive(self, log: ManifestLog) -> None:
+        """Writes down the commits that only this branch has; those who merged them refer to them for ever."""
+        commits: list[Commit] = []
+        manifest = log.head()
+        while True:
+            own = [each for each in manifest.commits if each.incarnation == log.incarnation]
+            commits += [each for each in reversed(own) if each not in commits[-1:]]
+            if not own or own[0] is not manifest.commits[0]:
+                break
+            manifest = log.at(own[0].manifest_version)
+        assert log.origin is not None
+        origin = {"branch": log.origin.branch, "incarnation": log.origin.incarnation, "version": log.origin.version}
+        document = {"origin": origin, "commits": [_spelled(commit_to_row(each)) for each in commits]}
+        objects_at(self._graph).replace(f"{_ARCHIVE}/{log.incarnation}.json", json.dumps(document, indent=1).encode())
+
+    def _public_refs(self) -> list[BranchRef]:
+        return [ref for ref in branch_refs(self._root) if not logical_name(ref.name).startswith("__")]
+
+
+def fork_location(table_root: Location, log: ManifestLog) -> Location:
+    """Where a table of a branch lies once it was forked for it."""
+    return branch_location(table_root, fork_name(log))
+
+
+def fork_name(log: ManifestLog) -> str:
+    """The name of a table's fork: that of the branch and of its incarnation, so that no two branches share one."""
+    return f"{physical_name(log.branch)}.{log.incarnation}"
+
+
+def _spelled(row: dict[str, Any]) -> dict[str, Any]:
+    return {**row, "created_at": row["created_at"].isoformat()}
+
+
+def _parsed(row: dict[str, Any]) -> dict[str, Any]:
+    return {**row, "created_at": datetime.fromisoformat(row["created_at"])}

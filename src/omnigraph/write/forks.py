@@ -1,0 +1,90 @@
+"""Forks: a table becomes a branch's own when the branch first writes it.
+
+The fork comes before the commit that places it. A writer that dies in between leaves a ref that no manifest places; the
+next writer reclaims it. A ref is destroyed only if it is certain that nobody relies on it.
+"""
+
+from enum import StrEnum
+
+from omnigraph import failpoints
+from omnigraph.errors import ExpectedVersionMismatch, NotFound, RecoveryRequired, StorageError
+from omnigraph.failpoints import Point
+from omnigraph.storage import Location, Table, branch_ref, create_branch, delete_branch
+from omnigraph.versioning import Branches, ManifestLog, Snapshot
+from omnigraph.versioning.branches import fork_location, fork_name
+from omnigraph.versioning.names import logical_name
+from omnigraph.write.sidecar import pending_operations, read_sidecar
+
+_TREE = "/tree/"
+
+
+class ForkStatus(StrEnum):
+    """What a ref on a table is to the branch that it is named after."""
+
+    LEGITIMATE = "Legitimate"
+    ORPHAN = "Orphan"
+    INDETERMINATE = "Indeterminate"
+
+
+def table_root(path: str) -> str:
+    """The path of a table's own line, whichever of its branches a path leads to."""
+    return path.partition(_TREE)[0]
+
+
+def is_own(log: ManifestLog, path: str) -> bool:
+    """Whether a table already lies where writes of this branch go."""
+    return log.origin is None or path.endswith(f"{_TREE}{fork_name(log)}")
+
+
+def forked(base: Snapshot, log: ManifestLog, table_key: str) -> Table:
+    """The fork of a table for a branch, at the version that the branch sees. The caller holds the table's lock."""
+    pin = base.manifest.pins[table_key]
+    root = base.location.child(table_root(pin.path))
+    name = fork_name(log)
+    parent = base.table(table_key).location
+    try:
+        table = create_branch(root, name, parent=parent, version=pin.version)
+    except StorageError:
+        if branch_ref(root, name) is None:
+            raise
+        _reclaim(base, log, table_key, root)
+        table = create_branch(root, name, parent=parent, version=pin.version)
+    failpoints.hit(Point.FORK_CREATED)
+    return table
+
+
+def _reclaim(base: Snapshot, log: ManifestLog, table_key: str, root: Location) -> None:
+    """Removes a fork that a dead writer left; raises when it is, or may be, somebody's."""
+    pin = base.manifest.pins[table_key]
+    path = fork_location(root, log).uri.removeprefix(f"{base.location.uri}/")
+    for operation_id in pending_operations(base.location):
+        sidecar = read_sidecar(base.location, operation_id)
+        if sidecar is not None and any(each.path == path for each in sidecar.tables):
+            raise RecoveryRequired(table_key, pin.version, operation_id)
+    match classify_fork_ref(Branches(base.location), table_root(pin.path), fork_name(log)):
+        case ForkStatus.ORPHAN:
+            failpoints.hit(Point.FORK_BEFORE_RECLAIM)
+            delete_branch(root, fork_name(log))
+        case ForkStatus.LEGITIMATE:
+            raise ExpectedVersionMismatch(table_key, pin.version, log.head().pins[table_key].version)
+        case ForkStatus.INDETERMINATE:
+            raise StorageError(root.uri, "it cannot be told whose its fork is; try again")
+
+
+def classify_fork_ref(branches: Branches, root: str, ref: str) -> ForkStatus:
+    """Judges a ref on a table, from the newest manifest of its branch. The caller holds the table's lock.
+
+    What cannot be read now is indeterminate, and must be left alone.
+    """
+    physical, _, incarnation = ref.rpartition(".")
+    try:
+        failpoints.hit(Point.FORK_CLASSIFY)
+        log = branches.log(logical_name(physical))
+        placed = log.incarnation == incarnation and any(
+            pin.path == f"{root}{_TREE}{ref}" for pin in log.head().pins.values()
+        )
+    except NotFound:
+        return ForkStatus.ORPHAN
+    except StorageError:
+        return ForkStatus.INDETERMINATE
+    return ForkStatus.LEGITIMATE if placed else ForkStatus.ORPHAN
