@@ -5,6 +5,7 @@ error survives the pickle of a Spark worker or a process pool whole.
 """
 
 from collections.abc import Sequence
+from enum import StrEnum
 from typing import Any, ClassVar, NamedTuple
 
 from omnigraph.diagnostics import Diagnostic, render_all
@@ -273,6 +274,53 @@ class FenceLost(Conflict):
         return {"name": self.name}
 
 
+class MergeConflicts(OmnigraphError):
+    """Two branches that cannot be merged as they are; nothing was written. `conflicts` has all of them."""
+
+    code = "merge_conflicts"
+
+    def __init__(self, source: str, target: str, conflicts: Sequence[Any]) -> None:
+        super().__init__(source, target, tuple(conflicts))
+        self.source, self.target, self.conflicts = source, target, tuple(conflicts)
+
+    def __str__(self) -> str:
+        found = len(self.conflicts)
+        conflicts = f"{found} conflict{'' if found == 1 else 's'}"
+        return f"`{self.source}` cannot be merged into `{self.target}`: {conflicts}, nothing was written"
+
+    @property
+    def details(self) -> dict[str, Any]:
+        conflicts = [conflict.as_json() for conflict in self.conflicts]
+        return {"source": self.source, "target": self.target, "merge_conflicts": conflicts}
+
+
+class ChangesGap(OmnigraphError):
+    """A part of the history that a change feed needs was cleaned up; the reader has to start from a snapshot."""
+
+    code = "changes_gap"
+
+    def __init__(self, branch: str, version: int) -> None:
+        super().__init__(branch, version)
+        self.branch, self.version = branch, version
+
+    def __str__(self) -> str:
+        return f"version {self.version} of branch `{self.branch}` is gone, and with it what changed there"
+
+    @property
+    def details(self) -> dict[str, Any]:
+        return {"branch": self.branch, "version": self.version}
+
+
+class Rule(StrEnum):
+    """What kind of rule a violation breaks."""
+
+    VALUE = "value"
+    ID = "id"
+    UNIQUE = "unique"
+    END = "end"
+    CARDINALITY = "cardinality"
+
+
 class Violation(NamedTuple):
     """One thing that is wrong with one record."""
 
@@ -281,6 +329,8 @@ class Violation(NamedTuple):
     problem: str
     file: str | None = None
     line: int | None = None
+    rule: Rule = Rule.VALUE
+    id: str | None = None
 
     def __str__(self) -> str:
         place = f"{self.file}:{self.line}: " if self.file is not None else ""

@@ -28,6 +28,7 @@ class Writer(StrEnum):
     MUTATE = "mutate"
     LOAD = "load"
     ENSURE_INDICES = "ensure_indices"
+    MERGE = "merge"
 
 
 class Step(StrEnum):

@@ -4,23 +4,26 @@ import logging
 import os
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from datetime import datetime
-from itertools import islice
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal, TypeVar, cast
 
-from omnigraph.catalog import Catalog
 from omnigraph.compiler import CompiledQuery, compile_query
 from omnigraph.errors import NotFound, QueryError, SchemaError, UsageError
 from omnigraph.failpoints import Writer
-from omnigraph.operations.branches import BranchInfo, create, delete, listed
+from omnigraph.handles import Commits, GraphBranches, Mode, Schema, check_writable
+from omnigraph.operations.branches import place_of
+from omnigraph.operations.diff import Change, diff_snapshots
 from omnigraph.operations.export import exported_lines, write_lines
+from omnigraph.operations.feed import ChangeBlock, blocks_after
 from omnigraph.operations.files import read_schema_files
 from omnigraph.operations.indexes import build_missing_indexes
 from omnigraph.operations.init import create_graph
 from omnigraph.operations.load import LoadMode, LoadResult, load_files
+from omnigraph.operations.merge import MergeOptions, MergeResult, merge
 from omnigraph.operations.mutate import MutationResult, mutate
 from omnigraph.operations.read import QueryResult, planned, read
 from omnigraph.operations.records import Progress
+from omnigraph.operations.three_way import Strategy
 from omnigraph.operations.writing import WriteRequest, Writes
 from omnigraph.query import AdjacencyCache
 from omnigraph.recovery import Mode as RecoveryMode
@@ -30,71 +33,17 @@ from omnigraph.syntax import QUERY, SCHEMA, Language, decoded
 from omnigraph.versioning import (
     MAIN,
     Branches,
-    Commit,
-    CommitGraph,
     Manifest,
     Snapshot,
-    commit_with_id,
     manifest_at_time,
     manifest_of_commit,
 )
 from omnigraph.write import WriteAttempt
 
-Mode = Literal["r", "rw"]
 Durability = Literal["full", "fast"]
 _KEPT_QUERIES = 256
 _Result = TypeVar("_Result")
 _logger = logging.getLogger(__name__)
-
-
-class Schema:
-    """The accepted schema of a graph."""
-
-    def __init__(self, text: str, catalog: Catalog) -> None:
-        self.text = text
-        self.catalog = catalog
-
-
-class Commits:
-    """The history of a graph."""
-
-    def __init__(self, branches: Branches) -> None:
-        self._branches = branches
-
-    def list(self, branch: str = MAIN, limit: int | None = None, actor: str | None = None) -> list[Commit]:
-        """The commits that are part of a branch, also those that it merged; each before its parents."""
-        if limit is not None and limit < 0:
-            raise UsageError(f"a limit is not below zero: {limit}")
-        commits = CommitGraph(self._branches).reachable(self._branches.log(branch).head().commit)
-        chosen = (commit for commit in commits if actor is None or commit.actor == actor)
-        return [*islice(chosen, limit)]
-
-    def show(self, commit_id: str) -> Commit:
-        """One commit."""
-        return commit_with_id(self._branches, commit_id)
-
-
-class GraphBranches:
-    """The branches of a graph."""
-
-    def __init__(self, location: Location, branches: Branches, mode: Mode) -> None:
-        self._location = location
-        self._branches = branches
-        self._mode = mode
-
-    def create(self, name: str, from_: str = MAIN) -> BranchInfo:
-        """A new branch at the head of a branch or at a commit; costs the same for any size of graph."""
-        _check_writable(self._mode)
-        return create(self._location, self._branches, name, from_)
-
-    def delete(self, name: str) -> None:
-        """The end of a branch. Refused while others that began on it are there."""
-        _check_writable(self._mode)
-        delete(self._location, self._branches, name)
-
-    def list(self) -> list[BranchInfo]:
-        """All branches with their heads, `main` first."""
-        return listed(self._branches)
 
 
 class Graph:
@@ -106,7 +55,7 @@ class Graph:
         self._branches = Branches(location)
         text, catalog = read_schema_files(location)
         self.schema = Schema(text, catalog)
-        self.commits = Commits(self._branches)
+        self.commits = Commits(self._branches, self._resolved)
         self.branches = GraphBranches(location, self._branches, mode)
         self.recoveries = Recoveries(location)
         self._writes = Writes(location, catalog, self._branches)
@@ -182,7 +131,7 @@ class Graph:
             case Snapshot():
                 return at
             case str():
-                return self.snapshot_at(commit=at)
+                return self._snapshot(self._branches.manifest_at(place_of(self._branches, at)))
             case int() if not isinstance(at, bool):
                 return self.snapshot_at(version=at)
             case datetime():
@@ -219,6 +168,16 @@ class Graph:
         """The graph as NDJSON: the lines, or how many of them were written to a file."""
         lines = exported_lines(self.snapshot(branch), [types] if isinstance(types, str) else types)
         return lines if path is None else write_lines(Path(path), lines, progress)
+
+    def diff(
+        self, left: Snapshot | str | int, right: Snapshot | str | int, types: Collection[str] | None = None
+    ) -> Iterator[Change]:
+        """What leads from one state to another; each is named by a branch, a commit or a version of `main`."""
+        return diff_snapshots(self._resolved(left), self._resolved(right), [types] if isinstance(types, str) else types)
+
+    def changes(self, cursor: str | None = None, branch: str = MAIN) -> Iterator[ChangeBlock]:
+        """The commits of a branch after a cursor, in order, each with what it changed and the cursor to go on from."""
+        return blocks_after(self._branches.log(branch), self._snapshot, cursor)
 
     # --- writing ---
 
@@ -274,6 +233,38 @@ class Graph:
         message = f"load {', '.join(path.name for path in paths)}"
         return self._write(WriteRequest(kind=Writer.LOAD, branch=branch, actor=actor, message=message), run)
 
+    def merge(
+        self,
+        source: str,
+        into: str = MAIN,
+        *,
+        actor: str | None = None,
+        strategy: str | None = None,
+        cells: bool = False,
+        dry_run: bool = False,
+        delete_branch: bool = False,
+    ) -> MergeResult:
+        """Merges a branch into another as one commit with two parents; raises `MergeConflicts` with all of them.
+
+        With a strategy, `ours` (the branch merged into) or `theirs` wins where both changed an entity. With `cells`,
+        two sides that changed different properties of one entity are merged. A dry run only says what would happen.
+        """
+        if strategy not in (None, "ours", "theirs"):
+            raise UsageError(f"a merge strategy is ours or theirs, not {strategy!r}")
+        if source == into:
+            raise UsageError(f"branch `{source}` cannot be merged into itself")
+        options = MergeOptions(strategy=cast("Strategy | None", strategy), cells=cells, dry_run=dry_run)
+
+        def run(attempt: WriteAttempt) -> MergeResult:
+            return merge(attempt, self._branches, source, options)
+
+        self._branches.log(source)
+        request = WriteRequest(kind=Writer.MERGE, branch=into, actor=actor, message=f"merge {source}")
+        result = self._write(request, run)
+        if delete_branch and not dry_run:
+            self.branches.delete(source)
+        return result
+
     def ensure_indices(self, *, actor: str | None = None) -> dict[str, list[str]]:
         """Builds the indexes that are missing, as one commit; returns the columns by table."""
 
@@ -283,7 +274,7 @@ class Graph:
         return self._write(WriteRequest(kind=Writer.ENSURE_INDICES, actor=actor, message="indexes"), run)
 
     def _write(self, request: WriteRequest, work: Callable[[WriteAttempt], _Result]) -> _Result:
-        _check_writable(self._mode)
+        check_writable(self._mode)
         return self._writes.run(request, work)
 
     def _compiled(self, source: str | Path, name: str | None) -> CompiledQuery:
@@ -359,11 +350,6 @@ def _text(path: Path, language: Language) -> str:
     if problem is not None:
         raise (SchemaError if language is SCHEMA else QueryError)([problem])
     return source.text
-
-
-def _check_writable(mode: Mode) -> None:
-    if mode == "r":
-        raise UsageError("this graph was opened for reading")
 
 
 def _check_engine(engine: str) -> None:

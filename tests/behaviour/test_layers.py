@@ -26,6 +26,7 @@ FLOORS = (
     {"recovery"},
     {"query"},
     {"operations"},
+    {"handles"},
     {"graph"},
     {"samples", "__init__"},
     {"cli", "__main__"},

@@ -349,14 +349,14 @@ def run() -> None:
 
 def _exit_code(error: "OmnigraphError") -> int:
     """1 failed, 2 wrong usage, 3 refused because another writer was first, 4 a lost `--if-commit`."""
-    from omnigraph.errors import Conflict, PreconditionFailed, UsageError
+    from omnigraph.errors import Conflict, MergeConflicts, PreconditionFailed, UsageError
 
     match error:
         case UsageError():
             return 2
         case PreconditionFailed():
             return 4
-        case Conflict():
+        case Conflict() | MergeConflicts():
             return 3
         case _:
             return 1

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from omnigraph.catalog import EdgeType, NodeType
 from omnigraph.catalog.model import DESTINATION, ID, SOURCE
 from omnigraph.diagnostics import quoted
-from omnigraph.errors import Violation
+from omnigraph.errors import Rule, Violation
 from omnigraph.storage import among
 from omnigraph.versioning import Snapshot
 from omnigraph.write.change import NO_IDS, TableChange
@@ -30,15 +30,15 @@ class SetChecks:
     def violations(self) -> Iterator[Violation]:
         """Everything that is wrong with rows in the light of other rows."""
         for change in self._changes.values():
-            yield from self._repeated_ids(change)
-            yield from self._taken_ids(change)
+            yield from _breaking(Rule.ID, self._repeated_ids(change))
+            yield from _breaking(Rule.ID, self._taken_ids(change))
             for columns in change.entity.unique:
-                yield from self._repeated_values(change, columns)
+                yield from _breaking(Rule.UNIQUE, self._repeated_values(change, columns))
             if isinstance(change.entity, EdgeType):
-                yield from self._missing_ends(change, change.entity)
-        yield from self._dangling_edges()
+                yield from _breaking(Rule.END, self._missing_ends(change, change.entity))
+        yield from _breaking(Rule.END, self._dangling_edges())
         for edge in self._base.catalog.edges.values():
-            yield from self._cardinality_violations(edge)
+            yield from _breaking(Rule.CARDINALITY, self._cardinality_violations(edge))
 
     # --- ids ---
 
@@ -48,7 +48,8 @@ class SetChecks:
         seen: set[str] = set()
         for row, identity in enumerate(change.row_ids.to_pylist()):
             if identity in seen:
-                yield change.origins.violation(change.entity, None, f"the id {quoted(identity)} is there twice", row)
+                problem = f"the id {quoted(identity)} is there twice"
+                yield change.origins.violation(change.entity, None, problem, row)._replace(id=identity)
             seen.add(identity)
 
     def _taken_ids(self, change: TableChange) -> Iterator[Violation]:
@@ -65,7 +66,9 @@ class SetChecks:
         if not len(wrong):
             return
         for row in pc.indices_nonzero(pc.is_in(values, value_set=wrong)).to_pylist():
-            yield change.origins.violation(change.entity, property, problem.format(quoted(values[row].as_py())), row)
+            shown = problem.format(quoted(values[row].as_py()))
+            violation = change.origins.violation(change.entity, property, shown, row)
+            yield violation._replace(id=change.row_ids[row].as_py())
 
     # --- uniqueness ---
 
@@ -89,7 +92,8 @@ class SetChecks:
             if other != identity:
                 shown = ", ".join(str(value) for value in shared)
                 problem = f"({', '.join(columns)}) = ({shown}) is already that of {quoted(other)}"
-                yield change.origins.violation(change.entity, columns[0], problem, rows.get(identity))
+                violation = change.origins.violation(change.entity, columns[0], problem, rows.get(identity))
+                yield violation._replace(id=identity)
 
     def _committed_values(
         self, change: TableChange, names: Sequence[str], columns: Sequence[str], own: pa.Table
@@ -165,9 +169,9 @@ class SetChecks:
         for source, count in zip(found[SOURCE].to_pylist(), found["count"].to_pylist(), strict=True):
             problem = f"{quoted(source)} has {count} edges, and {allowed} are allowed"
             if change is None:
-                yield Violation(edge.name, SOURCE, problem)
+                yield Violation(edge.name, SOURCE, problem, id=source)
             else:
-                yield change.origins.violation(edge, SOURCE, problem, rows.get(source))
+                yield change.origins.violation(edge, SOURCE, problem, rows.get(source))._replace(id=source)
 
     def _touched_sources(self, edge: EdgeType, change: TableChange | None) -> pa.Array:
         """The nodes whose number of edges may have changed, and those that are new."""
@@ -204,6 +208,10 @@ class SetChecks:
         every = pa.concat_arrays([sources, ends.filter(pc.is_in(ends, value_set=sources))])
         counts = pa.table({SOURCE: every}).group_by(SOURCE).aggregate([([], "count_all")])
         return pa.table({SOURCE: counts[SOURCE], "count": pc.subtract(counts["count_all"], 1)}).sort_by(SOURCE)
+
+
+def _breaking(rule: Rule, violations: Iterator[Violation]) -> Iterator[Violation]:
+    return (violation._replace(rule=rule) for violation in violations)
 
 
 def _outside(values: pa.Array | pa.ChunkedArray, others: pa.Array) -> pa.Array | pa.ChunkedArray:

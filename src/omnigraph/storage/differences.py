@@ -1,0 +1,333 @@
+"""What differs between two versions of one table, at a cost that follows the difference.
+
+The versions may stand in any relation: older and newer, before and after a restore, a fork and its parent, two forks.
+Three things say that rows are the same without a look at their values, the first two without a read of any data:
+
+- A data file never changes, and no other has its name. So a row of a file that both versions have, at the same place,
+  is the same row; the versions can only differ in which rows of it they have deleted.
+- Compaction writes rows anew as they are, under their row ids, and keeps the version that wrote them last. In one line
+  of versions, and in what forks have in common, that version and the row id stand for one content.
+- What is left is matched by `id`. Only rows that both have are compared by value, since a write may also carry rows
+  along that it does not change.
+
+A column that only one of the versions has is a difference of their schemas, and not of any row.
+"""
+
+import sys
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+import lance
+from omnigraph.storage.branches import branch_ref
+from omnigraph.storage.equality import equal_rows
+from omnigraph.storage.location import Location
+from omnigraph.storage.tables import ROW_ADDRESS, ROW_ID, ROW_VERSION, Table
+
+_ID = "id"
+_BATCH = 2_000
+"""How many rows are read at a time; a row can be large."""
+_DENSE = 100
+"""Where more than one in so many rows is wanted, reading a column whole is faster than picking from it."""
+
+_FRAGMENT_SHIFT = np.uint64(32)
+
+_Numbers: TypeAlias = np.ndarray[tuple[int], np.dtype[np.uint64]]
+_Mask: TypeAlias = np.ndarray[tuple[int], np.dtype[np.bool_]]
+
+
+@dataclass(frozen=True, slots=True)
+class Differences:
+    """What leads from one version of a table to another.
+
+    `inserted` are rows of the right version and `deleted` rows of the left one. `before` and `after` have the same ids
+    in the same order, and each row differs in some value.
+    """
+
+    inserted: pa.Table
+    deleted: pa.Table
+    before: pa.Table
+    after: pa.Table
+
+    @property
+    def is_empty(self) -> bool:
+        return not (self.inserted.num_rows or self.deleted.num_rows or self.before.num_rows)
+
+
+@dataclass(frozen=True, slots=True)
+class DifferenceCounts:
+    """How many rows were inserted, updated and deleted."""
+
+    inserted: int = 0
+    updated: int = 0
+    deleted: int = 0
+
+
+def differing_rows(left: Table, right: Table) -> Differences:
+    """All that differs between two versions of a table, in memory at once."""
+    nothing = Differences(*(_no_rows(table) for table in (right, left, left, right)))
+    parts = [nothing, *difference_batches(left, right)]
+    return Differences(
+        inserted=pa.concat_tables([part.inserted for part in parts]),
+        deleted=pa.concat_tables([part.deleted for part in parts]),
+        before=pa.concat_tables([part.before for part in parts]),
+        after=pa.concat_tables([part.after for part in parts]),
+    )
+
+
+def difference_batches(left: Table, right: Table) -> Iterator[Differences]:
+    """The same, some rows at a time: those that were inserted, then the updated, then the deleted.
+
+    Inserted and updated rows come in the order in which the right version holds them, deleted ones in that of the left.
+    The same two versions always give the same order.
+    """
+    no_left, no_right = _no_rows(left), _no_rows(right)
+    candidates = _candidates(left, right)
+    for addresses in _batches(candidates.inserted):
+        yield Differences(right.rows_at(addresses), no_left, no_left, no_right)
+    for before, after in _updates(left, right, candidates):
+        yield Differences(no_right, no_left, before, after)
+    for addresses in _batches(candidates.deleted):
+        yield Differences(no_right, left.rows_at(addresses), no_left, no_right)
+
+
+def difference_counts(left: Table, right: Table) -> DifferenceCounts:
+    """How much differs. Only rows that may have been updated are read."""
+    candidates = _candidates(left, right)
+    updated = sum(before.num_rows for before, _ in _updates(left, right, candidates))
+    return DifferenceCounts(len(candidates.inserted), updated, len(candidates.deleted))
+
+
+def _no_rows(table: Table) -> pa.Table:
+    return table.rows_at(pa.array([], pa.uint64()))
+
+
+def _batches(addresses: _Numbers) -> Iterator[pa.Array]:
+    for start in range(0, len(addresses), _BATCH):
+        yield pa.array(addresses[start : start + _BATCH], pa.uint64())
+
+
+# --- which rows may differ ---
+
+
+@dataclass(frozen=True, slots=True)
+class _Candidates:
+    """Addresses of rows by what may have happened to them; `before` and `after` are the same entities in one order."""
+
+    inserted: _Numbers
+    deleted: _Numbers
+    before: _Numbers
+    after: _Numbers
+
+
+@dataclass(frozen=True, slots=True)
+class _Rows:
+    """Rows of one version as storage knows them, in the order of their addresses."""
+
+    addresses: _Numbers
+    row_ids: _Numbers
+    versions: _Numbers
+
+    def at(self, positions: Any) -> "_Rows":
+        return _Rows(self.addresses[positions], self.row_ids[positions], self.versions[positions])
+
+    def without(self, positions: Any) -> "_Rows":
+        kept = np.ones(len(self.addresses), np.bool_)
+        kept[positions] = False
+        return self.at(kept)
+
+
+def _candidates(left: Table, right: Table) -> _Candidates:
+    mine, yours, shared = _suspects(left, right)
+    before, after = _rows_of(left, mine), _rows_of(right, yours)
+    before, after = _in_other_places(before, after, shared)
+    if len(before.addresses) and len(after.addresses):
+        before, after = _written_apart(before, after, _common_version(left, right))
+    return _matched(_Side(left, mine, before.addresses), _Side(right, yours, after.addresses))
+
+
+@dataclass(frozen=True, slots=True)
+class _Side:
+    """One version, the fragments of it that may differ, and the rows of those that may."""
+
+    table: Table
+    fragments: Sequence[lance.LanceFragment]
+    addresses: _Numbers
+
+
+def _suspects(left: Table, right: Table) -> tuple[list[lance.LanceFragment], list[lance.LanceFragment], frozenset[int]]:
+    """The fragments of each side that may differ, and the numbers of those that differ in deleted rows alone."""
+    columns = frozenset(left.schema.names) & frozenset(right.schema.names)
+    mine, yours = _fragments(left, columns), _fragments(right, columns)
+    shared = {content for content, each in mine.items() if content in yours}
+    same = {content for content in shared if _deletions(mine[content]) == _deletions(yours[content])}
+    deleted_from = shared - same
+    return (
+        [each for content, each in mine.items() if content not in same],
+        [each for content, each in yours.items() if content not in same],
+        frozenset(each.fragment_id for content, each in mine.items() if content in deleted_from),
+    )
+
+
+def _fragments(table: Table, columns: frozenset[str]) -> dict[Any, lance.LanceFragment]:
+    """The fragments of a version by what tells their content: where each of these columns is stored.
+
+    A file that a fork inherits has the same name there, and only another base.
+    """
+    names = {
+        identity: field.name()
+        for field in table.dataset.lance_schema.fields()
+        if field.name() in columns
+        for identity in _field_ids(field)
+    }
+
+    @cache
+    def stored(fields: tuple[int, ...]) -> frozenset[tuple[int, str]]:
+        return frozenset((identity, names[identity]) for identity in fields if identity in names)
+
+    found: dict[Any, lance.LanceFragment] = {}
+    for fragment in table.dataset.get_fragments():
+        metadata = fragment.metadata
+        places = ((file.path, stored(tuple(file.fields))) for file in metadata.files)
+        overlaid = tuple((each.data_file.path, each.committed_version) for each in metadata.overlays)
+        found[fragment.fragment_id, frozenset(place for place in places if place[1]), overlaid] = fragment
+    return found
+
+
+def _field_ids(field: Any) -> Iterator[int]:
+    """The number of a field and of all that it consists of; a file names the innermost."""
+    yield field.id()
+    for child in field.children():
+        yield from _field_ids(child)
+
+
+def _deletions(fragment: lance.LanceFragment) -> tuple[int, int] | None:
+    """Which deletions a fragment has; a file of deletions never changes either."""
+    file = fragment.metadata.deletion_file
+    return None if file is None else (file.read_version, file.id)
+
+
+def _rows_of(table: Table, fragments: Sequence[lance.LanceFragment]) -> _Rows:
+    if not fragments:
+        nothing: _Numbers = np.empty(0, np.uint64)
+        return _Rows(nothing, nothing, nothing)
+    found = table.scan_columns(fragments, (ROW_ADDRESS, ROW_ID, ROW_VERSION))
+    numbers = [found[name].to_numpy().astype(np.uint64, copy=False) for name in (ROW_ADDRESS, ROW_ID, ROW_VERSION)]
+    order = np.argsort(numbers[0], kind="stable")
+    return _Rows(*(each[order] for each in numbers))
+
+
+# --- rows that are the same without a look at their values ---
+
+
+def _unlike(
+    left: _Rows, right: _Rows, key: Callable[[_Rows], _Numbers], alike: Callable[[_Rows, _Rows], _Mask]
+) -> tuple[_Rows, _Rows]:
+    """The rows of each side but for those that have the same key on both and are alike."""
+    _, mine, yours = np.intersect1d(key(left), key(right), assume_unique=True, return_indices=True)
+    same = alike(left.at(mine), right.at(yours))
+    return left.without(mine[same]), right.without(yours[same])
+
+
+def _in_other_places(left: _Rows, right: _Rows, shared: Collection[int]) -> tuple[_Rows, _Rows]:
+    """Without the rows that are at the same place of a fragment that both sides have."""
+    numbers = np.array(sorted(shared), np.uint64)
+    return _unlike(
+        left, right, lambda rows: rows.addresses, lambda rows, _: np.isin(rows.addresses >> _FRAGMENT_SHIFT, numbers)
+    )
+
+
+def _written_apart(left: _Rows, right: _Rows, common: int) -> tuple[_Rows, _Rows]:
+    """Without the rows that the same version wrote, of those versions that mean the same to both sides."""
+    return _unlike(
+        left,
+        right,
+        lambda rows: rows.row_ids,
+        lambda mine, yours: (mine.versions == yours.versions) & (mine.versions <= np.uint64(common)),
+    )
+
+
+def _common_version(left: Table, right: Table) -> int:
+    """The last version whose number means the same in both lines; without end in one line, 0 when none does.
+
+    Where a column was dropped and another got its name, no version of a row says anything about its values.
+    """
+    if _numbered_columns(left, right) != _numbered_columns(right, left):
+        return 0
+    if left.location.uri == right.location.uri:
+        return sys.maxsize
+    mine, yours = _forks(left.location), _forks(right.location)
+    if mine is None or yours is None or mine[0] != yours[0]:
+        return 0
+    apart = next(
+        (number for number, (one, other) in enumerate(zip(mine[1], yours[1], strict=False)) if one != other),
+        min(len(mine[1]), len(yours[1])),
+    )
+    after = [version for forks in (mine[1], yours[1]) for _, version in forks[apart : apart + 1]]
+    return min(after, default=sys.maxsize)
+
+
+def _numbered_columns(table: Table, other: Table) -> dict[str, int]:
+    names = frozenset(other.schema.names)
+    return {field.name(): field.id() for field in table.dataset.lance_schema.fields() if field.name() in names}
+
+
+def _forks(location: Location) -> tuple[str, list[tuple[str, int]]] | None:
+    """The root of a table, and which forks at which versions led to a location; None when they are not known."""
+    root, _, name = location.uri.rpartition("/tree/")
+    if not root or "/" in name:
+        return location.uri, []
+    forks: list[tuple[str, int]] = []
+    parent: str | None = name
+    while parent is not None:
+        ref = branch_ref(Location(root, location.options, location.durable), parent)
+        if ref is None:
+            return None
+        forks.append((ref.identity, ref.parent_version))
+        parent = ref.parent
+    return root, forks[::-1]
+
+
+# --- rows that are matched by id ---
+
+
+def _matched(left: _Side, right: _Side) -> _Candidates:
+    nothing: _Numbers = np.empty(0, np.uint64)
+    if not len(left.addresses) or not len(right.addresses):
+        return _Candidates(right.addresses, left.addresses, nothing, nothing)
+    mine, yours = _ids(left), _ids(right)
+    found = pc.index_in(yours, value_set=mine)
+    matched = found.is_valid().to_numpy(zero_copy_only=False)
+    partners = found.drop_null().to_numpy()
+    alone = np.ones(len(left.addresses), np.bool_)
+    alone[partners] = False
+    return _Candidates(
+        inserted=right.addresses[~matched],
+        deleted=left.addresses[alone],
+        before=left.addresses[partners],
+        after=right.addresses[matched],
+    )
+
+
+def _ids(side: _Side) -> pa.Array:
+    """The ids of the rows that may differ, in the order of their addresses."""
+    wanted = pa.array(side.addresses, pa.uint64())
+    if len(wanted) * _DENSE < sum(each.physical_rows for each in side.fragments):
+        return side.table.rows_at(wanted, (_ID,))[_ID].combine_chunks()
+    found = side.table.scan_columns(side.fragments, (_ID, ROW_ADDRESS))
+    return found[_ID].take(pc.index_in(wanted, value_set=found[ROW_ADDRESS].combine_chunks())).combine_chunks()
+
+
+def _updates(left: Table, right: Table, candidates: _Candidates) -> Iterator[tuple[pa.Table, pa.Table]]:
+    """The rows that both sides have and that differ in some value, before and after."""
+    shared = [name for name in left.schema.names if name in right.schema.names]
+    for mine, yours in zip(_batches(candidates.before), _batches(candidates.after), strict=True):
+        before, after = left.rows_at(mine), right.rows_at(yours)
+        different = pc.invert(equal_rows(before, after, shared))
+        if pc.any(different).as_py():
+            yield before.filter(different), after.filter(different)

@@ -1,0 +1,50 @@
+"""When two columns have the same values, row by row.
+
+A null is equal to a null and NaN to NaN; zeros are equal whatever their sign. Lists, vectors and Blobs are equal when
+all that they hold is.
+"""
+
+from collections.abc import Iterable
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+
+def equal_rows(left: pa.Table, right: pa.Table, columns: Iterable[str]) -> pa.Array:
+    """Whether each row of one table has the values of the same row of the other, in all of these columns."""
+    equal = pa.repeat(True, left.num_rows)
+    for name in columns:
+        equal = pc.and_(equal, equal_values(left[name].combine_chunks(), right[name].combine_chunks()))
+    return equal
+
+
+def equal_values(left: pa.Array, right: pa.Array) -> pa.Array:
+    """Whether each value of one array is the value of the other; true or false, never null.
+
+    Where the types differ, the left values are compared as what they are in the type of the right ones.
+    """
+    if left.type != right.type:
+        try:
+            left = left.cast(right.type)
+        except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+            return pa.repeat(False, len(left))
+    equal = _equal_lists(left, right) if _is_list(left.type) else pc.fill_null(pc.equal(left, right), False)
+    if pa.types.is_floating(left.type):
+        equal = pc.or_(equal, pc.fill_null(pc.and_(pc.is_nan(left), pc.is_nan(right)), False))
+    return pc.or_(equal, pc.and_(left.is_null(), right.is_null()))
+
+
+def _is_list(type: pa.DataType) -> bool:
+    return bool(pa.types.is_list(type) or pa.types.is_large_list(type) or pa.types.is_fixed_size_list(type))
+
+
+def _equal_lists(left: pa.Array, right: pa.Array) -> pa.Array:
+    """Lists of the same length whose elements are equal; those with a null on either side are not."""
+    comparable = pc.fill_null(pc.equal(pc.list_value_length(left), pc.list_value_length(right)), False)
+    left, right = left.filter(comparable), right.filter(comparable)
+    elements = equal_values(pc.list_flatten(left), pc.list_flatten(right))
+    unequal = pc.unique(pc.list_parent_indices(left).filter(pc.invert(elements)))
+    rows = pc.indices_nonzero(comparable)
+    different = rows.take(unequal)
+    positions = pa.array(range(len(comparable)), pa.uint64())
+    return pc.and_(comparable, pc.invert(pc.is_in(positions, value_set=different)))
