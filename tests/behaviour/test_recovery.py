@@ -259,11 +259,13 @@ def test_a_commit_that_the_disk_does_not_confirm_is_an_error_that_says_so(graph:
     def failing(tables: object) -> None:
         raise og.StorageError("disk", "input/output error")
 
+    graph.mutate(NOTE)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("omnigraph.versioning.log.sync_versions", failing)
         with pytest.raises(og.NotDurable, match="is visible, but may not survive"):
             move(graph)
     assert counts(graph) == (1, 1, 1)
+    graph.refresh()
     assert_well(graph)
 
 

@@ -20,7 +20,7 @@ job = json.loads(sys.stdin.readline())
 with failpoints.armed(job["failpoints"]):
     graph = og.open(job["uri"], storage_options=job["options"])
     if job["kind"] is not None:
-        world.perform(graph, world.Kind(job["kind"]), job["tables"], Path(job["folder"]))
+        world.perform(graph, world.Kind(job["kind"]), job["tables"], Path(job["folder"]), job["branch"])
 print("done", flush=True)
 """
 ROOT = Path(__file__).parents[2]

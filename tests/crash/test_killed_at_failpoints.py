@@ -1,7 +1,7 @@
 """A writer that is killed at any step leaves the graph as it was before its write, or as it is after it."""
 
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import unquote
@@ -13,21 +13,14 @@ from omnigraph.failpoints import Point, Step
 from omnigraph.recovery.apply import RECOVERY_ACTOR
 from omnigraph.storage import leases, location_of, objects_at
 from omnigraph.storage.holders import LOCK_FOLDER
+from omnigraph.versioning import MAIN
 from omnigraph.write.sidecar import Sidecar
 from tests.crash.children import SOAKING, Children
-from tests.crash.invariants import Settled, assert_invariants
-from tests.crash.world import ACTOR, SCHEMA, Kind, State, prepare, state_after, state_before, state_of
+from tests.crash.invariants import Settled, assert_forks_are_placed, assert_invariants, branch_names
+from tests.crash.world import ACTOR, BRANCH, SCHEMA, Ground, Kind, State, Write, perform, prepare, state_of, write_next
 from tests.stores import BUCKET
 
 FORWARD, BACK = "RolledForward", "RolledBack"
-
-
-@dataclass(frozen=True, slots=True)
-class Write:
-    """A write of so many tables."""
-
-    kind: Kind
-    tables: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,9 +33,12 @@ class Case:
     visible: bool = False
 
 
-def cases_of(writer: str, tables: int) -> list[Case]:
-    """All steps of a write of so many tables."""
-    before = [*(f"{writer}.{Step.TABLE_STAGED}@{number + 1}" for number in range(tables))]
+def cases_of(write: Write) -> list[Case]:
+    """All steps of a write."""
+    writer, tables = write.kind.writer, write.tables
+    forks = range(tables if write.ground is Ground.FORKING else 0)
+    before = [f"{Point.FORK_CREATED}@{number + 1}" for number in forks]
+    before += [f"{writer}.{Step.TABLE_STAGED}@{number + 1}" for number in range(tables)]
     before += [f"{writer}.{Step.BEFORE_PHASE_A}", f"{Point.SIDECAR_WRITE}"]
     cut = [f"{writer}.{Step.AFTER_PHASE_A}"]
     cut += [f"{writer}.{Step.TABLE_COMMITTED}@{number}" for number in range(1, tables)]
@@ -73,9 +69,10 @@ class Place:
         """Runs a write, or only an opening, in a process that must die at the failpoint."""
         name, _, number = failpoint.partition("@")
         armed = f"{name}=crash" + (f"@{number}" if number else "")
-        kind, tables = (write.kind, write.tables) if write else (None, 0)
-        job = {"uri": self.uri, "options": self.options, "failpoints": armed}
-        code, errors = children.ended(**job, kind=kind, tables=tables, folder=str(self.folder))
+        job = {"uri": self.uri, "options": self.options, "failpoints": armed, "kind": None}
+        if write is not None:
+            job |= {"kind": write.kind, "tables": write.tables, "branch": write.ground.branch}
+        code, errors = children.ended(**job, folder=str(self.folder))
         assert code == -signal.SIGKILL, f"{failpoint} was not reached: {errors}"
         if self.options is not None:
             self._let_leases_end()
@@ -116,36 +113,62 @@ def remote(s3_store: dict[str, str], tmp_path_factory: pytest.TempPathFactory) -
     return Place(uri, s3_store, tmp_path_factory.mktemp("crashes"))
 
 
-def check_reopened(place: Place, content: State, settled: Settled | None) -> None:
-    """After opening for writing all is well, and the next write works."""
+def contents_of(graph: og.Graph) -> dict[str, State]:
+    """What each branch holds."""
+    return {branch: state_of(graph, branch) for branch in branch_names(graph)}
+
+
+def check_reopened(place: Place, tables: int, contents: Mapping[str, State], settled: Settled | None) -> None:
+    """After opening for writing all is well, and the next writes of every branch work.
+
+    A fork that nobody relies on may be there after a crash; the next write has no use for it, and takes its place.
+    """
     graph = place.open()
-    assert_invariants(graph, content, settled)
-    graph.mutate('query next { insert A { name: "next", value: 9 } insert B { name: "next", value: 9 } }')
-    graph.mutate('query undo { delete A where name = "next" delete B where name = "next" }')
-    assert state_of(graph) == content
+    assert_invariants(graph, contents, settled)
+    for branch in contents:
+        write_next(graph, max(tables, 2), branch)
+    assert_invariants(graph, contents, settled)
+    assert_forks_are_placed(graph)
 
 
 def kill_and_check(place: Place, children: Children, write: Write, case: Case) -> None:
     """One case: a write that is killed, an opening that settles it, and a write after that."""
-    before, after = state_before(write.tables), state_after(write.kind, write.tables)
-    prepare(place.open(), write.tables, place.folder)
+    write.prepare(place.open(), place.folder)
     place.killed(children, case.failpoint, write)
-    assert state_of(place.open("r")) in (before, after)
+    assert contents_of(place.open("r")) in (write.before, write.after)
     sidecar = place.sidecar()
     assert (sidecar is None) == (case.outcome is None)
     settled = None
     if sidecar is not None and case.outcome is not None:
         settled = Settled(sidecar, case.outcome, case.commit_by)
-    check_reopened(place, after if case.visible else before, settled)
+    check_reopened(place, write.tables, write.after if case.visible else write.before, settled)
 
 
 # All loads go through the same steps; so two of the three modes are tried with two tables only, unless there is time.
-BRIEF = () if SOAKING else (Kind.MERGE, Kind.OVERWRITE)
+BRIEF = (Kind.MERGE, Kind.OVERWRITE)
+LOADS = (Kind.APPEND, Kind.MERGE, Kind.OVERWRITE)
+WRITES = [
+    Write(kind, tables)
+    for kind in (Kind.MUTATE, *LOADS, Kind.INDEXES)
+    for tables in ((2,) if kind in BRIEF and not SOAKING else (1, 2, 5))
+]
+BRANCH_WRITES = [
+    Write(kind, tables, ground)
+    for kind in (Kind.MUTATE, *LOADS)
+    for ground in (Ground.FORKING, Ground.FORKED)
+    for tables in (1, 2, 5)
+    if SOAKING or (kind is Kind.MUTATE and tables == 2)
+]
+MERGES = [
+    Write(kind, tables)
+    for kind in (Kind.FAST_FORWARD, Kind.TRUE_MERGE)
+    for tables in (1, 2, 5)
+    if SOAKING or tables == 2
+]
 CASES = [
-    pytest.param(Write(kind, tables), case, id=f"{kind}-{tables}-{case.failpoint}")
-    for kind in Kind
-    for tables in ((2,) if kind in BRIEF else (1, 2, 5))
-    for case in cases_of(kind.writer, tables)
+    pytest.param(write, case, id=f"{write.kind}-{write.ground}-{write.tables}-{case.failpoint}")
+    for write in (*WRITES, *BRANCH_WRITES, *MERGES)
+    for case in cases_of(write)
 ]
 
 
@@ -199,16 +222,16 @@ RECOVERY_CASES = [
 def test_a_killed_recovery_is_done_again(
     local: Place, children: Children, cut: str, step: str, kills: Callable[[int], None]
 ) -> None:
-    tables = 5
-    case = next(case for case in cases_of("mutate", tables) if case.failpoint == cut)
-    prepare(local.open(), tables, local.folder)
-    local.killed(children, cut, Write(Kind.MUTATE, tables))
+    write = Write(Kind.MUTATE, 5)
+    case = next(case for case in cases_of(write) if case.failpoint == cut)
+    write.prepare(local.open(), local.folder)
+    local.killed(children, cut, write)
     sidecar = local.sidecar()
     assert sidecar is not None
     assert case.outcome is not None
     local.killed(children, step)
-    content = state_after(Kind.MUTATE, tables) if case.visible else state_before(tables)
-    check_reopened(local, content, Settled(sidecar, case.outcome, case.commit_by))
+    contents = write.after if case.visible else write.before
+    check_reopened(local, write.tables, contents, Settled(sidecar, case.outcome, case.commit_by))
     kills(2)
 
 
@@ -245,5 +268,53 @@ def test_a_killed_init_leaves_a_graph_or_room_for_one(
         with pytest.raises(og.OmnigraphError):
             og.open(uri).snapshot()
         og.init(uri, SCHEMA)
-    assert_invariants(og.open(uri), frozenset())
+    assert_invariants(og.open(uri), {MAIN: frozenset()})
+    kills(1)
+
+
+BRANCHING = """
+import json, sys
+import omnigraph as og
+from omnigraph import failpoints
+og.Graph
+job = json.loads(sys.stdin.readline())
+graph = og.open(job["uri"])
+with failpoints.armed(job["failpoints"]):
+    getattr(graph.branches, job["verb"])(job["branch"])
+"""
+
+
+@pytest.mark.parametrize(
+    ("verb", "step", "exists"),
+    [
+        ("create", Point.BRANCH_CREATED, True),
+        ("delete", Point.BRANCH_BEFORE_DELETE, True),
+        ("delete", Point.BRANCH_DELETED, False),
+    ],
+)
+def test_a_branch_whose_creation_or_end_is_killed_is_there_or_not(
+    local: Place, verb: str, step: str, exists: bool, kills: Callable[[int], None]
+) -> None:
+    write = Write(Kind.MUTATE, 5, Ground.FORKED)
+    if verb == "create":
+        prepare(local.open(), write.tables, local.folder)
+    else:
+        write.prepare(local.open(), local.folder)
+        perform(local.open(), write.kind, write.tables, local.folder, BRANCH)
+    before = contents_of(local.open("r"))
+    with Children(BRANCHING) as starting:
+        job = {"uri": local.uri, "verb": verb, "branch": BRANCH, "failpoints": f"{step}=crash"}
+        assert starting.ended(**job)[0] == -signal.SIGKILL
+    graph = local.open()
+    if exists:
+        contents = {MAIN: before[MAIN], BRANCH: before.get(BRANCH, before[MAIN])}
+        check_reopened(local, write.tables, contents, None)
+        with pytest.raises(og.BranchExists):
+            graph.branches.create(BRANCH)
+        graph.branches.delete(BRANCH)
+    assert_invariants(graph, {MAIN: before[MAIN]})
+    graph.branches.create(BRANCH)
+    for branch in (BRANCH, MAIN):
+        write_next(graph, write.tables, branch)
+    assert_invariants(graph, {MAIN: before[MAIN], BRANCH: before[MAIN]})
     kills(1)

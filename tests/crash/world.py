@@ -2,11 +2,13 @@
 
 import json
 from collections.abc import Iterable
+from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
 import omnigraph as og
+from omnigraph.versioning import MAIN
 
 SCHEMA = """
 node A { name: String @key, value: I32? }
@@ -18,6 +20,7 @@ edge F: B -> C { value: I32? }
 NODES, EDGES = ("A", "B", "C"), {"E": ("A", "B"), "F": ("B", "C")}
 ROWS = 3
 ACTOR = "ada"
+BRANCH = "feature/x"
 State = frozenset[tuple[Any, ...]]
 """A graph as a set: (type, name, value) for each node, (type, from, to, value) for each edge."""
 
@@ -30,11 +33,83 @@ class Kind(StrEnum):
     MERGE = "merge"
     OVERWRITE = "overwrite"
     INDEXES = "indexes"
+    FAST_FORWARD = "fast_forward"
+    TRUE_MERGE = "true_merge"
 
     @property
     def writer(self) -> str:
         """The name of the writer in failpoints."""
-        return {Kind.MUTATE: "mutate", Kind.INDEXES: "ensure_indices"}.get(self, "load")
+        match self:
+            case Kind.MUTATE:
+                return "mutate"
+            case Kind.INDEXES:
+                return "ensure_indices"
+            case Kind.FAST_FORWARD | Kind.TRUE_MERGE:
+                return "merge"
+            case _:
+                return "load"
+
+    @property
+    def merges_a_branch(self) -> bool:
+        """Whether it brings what was written on a branch into `main`; a load merges rows of a file."""
+        return self.writer == "merge"
+
+
+class Ground(StrEnum):
+    """Where a write goes: to `main`, or to a branch whose tables are still those of `main`, or its own by now."""
+
+    MAIN = "main"
+    FORKING = "forking"
+    FORKED = "forked"
+
+    @property
+    def branch(self) -> str:
+        """The branch that is written."""
+        return MAIN if self is Ground.MAIN else BRANCH
+
+
+@dataclass(frozen=True, slots=True)
+class Write:
+    """A write of so many tables."""
+
+    kind: Kind
+    tables: int
+    ground: Ground = Ground.MAIN
+
+    @property
+    def before(self) -> dict[str, State]:
+        """What each branch holds before the write."""
+        before = state_before(self.tables)
+        if self.kind.merges_a_branch:
+            return {MAIN: before | self._meanwhile, BRANCH: state_after(Kind.MUTATE, self.tables)}
+        return {MAIN: before} if self.ground is Ground.MAIN else {MAIN: before, BRANCH: before}
+
+    @property
+    def after(self) -> dict[str, State]:
+        """What each must hold after it."""
+        if self.kind.merges_a_branch:
+            return {**self.before, MAIN: state_after(Kind.MUTATE, self.tables) | self._meanwhile}
+        return {**self.before, self.ground.branch: state_after(self.kind, self.tables)}
+
+    @property
+    def _meanwhile(self) -> State:
+        """What `main` got since the branch began."""
+        return frozenset(rows_of(types_of(self.tables), "own", 4) if self.kind is Kind.TRUE_MERGE else ())
+
+    def prepare(self, graph: og.Graph, folder: Path) -> None:
+        """Leaves every branch with what it holds before the write, whatever it held."""
+        if BRANCH in [branch.name for branch in graph.branches.list()]:
+            graph.branches.delete(BRANCH)
+        prepare(graph, self.tables, folder)
+        if len(self.before) > 1:
+            graph.branches.create(BRANCH)
+        if self.ground is Ground.FORKED:
+            prepare(graph, self.tables, folder, BRANCH)
+        if self.kind.merges_a_branch:
+            perform(graph, Kind.MUTATE, self.tables, folder, BRANCH)
+        if self._meanwhile:
+            write_records(folder / "meanwhile.jsonl", self._meanwhile)
+            graph.load(folder / "meanwhile.jsonl")
 
 
 def types_of(tables: int) -> list[str]:
@@ -67,6 +142,8 @@ def state_after(kind: Kind, tables: int) -> State:
     match kind:
         case Kind.INDEXES:
             return before
+        case Kind.FAST_FORWARD | Kind.TRUE_MERGE:
+            raise AssertionError("what a merge makes of `main` depends on both branches")
         case Kind.APPEND:
             return before | new
         case Kind.OVERWRITE:
@@ -80,16 +157,16 @@ def state_after(kind: Kind, tables: int) -> State:
             return frozenset(updated | new)
 
 
-def prepare(graph: og.Graph, tables: int, folder: Path) -> None:
-    """Leaves the graph with `state_before` and without indexes on the tables of the write, whatever it held."""
+def prepare(graph: og.Graph, tables: int, folder: Path, branch: str = MAIN) -> None:
+    """Leaves a branch with `state_before` and without indexes on the tables of the write, whatever it held."""
     file = folder / "before.jsonl"
     untouched = [name for name in (*EDGES, *reversed(NODES)) if name not in types_of(tables)]
     deletions = " ".join(f'delete {name} where id != ""' for name in untouched)
-    if deletions and any(row[0] in untouched for row in state_of(graph)):
-        graph.mutate(f"query clear {{ {deletions} }}")
+    if deletions and any(row[0] in untouched for row in state_of(graph, branch)):
+        graph.mutate(f"query clear {{ {deletions} }}", branch=branch)
     write_records(file, state_before(tables))
-    graph.load(file, "overwrite")
-    assert state_of(graph) == state_before(tables)
+    graph.load(file, "overwrite", branch=branch)
+    assert state_of(graph, branch) == state_before(tables)
 
 
 def write_records(file: Path, rows: Iterable[tuple[Any, ...]]) -> None:
@@ -103,41 +180,56 @@ def write_records(file: Path, rows: Iterable[tuple[Any, ...]]) -> None:
     file.write_text("\n".join(map(json.dumps, records)))
 
 
-def perform(graph: og.Graph, kind: Kind, tables: int, folder: Path) -> None:
+def perform(graph: og.Graph, kind: Kind, tables: int, folder: Path, branch: str = MAIN) -> None:
     """The write itself."""
     types = types_of(tables)
     new = rows_of(types, "new", 2)
     match kind:
         case Kind.INDEXES:
             graph.ensure_indices(actor=ACTOR)
+        case Kind.FAST_FORWARD | Kind.TRUE_MERGE:
+            graph.merge(BRANCH, into=branch, actor=ACTOR)
         case Kind.MUTATE:
-            graph.mutate(_mutation(types), actor=ACTOR)
+            graph.mutate(_mutation(types), branch=branch, actor=ACTOR)
         case Kind.MERGE:
             changed = {(*row[:-1], 2) for row in state_before(tables) if row[0] not in EDGES}
             write_records(folder / "data.jsonl", changed | new)
-            graph.load(folder / "data.jsonl", "merge", actor=ACTOR)
+            graph.load(folder / "data.jsonl", "merge", branch=branch, actor=ACTOR)
         case Kind.APPEND | Kind.OVERWRITE:
             write_records(folder / "data.jsonl", new)
-            graph.load(folder / "data.jsonl", kind.value, actor=ACTOR)
+            graph.load(folder / "data.jsonl", kind.value, branch=branch, actor=ACTOR)
 
 
 def _mutation(types: list[str]) -> str:
     """New rows of every type, other values for old nodes, and the end of the old edges of one type."""
-    statements = []
-    for row in sorted(rows_of(types, "new", 2)):
-        if row[0] in EDGES:
-            statements.append(f'insert {row[0]} {{ from: "{row[1]}", to: "{row[2]}", value: {row[3]} }}')
-        else:
-            statements.append(f'insert {row[0]} {{ name: "{row[1]}", value: {row[2]} }}')
+    statements = _insertions(rows_of(types, "new", 2))
     statements += [f'update {name} set {{ value: 3 }} where name = "old{name}0"' for name in types if name in NODES]
     if "F" in types:
         statements.insert(0, "delete F where value = 1")
     return f"query change {{ {' '.join(statements)} }}"
 
 
-def state_of(graph: og.Graph) -> State:
-    """What a graph holds."""
-    snapshot = graph.snapshot()
+def _insertions(rows: Iterable[tuple[Any, ...]]) -> list[str]:
+    statements = []
+    for row in sorted(rows):
+        if row[0] in EDGES:
+            statements.append(f'insert {row[0]} {{ from: "{row[1]}", to: "{row[2]}", value: {row[3]} }}')
+        else:
+            statements.append(f'insert {row[0]} {{ name: "{row[1]}", value: {row[2]} }}')
+    return statements
+
+
+def write_next(graph: og.Graph, tables: int, branch: str = MAIN) -> None:
+    """What comes after a write: one more of the same tables, and another that takes it back."""
+    types = types_of(tables)
+    deletions = " ".join(f"delete {name} where value = 9" for name in reversed(types))
+    graph.mutate(f"query next {{ {' '.join(_insertions(rows_of(types, 'next', 9)))} }}", branch=branch)
+    graph.mutate(f"query undo {{ {deletions} }}", branch=branch)
+
+
+def state_of(graph: og.Graph, branch: str = MAIN) -> State:
+    """What a branch holds."""
+    snapshot = graph.snapshot(branch)
     rows: set[tuple[Any, ...]] = set()
     for name in NODES:
         found = snapshot.table(f"node:{name}").scan(["name", "value"]).to_pylist()

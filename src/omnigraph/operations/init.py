@@ -8,6 +8,7 @@ from omnigraph.errors import StorageError
 from omnigraph.failpoints import Point
 from omnigraph.operations.files import write_schema_files
 from omnigraph.storage import Location, commit_created, stage_create, sync_versions
+from omnigraph.storage.durability import forget
 from omnigraph.versioning import Commit, Manifest, ManifestLog, Pin, new_commit_id
 from omnigraph.versioning.log import FIRST_VERSION
 from omnigraph.write import WriteFence
@@ -30,6 +31,8 @@ def create_graph(graph: Location, schema: str, *, name: str = "<schema>", actor:
 
 def _create(graph: Location, schema: str, catalog: Catalog, actor: str | None) -> None:
     log = ManifestLog(graph)
+    if graph.path is not None:
+        forget(graph.path)
     if log.exists():
         raise StorageError(graph.uri, "there is already a graph here")
     commit_id = new_commit_id()

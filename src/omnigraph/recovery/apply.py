@@ -10,7 +10,7 @@ from omnigraph.failpoints import Point
 from omnigraph.recovery.audit import Recovery, RecoveryKind, TableOutcome, record
 from omnigraph.recovery.decide import Action, Decision
 from omnigraph.recovery.observe import Observation, TableSighting
-from omnigraph.storage import Location, restore, sync_versions
+from omnigraph.storage import Location, open_table, restore, sync_versions
 from omnigraph.versioning import ManifestLog, Pin, Publication, publish
 from omnigraph.write.sidecar import Sidecar, delete_sidecar
 
@@ -20,7 +20,10 @@ RECOVERY_ACTOR = "omnigraph:recovery"
 def apply(graph: Location, log: ManifestLog, sidecar: Sidecar, seen: Observation, decision: Decision) -> Recovery:
     """Brings a sidecar to its end. The caller holds the locks of all its tables."""
     match decision.action:
+        case Action.RECORD_FORWARD | Action.RECORD_BACK:
+            _keep(log, seen)
         case Action.ROLL_FORWARD:
+            sync_versions(open_table(graph.child(each.path), each.version_after) for each in sidecar.tables)
             _roll_forward(log, sidecar)
         case Action.ROLL_BACK:
             _roll_back(graph, log, sidecar, decision)
@@ -30,6 +33,13 @@ def apply(graph: Location, log: ManifestLog, sidecar: Sidecar, seen: Observation
     failpoints.hit(Point.RECOVERY_AFTER_AUDIT)
     delete_sidecar(graph, sidecar.operation_id)
     return recovery
+
+
+def _keep(log: ManifestLog, seen: Observation) -> None:
+    """The commit is visible, but whoever made it may have died before it was on the disk."""
+    for commit in (seen.published, seen.undone):
+        if commit is not None:
+            log.keep(commit.manifest_version)
 
 
 def _roll_forward(log: ManifestLog, sidecar: Sidecar) -> None:

@@ -97,11 +97,13 @@ def append_row(location: Location, row: pa.Table, operation: str) -> None:
                 sync_staged([staged])
                 table = commit_staged(table, staged)
             else:
+                remove_torn_version(location, 1)
                 staged = stage_create(location, row, operation)
                 sync_staged([staged])
                 table = commit_created(staged)
         except HeadMoved as error:
             if error.actual is None:
+                remove_torn_version(location, error.expected)
                 continue
             table = open_table(location, error.actual)
         sync_versions([table])

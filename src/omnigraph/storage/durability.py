@@ -36,6 +36,13 @@ _kept: set[tuple[str, int]] = set()
 _lock = threading.Lock()
 
 
+def forget(folder: Path) -> None:
+    """Takes nothing below a folder for being on the disk: it may have been removed and made again."""
+    path = str(folder)
+    with _lock:
+        _kept.difference_update([each for each in _kept if each[0] == path or each[0].startswith(f"{path}/")])
+
+
 def _new_ancestors(folder: Path) -> set[Path]:
     found: set[Path] = set()
     while _identity(folder) not in _kept and folder.parent != folder:

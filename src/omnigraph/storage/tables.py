@@ -22,6 +22,7 @@ from omnigraph.storage.predicates import among
 ROW_ID, ROW_ADDRESS, ROW_VERSION = "_rowid", "_rowaddr", "_row_last_updated_at_version"
 # Up to so many ids are looked up through the index; more are found faster by reading the whole column.
 _FEW_IDS = 2_000
+_VERSIONS = "_versions"
 VERSION_END = b"LANC"
 """What the file of a version ends with."""
 
@@ -123,13 +124,25 @@ def typed_errors(location: Location, problem: str) -> Iterator[None]:
 
 def open_table(location: Location, version: int | None = None) -> Table:
     """The table at an exact version, or at the newest one there is."""
+    if version is None:
+        version = newest_version(location)
     try:
         dataset = lance.dataset(
             location.uri, version=version, storage_options=location.storage_options, session=_session
         )
     except (ValueError, OSError) as error:
-        raise StorageError(location.uri, f"cannot open version {version or 'latest'}: {error}") from error
+        raise StorageError(location.uri, f"cannot open version {version}: {error}") from error
     return Table(location, dataset)
+
+
+def newest_version(location: Location) -> int:
+    """The newest version of a table, from a listing of all; one that a power cut left torn does not count."""
+    files = objects_at(location).names(_VERSIONS)
+    versions = (2**64 - 1 - int(stem) for file in files if (stem := file.removesuffix(".manifest")).isdecimal())
+    for version in sorted(versions, reverse=True):
+        if has_version(location, version):
+            return version
+    raise StorageError(location.uri, "there is no table here")
 
 
 def has_version(location: Location, version: int) -> bool:
@@ -146,4 +159,4 @@ def has_version(location: Location, version: int) -> bool:
 
 def version_file(version: int) -> str:
     """The file of a version, below its table; Lance counts down, so that the newest comes first in a listing."""
-    return f"_versions/{2**64 - 1 - version:020}.manifest"
+    return f"{_VERSIONS}/{2**64 - 1 - version:020}.manifest"

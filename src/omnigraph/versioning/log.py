@@ -88,6 +88,8 @@ class ManifestLog:
         self._objects = objects_at(graph)
         self._lock = threading.Lock()
         self._newest: tuple[Table, Manifest, float] | None = None
+        self._kept = 0
+        """A version that this process has put on the disk."""
 
     @property
     def location(self) -> Location:
@@ -101,6 +103,7 @@ class ManifestLog:
 
     def create(self, first: Manifest) -> Manifest:
         """Writes the first version; refuses where there is a manifest already."""
+        remove_torn_version(self._location, FIRST_VERSION)
         staged = stage_create(self._location, manifest_to_rows(first), first.commit.graph_commit_id)
         sync_staged([staged])
         committed = commit_created(staged)
@@ -191,10 +194,14 @@ class ManifestLog:
         operation = following.commit.graph_commit_id
         staged = stage_overwrite(table, manifest_to_rows(following), operation)
         sync_staged([staged])
+        if table.version != self._kept:
+            # It may be that of a writer that died before it was on the disk, and none may be there after a gap.
+            sync_versions([table])
         failpoints.hit(Point.PUBLISH_BEFORE_SWAP)
         committed = commit_staged(table, staged)
         try:
             sync_versions([committed])
+            self._kept = committed.version
         except StorageError as error:
             raise NotDurable(self._graph.uri, operation, str(error)) from error
         failpoints.hit(Point.PUBLISH_AFTER_SWAP)
@@ -208,6 +215,10 @@ class ManifestLog:
             self._objects.note(self._note, str(version).encode())
         except StorageError as error:
             _logger.warning("the note of the newest version could not be written: %s", error)
+
+    def keep(self, version: int) -> None:
+        """Puts a version on the disk that another process wrote, and may not have lived to do so."""
+        sync_versions([open_table(self._location, version)])
 
     def remove_torn_head(self) -> bool:
         """Removes what a power cut left of a version after the newest one. Only with the publishers' turn."""
