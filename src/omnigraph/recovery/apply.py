@@ -3,6 +3,7 @@
 Any step may be the last one that a process does. Whoever comes next observes again, and goes on from there.
 """
 
+from collections.abc import Iterable
 from datetime import UTC, datetime
 
 from omnigraph import failpoints
@@ -28,9 +29,17 @@ def apply(graph: Location, log: ManifestLog, sidecar: Sidecar, seen: Observation
         case Action.ROLL_BACK:
             _roll_back(graph, log, sidecar, decision)
     failpoints.hit(Point.RECOVERY_AFTER_PUBLISH)
-    recovery = _recovery(sidecar, seen, decision)
+    recovery = _recovery(sidecar, seen.tables, decision)
     record(graph, recovery)
     failpoints.hit(Point.RECOVERY_AFTER_AUDIT)
+    delete_sidecar(graph, sidecar.operation_id)
+    return recovery
+
+
+def abandon(graph: Location, sidecar: Sidecar) -> Recovery:
+    """Ends a sidecar whose branch was deleted, and with it everything that the write had done."""
+    recovery = _recovery(sidecar, (), Decision(Action.ROLL_BACK, {}))
+    record(graph, recovery)
     delete_sidecar(graph, sidecar.operation_id)
     return recovery
 
@@ -79,7 +88,7 @@ def _described(sidecar: Sidecar) -> str:
     return f"{words} ({sidecar.message})" if sidecar.message else words
 
 
-def _recovery(sidecar: Sidecar, seen: Observation, decision: Decision) -> Recovery:
+def _recovery(sidecar: Sidecar, tables: Iterable[TableSighting], decision: Decision) -> Recovery:
     forward = decision.action in (Action.ROLL_FORWARD, Action.RECORD_FORWARD)
     return Recovery(
         operation_id=sidecar.operation_id,
@@ -90,7 +99,7 @@ def _recovery(sidecar: Sidecar, seen: Observation, decision: Decision) -> Recove
         branch=sidecar.branch,
         started_at=sidecar.started_at,
         recovered_at=datetime.now(UTC),
-        outcomes=tuple(_outcome(table, decision, forward=forward) for table in seen.tables),
+        outcomes=tuple(_outcome(table, decision, forward=forward) for table in tables),
     )
 
 

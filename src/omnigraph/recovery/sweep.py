@@ -3,8 +3,8 @@
 import logging
 from collections.abc import Collection
 
-from omnigraph.errors import Conflict, FenceHeld, RecoveryFailed
-from omnigraph.recovery.apply import apply
+from omnigraph.errors import Conflict, FenceHeld, NotFound, RecoveryFailed
+from omnigraph.recovery.apply import abandon, apply
 from omnigraph.recovery.audit import Recovery
 from omnigraph.recovery.decide import Action, Decision, Mode, TableState, decide
 from omnigraph.recovery.observe import observe
@@ -45,8 +45,14 @@ def recover(
             except FenceHeld as error:
                 _logger.info("the writer of %s is at work: %s", operation_id, error)
                 continue
-            if read_sidecar(graph, operation_id) is not None:
-                settled += _settled(graph, branches.log(sidecar.branch), sidecar, mode)
+            if read_sidecar(graph, operation_id) is None:
+                continue
+            try:
+                log = branches.log(sidecar.branch)
+            except NotFound:
+                settled.append(abandon(graph, sidecar))
+            else:
+                settled += _settled(graph, log, sidecar, mode)
     return settled
 
 
