@@ -6,11 +6,12 @@ import sys
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks import languages, reads, recovery, startup, writes
+from benchmarks import branches, diffs, languages, reads, recovery, startup, writes
 
 
 def main() -> int:
-    figures = [*languages.figures(), *startup.figures(), *writes.figures(), *recovery.figures(), *reads.figures()]
+    modules = (languages, startup, writes, recovery, reads, branches, diffs)
+    figures = [figure for module in modules for figure in module.figures()]
     if "--json" in sys.argv:
         print(
             json.dumps(
@@ -21,9 +22,8 @@ def main() -> int:
         table = Table("figure", "measured", "asked", "raw")
         for each in figures:
             color = "green" if each.holds else "red"
-            table.add_row(
-                each.name, f"[{color}]{each.value:.2f} {each.unit}", f"<= {each.bound:g} {each.unit}", each.raw
-            )
+            asked = "" if each.bound is None else f"<= {each.bound:g} {each.unit}"
+            table.add_row(each.name, f"[{color}]{each.value:.2f} {each.unit}", asked, each.raw)
         Console().print(table)
     return 0 if all(each.holds for each in figures) else 1
 

@@ -3,6 +3,7 @@
 import statistics
 import tempfile
 import time
+from collections.abc import Iterator
 from functools import partial
 from itertools import count
 from pathlib import Path
@@ -25,8 +26,8 @@ edge Knows: Person -> Person
 """
 PEOPLE, MANY_EDGES, FEW_EDGES = 1_000, 1_000_000, 1_000
 MANY_ITEMS, FEW_ITEMS, CHANGED = 1_000_000, 10_000, 1_000
-ROUNDS, FIRST_ROUNDS = 100, 10
-NO_BOUND = float("inf")
+ROUNDS = 100
+LAST_ROUNDS = 16  # as often as small fragments are put together, so that every round of that is among them
 
 
 def figures() -> list[Figure]:
@@ -41,7 +42,7 @@ def _create(folder: Path) -> Figure:
     turns = count()
 
     def create(graph: og.Graph) -> None:
-        graph.branches.create(f"branch {next(turns)}".replace(" ", "-"))
+        graph.branches.create(f"branch-{next(turns)}")
 
     for graph in graphs.values():
         create(graph)
@@ -79,35 +80,48 @@ def _merge(folder: Path) -> Figure:
 
 
 def _rounds(folder: Path) -> list[Figure]:
-    """A branch is created, written, merged and deleted, again and again; none of it may leave a trace in the time."""
-    graph = _filled_graph(folder / "rounds", items=FEW_ITEMS)
-    times, sizes = [], []
-    for turn in range(ROUNDS):
-        start = time.perf_counter()
-        branch = f"turn-{turn}"
-        graph.branches.create(branch)
-        graph.mutate(f'query q {{ insert Item {{ name: "new {turn}", size: {turn} }} }}', branch=branch)
-        graph.merge(branch, delete_branch=True)
-        times.append(time.perf_counter() - start)
-        sizes.append(_size(Path(graph.uri)))
-    first, last = statistics.median(times[1 : FIRST_ROUNDS + 1]), statistics.median(times[-FIRST_ROUNDS:])
-    growth = (sizes[-1] - sizes[FIRST_ROUNDS]) / (ROUNDS - 1 - FIRST_ROUNDS)
+    """A branch is created, written, merged and deleted, again and again; how often must not matter.
+
+    The last rounds take turns with the first ones of another graph, so that both meet the same noise.
+    """
+    graphs = {name: _filled_graph(folder / name, items=FEW_ITEMS) for name in ("many", "few")}
+    turns = count()
+    sizes = []
+    for _ in range(ROUNDS - LAST_ROUNDS):
+        _round(graphs["many"], next(turns))
+        sizes.append(_size(Path(graphs["many"].uri)))
+    _round(graphs["few"], next(turns))
+    work = {name: partial(_next_round, graph, turns) for name, graph in graphs.items()}
+    seconds = medians(work, rounds=LAST_ROUNDS)
+    many, few = seconds["many"], seconds["few"]
+    growth = (sizes[-1] - sizes[0]) / (len(sizes) - 1)
     return [
         Figure(
             name=f"the last of {ROUNDS} branches created, written, merged and deleted / the first ones",
-            value=last / first,
+            value=many / few,
             unit="x",
             bound=1.3,
-            raw=f"{last * 1e3:.0f} ms against {first * 1e3:.0f} ms (medians of {FIRST_ROUNDS} each)",
+            raw=f"{many * 1e3:.0f} ms against {few * 1e3:.0f} ms (medians of {LAST_ROUNDS} each)",
         ),
         Figure(
-            name="growth of the store with each of them, before there is a cleanup (no bound yet)",
+            name="growth of the store with each of them, before there is a cleanup",
             value=growth / 2**10,
             unit="KiB",
-            bound=NO_BOUND,
-            raw=f"{sizes[0] / 2**20:.2f} MiB after the first, {sizes[-1] / 2**20:.2f} MiB after {ROUNDS}",
+            bound=None,
+            raw=f"{sizes[0] / 2**20:.2f} MiB after the first, {sizes[-1] / 2**20:.2f} MiB after {len(sizes)}",
         ),
     ]
+
+
+def _next_round(graph: og.Graph, turns: Iterator[int]) -> None:
+    _round(graph, next(turns))
+
+
+def _round(graph: og.Graph, turn: int) -> None:
+    branch = f"turn-{turn}"
+    graph.branches.create(branch)
+    graph.mutate(f'query q {{ insert Item {{ name: "new {turn}", size: {turn} }} }}', branch=branch)
+    graph.merge(branch, delete_branch=True)
 
 
 def _size(folder: Path) -> int:

@@ -34,16 +34,24 @@ if TYPE_CHECKING:
         ValidationError,
     )
     from omnigraph.graph import Graph, init, open  # noqa: A004 - as in the interface
+    from omnigraph.operations.branches import BranchInfo
+    from omnigraph.operations.diff import Change
+    from omnigraph.operations.feed import ChangeBlock
     from omnigraph.operations.load import LoadResult
+    from omnigraph.operations.merge import MergeResult
     from omnigraph.operations.mutate import MutationResult
     from omnigraph.operations.read import QueryResult
+    from omnigraph.operations.three_way import MergeConflict
 
     __version__: str
 
 __all__ = [
     "BranchExists",
     "BranchInUse",
+    "BranchInfo",
     "Catalog",
+    "Change",
+    "ChangeBlock",
     "ChangesGap",
     "CompiledQuery",
     "Conflict",
@@ -54,7 +62,9 @@ __all__ = [
     "HeadMoved",
     "KeyConflict",
     "LoadResult",
+    "MergeConflict",
     "MergeConflicts",
+    "MergeResult",
     "MutationResult",
     "NotDurable",
     "NotFound",
@@ -79,6 +89,11 @@ __all__ = [
 _HOMES = {
     "BranchExists": "omnigraph.errors",
     "BranchInUse": "omnigraph.errors",
+    "BranchInfo": "omnigraph.operations.branches",
+    "Change": "omnigraph.operations.diff",
+    "ChangeBlock": "omnigraph.operations.feed",
+    "MergeConflict": "omnigraph.operations.three_way",
+    "MergeResult": "omnigraph.operations.merge",
     "ChangesGap": "omnigraph.errors",
     "Conflict": "omnigraph.errors",
     "ExpectedVersionMismatch": "omnigraph.errors",

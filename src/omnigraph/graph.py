@@ -3,15 +3,16 @@
 import logging
 import os
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any, Literal, TypeVar, cast
 
 from omnigraph.compiler import CompiledQuery, compile_query
-from omnigraph.errors import NotFound, QueryError, SchemaError, UsageError
+from omnigraph.errors import BranchInUse, NotFound, PreconditionFailed, QueryError, SchemaError, UsageError
 from omnigraph.failpoints import Writer
 from omnigraph.handles import Commits, GraphBranches, Mode, Schema, check_writable
-from omnigraph.operations.branches import place_of
+from omnigraph.operations.branches import delete, place_of
 from omnigraph.operations.diff import Change, diff_snapshots
 from omnigraph.operations.export import exported_lines, write_lines
 from omnigraph.operations.feed import ChangeBlock, blocks_after
@@ -261,9 +262,16 @@ class Graph:
         self._branches.log(source)
         request = WriteRequest(kind=Writer.MERGE, branch=into, actor=actor, message=f"merge {source}")
         result = self._write(request, run)
-        if delete_branch and not dry_run:
-            self.branches.delete(source)
-        return result
+        return self._without_branch(source, result) if delete_branch and not dry_run else result
+
+    def _without_branch(self, source: str, result: MergeResult) -> MergeResult:
+        """Deletes a merged branch, unless somebody has written to it since, which the merge does not have, or forked it."""
+        try:
+            delete(self._location, self._branches, source, if_commit=result.merged_commit_id)
+        except (PreconditionFailed, BranchInUse) as error:
+            _logger.warning("branch %s was merged, and stays: %s", source, error)
+            return result
+        return replace(result, branch_deleted=True)
 
     def ensure_indices(self, *, actor: str | None = None) -> dict[str, list[str]]:
         """Builds the indexes that are missing, as one commit; returns the columns by table."""

@@ -2,6 +2,7 @@
 
 import io
 import json
+import re
 import subprocess
 import sys
 from contextlib import redirect_stderr, redirect_stdout
@@ -275,3 +276,205 @@ def test_the_graph_may_be_named_in_the_environment(graph: Path, monkeypatch: pyt
     monkeypatch.setenv("OMNIGRAPH_STORE", str(graph))
     assert omnigraph_cli("snapshot").returncode == 0
     assert omnigraph_cli("mutate", "-e", 'query q { insert Person { name: "Ada" } }').returncode == 0
+
+
+# --- branches ---
+
+
+def _mutate(graph: Path, branch: str, name: str, statements: str) -> None:
+    query = f"query {name} {{ {statements} }}"
+    assert omnigraph_cli("mutate", "-e", query, "--branch", branch, "--store", graph).returncode == 0
+
+
+@pytest.fixture
+def forked(graph: Path) -> Path:
+    """A graph with a branch `review`, and a commit on both sides that the other lacks."""
+    _mutate(graph, "main", "start", 'insert Person { name: "Ada", age: 1 } insert Person { name: "Bob", age: 1 }')
+    assert omnigraph_cli("branch", "create", "review", graph).returncode == 0
+    _mutate(graph, "review", "grow", 'update Person set { age: 2 } where name = "Ada" insert Person { name: "Cid" }')
+    _mutate(graph, "main", "shrink", 'delete Person where name = "Bob"')
+    return graph
+
+
+def test_branches_are_created_listed_and_deleted(forked: Path) -> None:
+    created = as_json(omnigraph_cli("branch", "create", "review/2", forked, "--from", "review", "--json"))
+    assert (created["name"], created["ahead"], created["behind"]) == ("review/2", 1, 1)
+    listed = as_json(omnigraph_cli("branch", "list", forked, "--json"))
+    assert [branch["name"] for branch in listed] == ["main", "review", "review/2"]
+    assert listed[1]["head"]["message"] == "grow"
+    shown = omnigraph_cli("branch", "list", forked).stdout
+    assert all(word in shown for word in ("review/2", "ahead", "behind", listed[1]["head"]["graph_commit_id"]))
+    assert omnigraph_cli("branch", "create", "review", forked).returncode == 3
+    refused = omnigraph_cli("branch", "delete", "review", forked, "--json")
+    assert refused.returncode == 3
+    assert as_json(refused)["error"]["details"] == {"name": "review", "descendants": ["review/2"]}
+    assert "deleted branch review/2" in omnigraph_cli("branch", "delete", "review/2", forked).stdout
+    assert as_json(omnigraph_cli("branch", "delete", "review", forked, "--json")) == {"deleted": "review"}
+
+
+def test_wrong_names_of_branches_are_wrong_usage_and_unknown_ones_are_guessed(forked: Path) -> None:
+    assert omnigraph_cli("branch", "create", "a b", forked).returncode == 2
+    assert omnigraph_cli("branch", "create", "__mine", forked).returncode == 2
+    assert omnigraph_cli("branch", "delete", "main", forked).returncode == 2
+    assert omnigraph_cli("branch", "merge", "main", forked).returncode == 2
+    for command in (["snapshot"], ["export"], ["commit", "list"], ["commit", "list", "--graph"], ["changes"]):
+        result = omnigraph_cli(*command, forked, "--branch", "reviw")
+        assert result.returncode == 1
+        assert "error[not_found]: no branch `reviw`: did you mean `review`?" in result.stderr
+    for words in (["branch", "merge", "reviw"], ["branch", "delete", "reviw"], ["diff", "main", "reviw"]):
+        assert "did you mean `review`?" in omnigraph_cli(*words, forked).stderr
+
+
+def test_commands_work_on_the_branch_that_they_are_given(folder: Path, forked: Path) -> None:
+    (folder / "more.jsonl").write_text('{"type":"Person","data":{"name":"Dan"}}')
+    assert omnigraph_cli("load", "--data", folder / "more.jsonl", "--branch", "review", forked).returncode == 0
+    query: list[str | Path] = ["query", "all", "--query", folder / "good.gq", "--store", forked, "--json"]
+    head = as_json(omnigraph_cli("snapshot", forked, "--branch", "review", "--json"))["commit"]
+    assert head["branch"] == "review"
+    names = [row["p.name"] for row in as_json(omnigraph_cli(*query, "--branch", "review"))["rows"]]
+    assert sorted(names) == ["Ada", "Bob", "Cid", "Dan"]
+    assert len(as_json(omnigraph_cli(*query, "--snapshot", head["graph_commit_id"]))["rows"]) == 4
+    assert len(as_json(omnigraph_cli(*query))["rows"]) == 1
+    assert len(omnigraph_cli("export", forked, "--branch", "review").stdout.splitlines()) == 4
+
+
+def test_a_load_creates_its_branch_where_it_is_told_to(folder: Path, graph: Path) -> None:
+    (folder / "data.jsonl").write_text('{"type":"Person","data":{"name":"Ada"}}')
+    load: list[str | Path] = ["load", "--data", folder / "data.jsonl", "--mode", "merge", graph, "--json"]
+    assert omnigraph_cli(*load, "--branch", "import").returncode == 1
+    for _ in range(2):
+        assert as_json(omnigraph_cli(*load, "--branch", "import", "--from", "main"))["commit"]["branch"] == "import"
+    assert omnigraph_cli(*load, "--from", "main").returncode == 2
+    assert omnigraph_cli("export", graph).stdout == ""
+
+
+def test_a_merge_shows_what_it_changed(forked: Path) -> None:
+    tried = omnigraph_cli("branch", "merge", "review", forked, "--dry-run")
+    assert tried.returncode == 0
+    assert "nothing was written" in tried.stdout
+    merged = omnigraph_cli("branch", "merge", "review", forked, "--as", "ada")
+    assert merged.returncode == 0
+    for word in ("Person", "inserted", "updated", "deleted", "merge of review into main"):
+        assert word in merged.stdout
+    again = omnigraph_cli("branch", "merge", "review", forked)
+    assert (again.returncode, again.stdout) == (0, "main has everything of review already; there is no commit\n")
+    back = as_json(omnigraph_cli("branch", "merge", "main", forked, "--into", "review", "--json"))
+    assert back["kind"] == "FastForward"
+    assert back["changes"] == {"Person": {"inserted": 0, "updated": 0, "deleted": 1}}
+    newest = as_json(omnigraph_cli("commit", "list", forked, "--limit", "1", "--json"))[0]
+    assert (newest["actor"], newest["message"]) == ("ada", "merge review")
+
+
+def test_a_merge_can_delete_its_branch_and_says_what_is_done_if_that_fails(forked: Path) -> None:
+    _mutate(forked, "review", "more", 'insert Person { name: "Dan" }')
+    assert omnigraph_cli("branch", "create", "child", forked, "--from", "review").returncode == 0
+    kept = omnigraph_cli("branch", "merge", "review", forked, "--delete-branch")
+    assert kept.returncode == 3
+    assert "error[branch_in_use]" in kept.stderr
+    assert "note: the merge into main is done; only branch review is still there" in kept.stderr
+    omnigraph_cli("branch", "delete", "child", forked)
+    gone = omnigraph_cli("branch", "merge", "review", forked, "--delete-branch")
+    assert "deleted branch review" in gone.stdout
+    (grow,) = [each for each in as_json(omnigraph_cli("commit", "list", forked, "--json")) if each["message"] == "grow"]
+    unreadable = omnigraph_cli("commit", "changes", grow["graph_commit_id"], forked)
+    assert unreadable.returncode == 1
+    assert "its branch `review` was deleted" in unreadable.stderr
+    assert [each["name"] for each in as_json(omnigraph_cli("branch", "list", forked, "--json"))] == ["main"]
+
+
+def test_conflicts_are_all_shown_and_refused_with_3(forked: Path) -> None:
+    _mutate(
+        forked, "main", "grow", 'update Person set { age: 3 } where name = "Ada" insert Person { name: "Cid", age: 9 }'
+    )
+    refused = omnigraph_cli("branch", "merge", "review", forked)
+    assert (refused.returncode, refused.stdout) == (3, "")
+    assert "error[merge_conflicts]: `review` cannot be merged into `main`: 2 conflicts" in refused.stderr
+    for words in (["DivergentUpdate", "Ada", "age: 1", "age: 3", "age: 2"], ["DivergentInsert", "Cid", "—", "age: 9"]):
+        assert any(all(word in line for word in words) for line in refused.stderr.splitlines())
+    assert "hint: --strategy ours or theirs says who wins, --cells" in refused.stderr
+    tried = omnigraph_cli("branch", "merge", "review", forked, "--dry-run", "--cells", "--json")
+    assert tried.returncode == 3
+    assert [(each["kind"], each["property"]) for each in as_json(tried)["conflicts"]] == [
+        ("DivergentUpdate", "age"),
+        ("DivergentInsert", None),
+    ]
+    document = as_json(omnigraph_cli("branch", "merge", "review", forked, "--json"))["error"]
+    assert (document["code"], len(document["details"]["merge_conflicts"])) == ("merge_conflicts", 2)
+    assert omnigraph_cli("branch", "merge", "review", forked, "--strategy", "mine").returncode == 2
+    assert omnigraph_cli("branch", "merge", "review", forked, "--strategy", "theirs").returncode == 0
+    assert as_json(omnigraph_cli("diff", "main", "review", forked, "--json"))[0]["id"] == "Bob"
+
+
+def test_rules_that_a_merge_would_break_are_told_as_they_are(forked: Path) -> None:
+    _mutate(forked, "review", "hire", 'insert WorksAt { from: "Ada", to: "Bob" }')
+    refused = omnigraph_cli("branch", "merge", "review", forked)
+    assert refused.returncode == 3
+    assert "there is no `Person` with the id `Bob`" in refused.stderr
+    assert "hint: OrphanEdge: change one side" in refused.stderr
+
+
+def test_a_diff_is_shown_as_a_table_as_lines_and_as_a_document(forked: Path) -> None:
+    shown = omnigraph_cli("diff", "main", "review", forked)
+    assert shown.returncode == 0
+    assert "age: 1 → 2" in shown.stdout
+    assert "3 changes" in shown.stderr
+    changes = as_json(omnigraph_cli("diff", "main", "review", forked, "--json"))
+    assert [each["kind"] for each in changes] == ["insert", "insert", "update"]
+    assert sorted(each["id"] for each in changes) == ["Ada", "Bob", "Cid"]
+    lines = omnigraph_cli("diff", "main", "review", forked, "--format", "jsonl").stdout.splitlines()
+    assert [json.loads(line) for line in lines] == changes
+    assert as_json(omnigraph_cli("diff", "1", "2", forked, "--type", "WorksAt", "--json")) == []
+    assert as_json(omnigraph_cli("diff", "main", "main", forked, "--json")) == []
+    commit = as_json(omnigraph_cli("commit", "list", forked, "--limit", "1", "--json"))[0]["graph_commit_id"]
+    assert as_json(omnigraph_cli("diff", "2", commit, forked, "--json"))[0]["kind"] == "delete"
+    assert omnigraph_cli("diff", "main", "review", forked, "--type", "Cat").returncode == 1
+    assert omnigraph_cli("diff", "main", "review", forked, "--format", "xml").returncode == 2
+
+
+def test_what_a_commit_changed_is_shown(forked: Path) -> None:
+    shrink, _, init = as_json(omnigraph_cli("commit", "list", forked, "--json"))
+    shown = omnigraph_cli("commit", "changes", shrink["graph_commit_id"], forked)
+    assert "delete" in shown.stdout
+    assert "1 change" in shown.stderr
+    (change,) = as_json(omnigraph_cli("commit", "changes", shrink["graph_commit_id"], forked, "--json"))
+    assert (change["kind"], change["id"], change["after"]) == ("delete", "Bob", None)
+    assert as_json(omnigraph_cli("commit", "changes", init["graph_commit_id"], forked, "--json")) == []
+    assert omnigraph_cli("commit", "changes", "nonsense", forked).returncode == 1
+
+
+def test_the_changes_of_a_branch_can_be_followed(forked: Path) -> None:
+    first = as_json(omnigraph_cli("changes", forked, "--limit", "2", "--json"))
+    assert [block["commit"]["message"] for block in first["blocks"]] == ["init", "start"]
+    assert first["cursor"] == first["blocks"][-1]["cursor"]
+    lines = omnigraph_cli("changes", forked, "--from", first["cursor"], "--format", "jsonl").stdout.splitlines()
+    (block,) = map(json.loads, lines)
+    assert [(each["kind"], each["id"]) for each in block["changes"]] == [("delete", "Bob")]
+    nothing = as_json(omnigraph_cli("changes", forked, "--from", block["cursor"], "--json"))
+    assert nothing == {"blocks": [], "cursor": block["cursor"]}
+    shown = omnigraph_cli("changes", forked, "--branch", "review").stdout.splitlines()
+    assert any(line.endswith("  grow") for line in shown)
+    assert "  update Person Ada  age: 1 → 2" in shown
+    assert shown[-1].startswith("cursor ")
+    assert omnigraph_cli("changes", forked, "--from", block["cursor"], "--branch", "review").returncode == 2
+    assert omnigraph_cli("changes", forked, "--from", "nonsense").returncode == 2
+
+
+def test_the_history_is_drawn(forked: Path) -> None:
+    def drawing(*arguments: str) -> list[str]:
+        lines = omnigraph_cli("commit", "list", forked, "--graph", *arguments).stdout.splitlines()
+        return [" ".join(re.sub(r"[0-9A-Z]{26}|[-0-9]{10} [:0-9]{8}", "", line).split()) for line in lines]
+
+    assert drawing() == [
+        "* (main) shrink", "| * (review) grow", "|/", "* start", "* init"
+    ]  # fmt: skip
+    omnigraph_cli("branch", "merge", "review", forked)
+    assert drawing() == [
+        "* (main) merge review", "|\\", "| * (review) grow", "* | shrink", "|/", "* start", "* init"
+    ]  # fmt: skip
+    assert drawing("--branch", "review") == [
+        "* (review) grow", "* start", "* init"
+    ]  # fmt: skip
+    assert len(drawing("--limit", "1")) == 2
+    commits = as_json(omnigraph_cli("commit", "list", forked, "--graph", "--json"))
+    assert [commit["message"] for commit in commits] == ["merge review", "grow", "shrink", "start", "init"]
+    assert omnigraph_cli("commit", "list", forked, "--graph", "--filter", "actor=ada").returncode == 2

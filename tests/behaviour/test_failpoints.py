@@ -229,10 +229,15 @@ def _ensure_indices(graph: og.Graph, folder: Path) -> None:
     graph.ensure_indices()
 
 
+def _merge(graph: og.Graph, folder: Path) -> None:
+    graph.merge("other")
+
+
 WRITERS: dict[Writer, Callable[[og.Graph, Path], None]] = {
     Writer.MUTATE: _mutate,
     Writer.LOAD: _load,
     Writer.ENSURE_INDICES: _ensure_indices,
+    Writer.MERGE: _merge,
 }
 
 
@@ -245,6 +250,8 @@ def test_a_write_reaches_every_step_of_its_writer_and_of_no_other(
     writer: Writer, graph: og.Graph, tmp_path: Path
 ) -> None:
     _add(graph, "Zoe", "both")
+    graph.branches.create("other")
+    graph.mutate(ADD, "both", {"name": "Yan"}, branch="other")
     with failpoints.armed(";".join(f"{name}={NEVER}" for name in failpoints.names())) as reached:
         WRITERS[writer](graph, tmp_path)
     tables = 2
@@ -260,6 +267,15 @@ def test_creating_a_graph_and_writing_to_it_reach_the_steps_that_all_writers_sha
         _add(og.init(tmp_path / "graph.omni", SCHEMA), "Ada")
     assert [name for name, count in reached.items() if not count] == []
     assert reached[Point.INIT_TABLE_CREATED] == 3
+
+
+def test_the_life_of_a_branch_reaches_its_steps(graph: og.Graph) -> None:
+    steps = [name for name in Point if name.startswith("branch.")] + [Point.FORK_CREATED]
+    with failpoints.armed(";".join(f"{name}={NEVER}" for name in steps)) as reached:
+        graph.branches.create("other")
+        graph.mutate(ADD, "both", {"name": "Ada"}, branch="other")
+        graph.branches.delete("other")
+    assert reached == {name: 2 if name == Point.FORK_CREATED else 1 for name in steps}
 
 
 def test_undoing_a_write_reaches_the_steps_of_recovery(graph: og.Graph) -> None:

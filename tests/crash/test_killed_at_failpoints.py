@@ -4,6 +4,7 @@ import signal
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 from urllib.parse import unquote
 
 import pytest
@@ -69,7 +70,7 @@ class Place:
         """Runs a write, or only an opening, in a process that must die at the failpoint."""
         name, _, number = failpoint.partition("@")
         armed = f"{name}=crash" + (f"@{number}" if number else "")
-        job = {"uri": self.uri, "options": self.options, "failpoints": armed, "kind": None}
+        job: dict[str, Any] = {"uri": self.uri, "options": self.options, "failpoints": armed, "kind": None}
         if write is not None:
             job |= {"kind": write.kind, "tables": write.tables, "branch": write.ground.branch}
         code, errors = children.ended(**job, folder=str(self.folder))
@@ -212,17 +213,18 @@ AFTER_EACH = [
 ]
 SWAPS = [Point.PUBLISH_BEFORE_SWAP, Point.PUBLISH_AFTER_SWAP]
 RECOVERY_CASES = [
-    pytest.param(cut, step, id=f"{cut}-{step}")
+    pytest.param(ground, cut, step, id=f"{ground}-{cut}-{step}")
+    for ground in ((Ground.MAIN, Ground.FORKING, Ground.FORKED) if SOAKING else (Ground.MAIN,))
     for cut, steps in UNFINISHED.items()
     for step in (*steps, *AFTER_EACH, *(SWAPS if steps else ()))
 ]
 
 
-@pytest.mark.parametrize(("cut", "step"), RECOVERY_CASES)
+@pytest.mark.parametrize(("ground", "cut", "step"), RECOVERY_CASES)
 def test_a_killed_recovery_is_done_again(
-    local: Place, children: Children, cut: str, step: str, kills: Callable[[int], None]
+    local: Place, children: Children, kills: Callable[[int], None], *, ground: Ground, cut: str, step: str
 ) -> None:
-    write = Write(Kind.MUTATE, 5)
+    write = Write(Kind.MUTATE, 5, ground)
     case = next(case for case in cases_of(write) if case.failpoint == cut)
     write.prepare(local.open(), local.folder)
     local.killed(children, cut, write)

@@ -1,8 +1,9 @@
 """Draws a graph of commits in the terminal, as `git log --graph` does.
 
 A lane is a column that leads down to a commit which is still to come. There is never a gap between lanes, and never two
-lanes to one commit: below a commit they first spread to the right, to make room for what it merged, and then close up
-to the left. Each line moves a lane by one column at most, so that `/` and `\\` show where it goes.
+lanes to one commit: below a commit they first spread to the right, to make room for what it merged, then it reaches out
+to what it merged from a lane further left, and then they close up to the left. One after the other, since lines that
+begin together could not be told apart. Each line moves a lane by one column at most, as `/` or `\\`.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -57,31 +58,34 @@ def drawn(nodes: Iterable[Node]) -> Iterator[str]:
         column = lanes.index(node.id)
         marks = ["*" if each == column else "|" for each in range(len(lanes))]
         yield f"{' '.join(marks)} {node.text}".rstrip()
-        spread, edges = _spread(lanes, column, node.parents)
-        yield from _moved(edges)
-        lanes, edges = _closed_up(lanes, spread, column, node.parents)
-        yield from _moved(edges)
+        new = [*node.parents[:1], *(each for each in node.parents[1:] if each not in lanes[:column])]
+        reached = [lanes.index(each) for each in node.parents[1:] if each in lanes[:column]]
+        yield from _moved(_spread(len(lanes), column, len(new)))
+        spread = [*lanes[:column], *new, *lanes[column + 1 :]]
+        yield from _moved(_reaching_left(len(spread), column, reached))
+        lanes = [*dict.fromkeys(spread)]
+        yield from _moved(_closing_up(spread, lanes, column, ended=not new))
 
 
-def _spread(lanes: Sequence[str], column: int, parents: Sequence[str]) -> tuple[list[str], list[_Edge]]:
-    """The lanes below a commit with one for each parent that has none further left, and how they get there."""
-    new = [*parents[:1], *(parent for parent in parents[1:] if parent not in lanes[:column])]
-    more = max(len(new) - 1, 0)
+def _spread(count: int, column: int, new: int) -> list[_Edge]:
+    """How so many lanes make room for those that are new below a commit; the first of these is its own."""
+    if new < 2:
+        return []
     left = [_Edge(each, each) for each in range(column)]
-    here = [_Edge(column, column + each) for each in range(len(new))]
-    right = [_Edge(each, each + more) for each in range(column + 1, len(lanes))]
-    return [*lanes[:column], *new, *lanes[column + 1 :]], [*left, *here, *right] if more else []
+    here = [_Edge(column, column + each) for each in range(new)]
+    return [*left, *here, *(_Edge(each, each + new - 1) for each in range(column + 1, count))]
 
 
-def _closed_up(
-    lanes: Sequence[str], spread: Sequence[str], column: int, parents: Sequence[str]
-) -> tuple[list[str], list[_Edge]]:
-    """The lanes without gaps and each commit once, and how they get there. All lines lead straight on or to the left."""
-    closed = [*dict.fromkeys(spread)]
-    ended = not parents
-    edges = [_Edge(each + (ended and each >= column), closed.index(lane)) for each, lane in enumerate(spread)]
-    edges += [_Edge(column, closed.index(parent)) for parent in parents[1:] if parent in lanes[:column]]
-    return closed, edges
+def _reaching_left(count: int, column: int, reached: Sequence[int]) -> list[_Edge]:
+    """How a commit reaches lanes that are further left, while all lanes go straight on."""
+    straight = [_Edge(each, each) for each in range(count)] if reached else []
+    return [*straight, *(_Edge(column, each) for each in reached)]
+
+
+def _closing_up(spread: Sequence[str], closed: Sequence[str], column: int, *, ended: bool) -> list[_Edge]:
+    """How lanes to the same commit become one, and gaps go; a gap is where the lane of a commit has ended."""
+    starts = (each + (ended and each >= column) for each in range(len(spread)))
+    return [_Edge(start, closed.index(lane)) for start, lane in zip(starts, spread, strict=True)]
 
 
 def _moved(edges: Iterable[_Edge]) -> Iterator[str]:

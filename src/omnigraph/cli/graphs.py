@@ -3,7 +3,7 @@
 import json
 import sys
 from collections.abc import Iterable, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, nullcontext, suppress
 from pathlib import Path
 from typing import Any
 
@@ -19,11 +19,12 @@ from rich.progress import (
 )
 from rich.table import Table
 
+from omnigraph.cli.drawing import Node, drawn, in_drawing_order
+from omnigraph.cli.opening import opened
 from omnigraph.cli.output import plural, print_json
-from omnigraph.cli.tables import human, id_column, text_column
-from omnigraph.errors import UsageError
+from omnigraph.cli.tables import human, id_column, text_column, when
+from omnigraph.errors import BranchExists, UsageError
 from omnigraph.graph import Graph, init
-from omnigraph.graph import open as open_graph
 from omnigraph.operations.export import chosen_types
 from omnigraph.operations.load import LoadMode
 from omnigraph.versioning import Commit
@@ -46,14 +47,17 @@ def run_load(
     mode: LoadMode,
     *,
     branch: str,
+    from_: str | None,
     actor: str | None,
     engine: str,
     durability: str | None,
     as_json: bool,
 ) -> None:
-    """Loads NDJSON files."""
-    graph = open_graph(uri, durability=durability)
-    with _progress("reading", quiet=as_json) as bar:
+    """Loads NDJSON files; with `from_`, into a branch that is created if it is not there."""
+    with opened(uri, durability=durability) as graph, _progress("reading", quiet=as_json) as bar:
+        if from_ is not None:
+            with suppress(BranchExists):
+                graph.branches.create(branch, from_)
         result = graph.load(files, mode, branch=branch, actor=actor, engine=engine, progress=_advance(bar))
     if as_json:
         print_json(result.as_json())
@@ -78,8 +82,8 @@ def run_mutate(
     as_json: bool,
 ) -> None:
     """Runs a mutation."""
-    graph = open_graph(uri, durability=durability)
-    result = graph.mutate(source, name, parameters, branch=branch, actor=actor, if_commit=if_commit)
+    with opened(uri, durability=durability) as graph:
+        result = graph.mutate(source, name, parameters, branch=branch, actor=actor, if_commit=if_commit)
     if as_json:
         print_json(result.as_json())
         return
@@ -89,8 +93,7 @@ def run_mutate(
 
 def run_export(uri: str, types: Sequence[str], out: Path | None, *, branch: str, as_json: bool) -> None:
     """Writes the graph as NDJSON to a file, or to stdout."""
-    graph = open_graph(uri, "r")
-    with _progress("writing", quiet=out is None or as_json) as bar:
+    with opened(uri, "r") as graph, _progress("writing", quiet=out is None or as_json) as bar:
         result = graph.export(out, branch, types or None, progress=_count_up(bar, graph, branch, types))
     if isinstance(result, int):
         if as_json:
@@ -104,7 +107,8 @@ def run_export(uri: str, types: Sequence[str], out: Path | None, *, branch: str,
 
 def run_indexes(uri: str, *, durability: str | None, as_json: bool) -> None:
     """Builds the indexes that are missing."""
-    built = open_graph(uri, durability=durability).ensure_indices()
+    with opened(uri, durability=durability) as graph:
+        built = graph.ensure_indices()
     if as_json:
         print_json({"built": built})
         return
@@ -116,7 +120,8 @@ def run_indexes(uri: str, *, durability: str | None, as_json: bool) -> None:
 
 def run_snapshot(uri: str, *, branch: str, as_json: bool) -> None:
     """Shows the tables of the graph at its head."""
-    snapshot = open_graph(uri, "r").snapshot(branch)
+    with opened(uri, "r") as graph:
+        snapshot = graph.snapshot(branch)
     tables = [
         {"table_key": key, "version": pin.version, "rows": snapshot.table(key).count()}
         for key, pin in snapshot.manifest.pins.items()
@@ -133,19 +138,52 @@ def run_snapshot(uri: str, *, branch: str, as_json: bool) -> None:
 
 def run_commits(uri: str, *, branch: str, limit: int | None, actor: str | None, as_json: bool) -> None:
     """Lists the commits of a branch, newest first."""
-    commits = open_graph(uri, "r").commits.list(branch, limit, actor)
+    with opened(uri, "r") as graph:
+        commits = graph.commits.list(branch, limit, actor)
     if as_json:
         print_json([commit.as_json() for commit in commits])
         return
     table = Table(id_column("commit"), "time", text_column("actor"), text_column("message"))
     for commit in commits:
-        table.add_row(commit.graph_commit_id, _when(commit), commit.actor or "", commit.message or "")
+        table.add_row(commit.graph_commit_id, when(commit), commit.actor or "", commit.message or "")
     human.print(table)
+
+
+def run_commit_graph(uri: str, *, branch: str | None, limit: int | None, as_json: bool) -> None:
+    """Draws the commits of one branch, or of all, with the names of the branches at their heads."""
+    with opened(uri, "r") as graph:
+        branches = graph.branches.list()
+        shown = [each.name for each in branches] if branch is None else [branch]
+        known = {commit.graph_commit_id: commit for name in shown for commit in graph.commits.list(name)}
+    names: dict[str, list[str]] = {}
+    for each in branches:
+        names.setdefault(each.head.graph_commit_id, []).append(each.name)
+    newest_first = sorted(known, key=lambda commit_id: known[commit_id].created_at, reverse=True)
+    parents = {commit_id: _parents(commit) for commit_id, commit in known.items()}
+    order = in_drawing_order(parents, newest_first)[:limit]
+    if as_json:
+        print_json([known[commit_id].as_json() for commit_id in order])
+        return
+    nodes = (Node(each, parents[each], _summary(known[each], names.get(each, []))) for each in order)
+    for line in drawn(nodes):
+        typer.echo(line)
+
+
+def _parents(commit: Commit) -> tuple[str, ...]:
+    return tuple(each for each in (commit.parent_commit_id, commit.merged_parent_commit_id) if each is not None)
+
+
+def _summary(commit: Commit, heads: Sequence[str]) -> str:
+    """A commit in one line, with the branches that end at it."""
+    marks = f"({', '.join(heads)})" if heads else ""
+    words = (commit.graph_commit_id, marks, when(commit), commit.actor, commit.message)
+    return "  ".join(filter(None, words))
 
 
 def run_commit(uri: str, commit_id: str, *, as_json: bool) -> None:
     """Shows one commit."""
-    commit = open_graph(uri, "r").commits.show(commit_id)
+    with opened(uri, "r") as graph:
+        commit = graph.commits.show(commit_id)
     if as_json:
         print_json(commit.as_json())
         return
@@ -211,8 +249,4 @@ def _print_commit(commit: Commit | None) -> None:
     if commit is None:
         typer.echo("nothing changed, so there is no commit")
     else:
-        typer.echo(f"commit {commit.graph_commit_id}  {_when(commit)}")
-
-
-def _when(commit: Commit) -> str:
-    return commit.created_at.strftime("%Y-%m-%d %H:%M:%S")
+        typer.echo(f"commit {commit.graph_commit_id}  {when(commit)}")

@@ -26,7 +26,6 @@ commits = typer.Typer(help="The history of a graph.", no_args_is_help=True, rich
 
 BranchName = Annotated[str, typer.Argument(metavar="NAME", help="The branch.")]
 CommitId = Annotated[str, typer.Argument(metavar="ID", help="The commit.")]
-State = typer.Argument(help="A branch, a commit, or a version of main.")
 
 
 def declare(app: typer.Typer) -> None:
@@ -154,8 +153,8 @@ def commit_changes(
 
 
 def diff(
-    left: Annotated[str, State],
-    right: Annotated[str, State],
+    left: Annotated[str, typer.Argument(metavar="A", help="A branch, a commit, or a version of main.")],
+    right: Annotated[str, typer.Argument(metavar="B", help="The same, of the state to get to.")],
     uri: Uri = None,
     types: Types = None,
     format: ChangeFormat = "table",

@@ -10,63 +10,38 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from omnigraph.cli.history_commands import declare
+from omnigraph.cli.options import (
+    Actor,
+    AsJson,
+    Branch,
+    Durability,
+    Engine,
+    Inline,
+    Param,
+    Params,
+    QueryFile,
+    QueryName,
+    Store,
+    Types,
+    Uri,
+    named_graph,
+    wrong_usage,
+)
+
 if TYPE_CHECKING:
     from omnigraph.errors import OmnigraphError
 
 app = typer.Typer(
     name="omnigraph",
-    help="A typed property graph in a lakehouse, with commits and time travel.",
+    help="A typed property graph in a lakehouse, with branches, commits and time travel.",
     no_args_is_help=True,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
 )
 
-commits = typer.Typer(help="The history of a graph.", no_args_is_help=True, rich_markup_mode=None)
-app.add_typer(commits, name="commit")
 recoveries = typer.Typer(help="Writes that did not finish.", no_args_is_help=True, rich_markup_mode=None)
 app.add_typer(recoveries, name="recovery")
-
-AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout.")]
-Store = Annotated[
-    str | None, typer.Option("--store", envvar="OMNIGRAPH_STORE", metavar="URI", help="The graph.", show_default=False)
-]
-Uri = Annotated[str | None, typer.Argument(metavar="[URI]", help="The graph, if not --store.", show_default=False)]
-Branch = Annotated[str, typer.Option(help="The branch to work on.")]
-Engine = Annotated[str, typer.Option(metavar="auto|local", help="Where the work runs.")]
-Actor = Annotated[str | None, typer.Option("--as", metavar="ACTOR", help="Who the commit is by.", show_default=False)]
-Durability = Annotated[
-    str | None,
-    typer.Option(
-        metavar="full|fast", help="Whether a commit is on the disk before it is acknowledged.", show_default="full"
-    ),
-]
-QueryFile = Annotated[
-    Path | None, typer.Option("--query", metavar="FILE", help="The file with the query.", show_default=False)
-]
-Inline = Annotated[str | None, typer.Option("-e", metavar="GQ", help="The query itself.", show_default=False)]
-QueryName = Annotated[
-    str | None, typer.Argument(metavar="[NAME]", help="Which query, if there are several.", show_default=False)
-]
-Params = Annotated[
-    str | None, typer.Option("--params", metavar="JSON", help="All parameters as an object.", show_default=False)
-]
-Param = Annotated[
-    list[str] | None, typer.Option("--param", metavar="K=V", help="One parameter; may be repeated.", show_default=False)
-]
-
-
-def _usage(problem: str) -> Exception:
-    from omnigraph.errors import UsageError
-
-    return UsageError(problem)
-
-
-def _graph(*candidates: str | None) -> str:
-    """The graph that a command is about: the first way of naming it that was used."""
-    for uri in candidates:
-        if uri is not None:
-            return uri
-    raise _usage("name the graph as URI, with --store, or in $OMNIGRAPH_STORE")
 
 
 @app.command()
@@ -105,9 +80,9 @@ def lint(
     from omnigraph.cli import lint as command
 
     if not files and schema is None:
-        raise _usage("name at least one file, or a --schema")
+        raise wrong_usage("name at least one file, or a --schema")
     if schema is not None and store is not None:
-        raise _usage("queries are checked against a --schema or a --store, not both")
+        raise wrong_usage("queries are checked against a --schema or a --store, not both")
     raise typer.Exit(command.run(files or [], schema, store, as_json=as_json))
 
 
@@ -149,6 +124,15 @@ def load(
     ] = "append",
     store: Store = None,
     branch: Branch = "main",
+    from_: Annotated[
+        str | None,
+        typer.Option(
+            "--from",
+            metavar="BRANCH|COMMIT",
+            help="Create the branch there first, if it does not exist.",
+            show_default=False,
+        ),
+    ] = None,
     actor: Actor = None,
     engine: Engine = "auto",
     durability: Durability = None,
@@ -159,14 +143,15 @@ def load(
     from omnigraph.operations.load import LoadMode
 
     if not data:
-        raise _usage("name at least one file with --data")
+        raise wrong_usage("name at least one file with --data")
     if mode not in list(LoadMode):
-        raise _usage(f"--mode is append, merge or overwrite, not {mode}")
+        raise wrong_usage(f"--mode is append, merge or overwrite, not {mode}")
     graphs.run_load(
-        _graph(uri, store),
+        named_graph(uri, store),
         data,
         LoadMode(mode),
         branch=branch,
+        from_=from_,
         actor=actor,
         engine=engine,
         durability=durability,
@@ -197,7 +182,7 @@ def query(
     from omnigraph.cli import graphs, queries
 
     queries.run_query(
-        _graph(store),
+        named_graph(store),
         graphs.query_source(file, inline),
         name,
         graphs.parameter_values(params, param or []),
@@ -229,7 +214,7 @@ def mutate(
     from omnigraph.cli import graphs
 
     graphs.run_mutate(
-        _graph(store),
+        named_graph(store),
         graphs.query_source(file, inline),
         name,
         graphs.parameter_values(params, param or []),
@@ -244,10 +229,7 @@ def mutate(
 @app.command()
 def export(
     uri: Uri = None,
-    types: Annotated[
-        list[str] | None,
-        typer.Option("--type", metavar="TYPE", help="Only this type; may be repeated.", show_default=False),
-    ] = None,
+    types: Types = None,
     out: Annotated[
         Path | None, typer.Option(metavar="PATH", help="Write there, not to stdout.", show_default=False)
     ] = None,
@@ -258,7 +240,7 @@ def export(
     """Write the graph as NDJSON."""
     from omnigraph.cli import graphs
 
-    graphs.run_export(_graph(uri, store), types or [], out, branch=branch, as_json=as_json)
+    graphs.run_export(named_graph(uri, store), types or [], out, branch=branch, as_json=as_json)
 
 
 @app.command()
@@ -266,7 +248,7 @@ def snapshot(uri: Uri = None, store: Store = None, branch: Branch = "main", as_j
     """Show the tables of the graph as it is now."""
     from omnigraph.cli import graphs
 
-    graphs.run_snapshot(_graph(uri, store), branch=branch, as_json=as_json)
+    graphs.run_snapshot(named_graph(uri, store), branch=branch, as_json=as_json)
 
 
 @app.command()
@@ -274,42 +256,7 @@ def indexes(uri: Uri = None, store: Store = None, durability: Durability = None,
     """Build the indexes that are missing."""
     from omnigraph.cli import graphs
 
-    graphs.run_indexes(_graph(uri, store), durability=durability, as_json=as_json)
-
-
-@commits.command("list")
-def commit_list(
-    uri: Uri = None,
-    store: Store = None,
-    branch: Branch = "main",
-    filter: Annotated[
-        str | None, typer.Option(metavar="actor=NAME", help="Only commits by this actor.", show_default=False)
-    ] = None,
-    limit: Annotated[int | None, typer.Option(min=1, help="The newest so many.", show_default=False)] = None,
-    as_json: AsJson = False,
-) -> None:
-    """List the commits, newest first."""
-    from omnigraph.cli import graphs
-
-    actor = None
-    if filter is not None:
-        key, _, actor = filter.partition("=")
-        if key != "actor" or not actor:
-            raise _usage("--filter is actor=NAME")
-    graphs.run_commits(_graph(uri, store), branch=branch, limit=limit, actor=actor, as_json=as_json)
-
-
-@commits.command("show")
-def commit_show(
-    commit: Annotated[str, typer.Argument(metavar="ID", help="The commit.")],
-    uri: Uri = None,
-    store: Store = None,
-    as_json: AsJson = False,
-) -> None:
-    """Show one commit."""
-    from omnigraph.cli import graphs
-
-    graphs.run_commit(_graph(uri, store), commit, as_json=as_json)
+    graphs.run_indexes(named_graph(uri, store), durability=durability, as_json=as_json)
 
 
 @recoveries.command("list")
@@ -317,7 +264,7 @@ def recovery_list(uri: Uri = None, store: Store = None, as_json: AsJson = False)
     """List the writes that are pending, and those that were completed or undone."""
     from omnigraph.cli import recovery
 
-    recovery.run_list(_graph(uri, store), as_json=as_json)
+    recovery.run_list(named_graph(uri, store), as_json=as_json)
 
 
 @recoveries.command("show")
@@ -330,7 +277,10 @@ def recovery_show(
     """Show one of them, table by table."""
     from omnigraph.cli import recovery
 
-    recovery.run_show(_graph(uri, store), operation, as_json=as_json)
+    recovery.run_show(named_graph(uri, store), operation, as_json=as_json)
+
+
+declare(app)
 
 
 def run() -> None:
@@ -348,7 +298,7 @@ def run() -> None:
 
 
 def _exit_code(error: "OmnigraphError") -> int:
-    """1 failed, 2 wrong usage, 3 refused because another writer was first, 4 a lost `--if-commit`."""
+    """1 failed, 2 wrong usage, 3 refused because of another writer or a merge conflict, 4 a lost `--if-commit`."""
     from omnigraph.errors import Conflict, MergeConflicts, PreconditionFailed, UsageError
 
     match error:

@@ -7,7 +7,7 @@ from typing import Any
 import typer
 
 from omnigraph.diagnostics import Diagnostic, Severity
-from omnigraph.errors import OmnigraphError, QueryError, SchemaError
+from omnigraph.errors import MergeConflicts, OmnigraphError, QueryError, SchemaError
 
 _COLORS = {Severity.ERROR: typer.colors.RED, Severity.WARNING: typer.colors.YELLOW}
 
@@ -18,7 +18,7 @@ def print_json(document: Any) -> None:
 
 
 def print_error(error: OmnigraphError, *, as_json: bool) -> None:
-    """An error as `error[code]: message`, or as JSON."""
+    """An error as `error[code]: message`, merge conflicts with a table of all of them; or as JSON."""
     if as_json:
         notes = getattr(error, "__notes__", None)
         document = {"code": error.code, "message": str(error), "details": error.details}
@@ -29,6 +29,10 @@ def print_error(error: OmnigraphError, *, as_json: bool) -> None:
         typer.secho(f"error[{error.code}]: {error}", fg=typer.colors.RED, err=True)
         for note in getattr(error, "__notes__", ()):
             typer.secho(f"note: {note}", err=True)
+        if isinstance(error, MergeConflicts):
+            from omnigraph.cli.branches import print_conflicts  # noqa: PLC0415 - most errors need no table
+
+            print_conflicts(error.conflicts)
 
 
 def print_diagnostic(diagnostic: Diagnostic) -> None:

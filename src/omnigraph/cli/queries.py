@@ -12,9 +12,9 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from omnigraph.cli.opening import opened
 from omnigraph.cli.output import is_interactive, plural, print_json
 from omnigraph.errors import UsageError
-from omnigraph.graph import open as open_graph
 from omnigraph.operations.read import QueryResult, json_value
 
 
@@ -44,12 +44,13 @@ def run_query(
     """Runs a query, or explains how it would be run."""
     if format not in list(Format):
         raise UsageError(f"--format is one of {', '.join(Format)}, not {format}")
-    graph = open_graph(uri, "r")
-    if explain:
-        typer.echo(graph.explain(source, name, parameters))
-        return
-    at = int(snapshot) if snapshot is not None and snapshot.isdigit() else snapshot
-    _print(graph.query(source, name, parameters, branch=branch, snapshot=at, engine=engine), Format(format))
+    with opened(uri, "r") as graph:
+        if explain:
+            typer.echo(graph.explain(source, name, parameters))
+            return
+        at = int(snapshot) if snapshot is not None and snapshot.isdigit() else snapshot
+        result = graph.query(source, name, parameters, branch=branch, snapshot=at, engine=engine)
+    _print(result, Format(format))
 
 
 def _print(result: QueryResult, format: Format) -> None:

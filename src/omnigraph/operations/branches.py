@@ -1,12 +1,13 @@
 """Creates, lists and deletes branches."""
 
 import logging
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
 from omnigraph import failpoints
-from omnigraph.errors import BranchExists, BranchInUse, NotFound, StorageError, UsageError
+from omnigraph.errors import BranchExists, BranchInUse, NotFound, PreconditionFailed, StorageError, UsageError
 from omnigraph.failpoints import Point
 from omnigraph.recovery import Mode, recover
 from omnigraph.storage import Location, delete_branch
@@ -14,10 +15,9 @@ from omnigraph.versioning import MAIN, Branches, Commit, CommitGraph, Manifest, 
 from omnigraph.versioning.branches import fork_name
 from omnigraph.versioning.names import check_branch_name
 from omnigraph.write import WriteFence
+from omnigraph.write.fence import EXISTENCE
 from omnigraph.write.forks import is_own, table_root
 
-EXISTENCE = "branch"
-"""The lock of those who create or delete a branch, among those of its tables."""
 _logger = logging.getLogger(__name__)
 
 
@@ -51,9 +51,12 @@ def place_of(branches: Branches, reference: str) -> Place:
         pass
     try:
         place = commit_with_id(branches, reference).place
+    except NotFound as error:
+        raise NotFound("branch or commit", reference) from error
+    try:
         branches.manifest_at(place)
     except NotFound as error:
-        raise NotFound("branch or commit", reference, error.hint) from error
+        raise NotFound("snapshot of commit", reference, f"its branch `{place.branch}` was deleted") from error
     return place
 
 
@@ -62,8 +65,10 @@ def create(graph: Location, branches: Branches, name: str, from_: str) -> Branch
     check_branch_name(name)
     if name == MAIN:
         raise UsageError(f"`{MAIN}` is always there")
-    with WriteFence(graph, name, "branch create") as fence:
-        fence.take([EXISTENCE])
+    with ExitStack() as held:
+        # The one that it begins on must not be deleted meanwhile. Those who create take both locks in the same order.
+        for each in sorted({name, place_of(branches, from_).branch}):
+            held.enter_context(WriteFence(graph, each, "branch create")).take([EXISTENCE])
         if name in branches.names():
             raise BranchExists(name)
         branches.create(name, place_of(branches, from_))
@@ -72,9 +77,13 @@ def create(graph: Location, branches: Branches, name: str, from_: str) -> Branch
 
 
 def listed(branches: Branches) -> list[BranchInfo]:
-    """All branches, `main` first."""
+    """All branches, `main` first; one that is deleted meanwhile is not among them."""
     graph = CommitGraph(branches)
-    return [described(branches, graph, name) for name in branches.names()]
+    found = []
+    for name in branches.names():
+        with suppress(NotFound):
+            found.append(described(branches, graph, name))
+    return found
 
 
 def described(branches: Branches, graph: CommitGraph, name: str) -> BranchInfo:
@@ -84,11 +93,11 @@ def described(branches: Branches, graph: CommitGraph, name: str) -> BranchInfo:
     return BranchInfo(name=name, head=head, created_at=branches.created_at(name), ahead=ahead, behind=behind)
 
 
-def delete(graph: Location, branches: Branches, name: str) -> None:
+def delete(graph: Location, branches: Branches, name: str, *, if_commit: str | None = None) -> None:
     """The end of a branch: what it has of its own is gone, and its commits stay known to those who merged them.
 
     The branch itself goes first, under the locks of all its tables. Its forks are then nobody's; those that cannot be
-    removed now are left for cleanup.
+    removed now are left for cleanup. With `if_commit`, a branch that has gone on from that commit stays.
     """
     check_branch_name(name)
     if name == MAIN:
@@ -100,7 +109,10 @@ def delete(graph: Location, branches: Branches, name: str) -> None:
         fence.take([EXISTENCE, *manifest.pins])
         if descendants := branches.descendants(name):
             raise BranchInUse(name, descendants)
-        manifest = branches.log(name).head()
+        log.check_exists()
+        manifest = log.head()
+        if if_commit not in (None, manifest.commit.graph_commit_id):
+            raise PreconditionFailed(name, str(if_commit), manifest.commit.graph_commit_id)
         failpoints.hit(Point.BRANCH_BEFORE_DELETE)
         branches.delete(name)
         failpoints.hit(Point.BRANCH_DELETED)

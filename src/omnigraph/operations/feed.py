@@ -39,7 +39,8 @@ def blocks_after(
     log: ManifestLog, snapshot: Callable[[Manifest], Snapshot], cursor: str | None
 ) -> Iterator[ChangeBlock]:
     """The blocks of a branch after a cursor, or all of them: its own commits in order, each against the one before."""
-    version = log.first_version - 1 if cursor is None else _position(cursor, log)
+    oldest = log.first_version if log.origin is not None else log.first_version - 1
+    version = oldest if cursor is None else _position(cursor, log)
     head = log.head().version
     before = _read(log, version) if version >= log.first_version else None
     while version < head:

@@ -13,7 +13,7 @@ from omnigraph.catalog.model import DESTINATION, ID, SOURCE
 from omnigraph.errors import MergeConflicts, NotFound, Rule, Violation
 from omnigraph.operations.three_way import ConflictKind, MergeConflict, Strategy, TableMerge, merged_table
 from omnigraph.storage import Differences, among, differing_rows
-from omnigraph.versioning import Branches, Commit, CommitGraph, MergedParent, Snapshot
+from omnigraph.versioning import Branches, Commit, CommitGraph, MergedParent, Place, Snapshot
 from omnigraph.write import TableChange, WriteAttempt, write_changes
 from omnigraph.write.row_checks import row_violations
 from omnigraph.write.set_checks import SetChecks
@@ -40,17 +40,21 @@ class MergeResult:
     """What a merge did, or would do. There is no commit when nothing was to be merged, or when it was only tried."""
 
     kind: MergeKind
+    merged_commit_id: str
     commit: Commit | None = None
     changes: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     conflicts: tuple[MergeConflict, ...] = ()
+    branch_deleted: bool = False
 
     def as_json(self) -> dict[str, Any]:
         """The result as scripts read it."""
         return {
             "kind": self.kind.value,
+            "merged_commit_id": self.merged_commit_id,
             "commit": self.commit.as_json() if self.commit else None,
             "changes": {name: dict(counts) for name, counts in self.changes.items()},
             "conflicts": [conflict.as_json() for conflict in self.conflicts],
+            "branch_deleted": self.branch_deleted,
         }
 
 
@@ -72,50 +76,109 @@ def merge(attempt: WriteAttempt, branches: Branches, source: str, options: Merge
     theirs = Snapshot(attempt.base.location, attempt.catalog, branches.log(source).head())
     graph = CommitGraph(branches)
     if graph.is_ancestor(theirs.commit, attempt.base.commit):
-        return MergeResult(kind=MergeKind.ALREADY_UP_TO_DATE)
-    bases = _readable(graph, branches, graph.merge_bases(attempt.base.commit, theirs.commit), attempt.base)
-    ahead = [base.commit_id for base in bases] == [attempt.base.commit_id]
-    kind = MergeKind.FAST_FORWARD if ahead else MergeKind.MERGED
-    merges = _merged_tables(attempt.base, theirs, bases, options)
+        return MergeResult(kind=MergeKind.ALREADY_UP_TO_DATE, merged_commit_id=theirs.commit_id)
+    ground = _common_ground(graph, branches, attempt.base, theirs)
+    kind = MergeKind.FAST_FORWARD if ground.base.commit_id == attempt.base.commit_id else MergeKind.MERGED
+    merges = _merged_tables(attempt.base, theirs, ground, options)
     changes = {key: each.change for key, each in merges.items()}
-    conflicts = (
-        *(each for table in merges.values() for each in table.conflicts),
-        *_broken_rules(attempt.base, changes),
-    )
+    diverged = [conflict for each in merges.values() for conflict in each.conflicts]
+    conflicts = (*diverged, *_broken_rules(attempt.base, changes, diverged))
     counts = {each.entity.name: _counts(each) for each in merges.values() if not each.change.is_empty}
     if options.dry_run:
-        return MergeResult(kind=kind, changes=counts, conflicts=conflicts)
+        return MergeResult(kind=kind, merged_commit_id=theirs.commit_id, changes=counts, conflicts=conflicts)
     if conflicts:
         raise MergeConflicts(source, attempt.branch, conflicts)
     parent = MergedParent(theirs.commit_id, theirs.commit.place, theirs.commit.generation)
-    commit = write_changes(replace(attempt, merged_parent=parent), changes)
-    return MergeResult(kind=kind, commit=commit, changes=counts)
+    commit = write_changes(replace(attempt, merged_parent=parent), changes, unchanged=merges)
+    return MergeResult(kind=kind, merged_commit_id=theirs.commit_id, commit=commit, changes=counts)
 
 
-def _readable(graph: CommitGraph, branches: Branches, bases: Collection[Commit], like: Snapshot) -> list[Snapshot]:
-    """The bases that can still be read; in place of one whose branch was deleted, its own parents."""
+# --- what both sides began with ---
+
+
+@dataclass(frozen=True, slots=True)
+class _CommonGround:
+    """The base of a merge, and pairs of states whose differences say where the base tells nothing.
+
+    After a criss-cross there are several bases, and where they differ none of them is right. Where a base was on a
+    branch that was deleted, an older one stands in for it, and what came from that branch is not what it seems.
+    """
+
+    base: Snapshot
+    doubts: tuple[tuple[Snapshot, Snapshot], ...]
+
+    def disputed(self, key: str) -> frozenset[str]:
+        """The entities of a type of which it is not known what both sides began with."""
+        found = [each for left, right in self.doubts if (each := _differences(left, right, key)) is not None]
+        parts = [part for each in found for part in (each.inserted, each.deleted, each.before)]
+        return frozenset(identity for part in parts for identity in part[ID].to_pylist())
+
+
+def _common_ground(graph: CommitGraph, branches: Branches, ours: Snapshot, theirs: Snapshot) -> _CommonGround:
     found: dict[str, Snapshot] = {}
-    waiting = [*bases]
+    lost: list[Commit] = []
+    waiting = graph.merge_bases(ours.commit, theirs.commit)
     while waiting:
-        base = waiting.pop()
-        try:
-            found[base.graph_commit_id] = Snapshot(like.location, like.catalog, branches.manifest_at(base.place))
-        except NotFound:
-            waiting += graph.parents(base)
-    return sorted(found.values(), key=lambda each: (-each.commit.generation, each.commit_id))
+        commit = waiting.pop()
+        snapshot = _snapshot(branches, commit, ours)
+        if snapshot is not None:
+            found[commit.graph_commit_id] = snapshot
+        else:
+            lost.append(commit)
+            waiting += graph.parents(commit)
+    base, *others = sorted(found.values(), key=lambda each: (-each.commit.generation, each.commit_id))
+    doubts = [(base, other) for other in others]
+    if lost:
+        since = min(each.generation for each in lost)
+        doubts += [pair for head in (ours, theirs) for pair in _brought_in(graph, branches, head, since)]
+    return _CommonGround(base, tuple(doubts))
+
+
+def _brought_in(
+    graph: CommitGraph, branches: Branches, head: Snapshot, since: int
+) -> Iterator[tuple[Snapshot, Snapshot]]:
+    """The states before and after each merge of a branch that is gone."""
+    for commit in graph.reachable(head.commit):
+        if commit.generation <= since:
+            return
+        if commit.merged_place is None or _is_there(branches, commit.merged_place):
+            continue
+        before = _snapshot(branches, graph.parents(commit)[0], head)
+        after = _snapshot(branches, commit, head)
+        if before is not None and after is not None:
+            yield before, after
+
+
+def _is_there(branches: Branches, place: Place) -> bool:
+    try:
+        branches.manifest_at(place)
+    except NotFound:
+        return False
+    return True
+
+
+def _snapshot(branches: Branches, commit: Commit, like: Snapshot) -> Snapshot | None:
+    """The graph at a commit, or None when its branch was deleted."""
+    try:
+        return Snapshot(like.location, like.catalog, branches.manifest_at(commit.place))
+    except NotFound:
+        return None
+
+
+# --- the tables ---
 
 
 def _merged_tables(
-    ours: Snapshot, theirs: Snapshot, bases: list[Snapshot], options: MergeOptions
+    ours: Snapshot, theirs: Snapshot, ground: _CommonGround, options: MergeOptions
 ) -> dict[str, TableMerge]:
     """The merge of every type that they changed; tables that both pin at the same version are not opened."""
-    base, others = bases[0], bases[1:]
+    base = ground.base
     entities: list[EntityType] = [*ours.catalog.nodes.values(), *ours.catalog.edges.values()]
     merges = {}
     for entity in entities:
         key = entity.table_key
-        yours = _differences(base, theirs, key)
-        if yours is None and all(_differences(base, other, key) is None for other in others):
+        yours, disputed = _differences(base, theirs, key), ground.disputed(key)
+        if yours is None and not disputed:
             continue
         nothing = differing_rows(base.table(key), base.table(key))
         merges[key] = merged_table(
@@ -124,7 +187,7 @@ def _merged_tables(
             yours or nothing,
             cells=options.cells,
             strategy=options.strategy,
-            disputed=_disputed(base, others, key),
+            disputed=disputed,
         )
     return merges
 
@@ -135,13 +198,6 @@ def _differences(left: Snapshot, right: Snapshot, key: str) -> Differences | Non
     return differing_rows(left.table(key), right.table(key))
 
 
-def _disputed(base: Snapshot, others: list[Snapshot], key: str) -> frozenset[str]:
-    """The entities that are not the same in all bases."""
-    found = [each for other in others if (each := _differences(base, other, key)) is not None]
-    parts = [part for each in found for part in (each.inserted, each.deleted, each.before)]
-    return frozenset(identity for part in parts for identity in part[ID].to_pylist())
-
-
 def _counts(merged: TableMerge) -> dict[str, int]:
     inserted = len(merged.new)
     return {"inserted": inserted, "updated": merged.rows.num_rows - inserted, "deleted": len(merged.deleted)}
@@ -150,19 +206,43 @@ def _counts(merged: TableMerge) -> dict[str, int]:
 # --- what is wrong with the merged graph ---
 
 
-def _broken_rules(ours: Snapshot, changes: Mapping[str, TableChange]) -> Iterator[MergeConflict]:
-    """Everything that the schema does not allow in the merged graph."""
+def _broken_rules(
+    ours: Snapshot, changes: Mapping[str, TableChange], diverged: Collection[MergeConflict]
+) -> Iterator[MergeConflict]:
+    """Everything that the schema does not allow in the merged graph.
+
+    An edge that is in conflict itself, or at a node that is, says nothing new: whoever decides that decides on it too.
+    """
+    open_questions = {(each.type, each.id) for each in diverged}
     touched = {key: change for key, change in changes.items() if not change.is_empty}
     for change in touched.values():
         yield from (_conflict(violation) for violation in row_violations(change))
-    yield from (_conflict(violation) for violation in SetChecks(touched, ours).violations())
-    yield from _edges_without_ends(ours, touched)
+    orphans = [*_edges_without_ends(ours, touched)]
+    for violation in SetChecks(touched, ours).violations():
+        if violation.rule is Rule.END:
+            orphans.append(_new_orphan(ours, touched, violation))
+        else:
+            yield _conflict(violation)
+    for orphan in orphans:
+        edge = ours.catalog.edges[orphan.type]
+        node = edge.source if orphan.property == SOURCE else edge.destination
+        end = orphan.ours if orphan.ours is not None else orphan.theirs
+        if not {(orphan.type, orphan.id), (node, end)} & open_questions:
+            yield orphan
 
 
 def _conflict(violation: Violation) -> MergeConflict:
     return MergeConflict(
         _KINDS[violation.rule], violation.type, violation.id or "", violation.property, theirs=violation.problem
     )
+
+
+def _new_orphan(ours: Snapshot, changes: Mapping[str, TableChange], violation: Violation) -> MergeConflict:
+    """Their edge at a node that we deleted."""
+    rows = changes[ours.catalog.edges[violation.type].table_key].rows
+    row = rows.filter(pc.equal(rows[ID], violation.id))
+    end = row[violation.property][0].as_py()
+    return MergeConflict(ConflictKind.ORPHAN_EDGE, violation.type, violation.id or "", violation.property, theirs=end)
 
 
 def _edges_without_ends(ours: Snapshot, changes: Mapping[str, TableChange]) -> Iterator[MergeConflict]:
@@ -189,4 +269,4 @@ def _edges_at(
 
 def _orphans(edge: EdgeType, column: str, found: pa.Table) -> Iterator[MergeConflict]:
     for identity, end in zip(found[ID].to_pylist(), found[column].to_pylist(), strict=True):
-        yield MergeConflict(ConflictKind.ORPHAN_EDGE, edge.name, identity, column, base=end, ours=end, theirs=None)
+        yield MergeConflict(ConflictKind.ORPHAN_EDGE, edge.name, identity, column, ours=end)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from omnigraph.catalog import Catalog
-from omnigraph.errors import FenceLost, OmnigraphError, RecoveryRequired
+from omnigraph.errors import FenceLost, OmnigraphError, RecoveryRequired, StorageError
 from omnigraph.failpoints import Writer
 from omnigraph.recovery import Mode, recover, undo
 from omnigraph.storage import Location
@@ -69,6 +69,7 @@ class Writes:
         log = self._branches.log(request.branch)
         with WriteFence(self._graph, request.branch, f"{request.kind} {request.message}") as fence:
             fence.take(request.tables)
+            log.check_exists()
             attempt = WriteAttempt(
                 kind=request.kind,
                 actor=request.actor,
@@ -82,6 +83,8 @@ class Writes:
                 yield attempt
             except BaseException as error:
                 self._undo(attempt, error)
+                if isinstance(error, StorageError):
+                    log.check_exists()
                 raise
 
     def _undo(self, attempt: WriteAttempt, error: BaseException) -> None:

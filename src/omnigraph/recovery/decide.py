@@ -71,7 +71,7 @@ def decide(seen: Observation, mode: Mode) -> Decision:
     states = {table.table_key: state_of(table) for table in seen.tables}
     if seen.published is not None:
         return Decision(Action.RECORD_FORWARD, states)
-    if seen.undone is not None:
+    if seen.undone is not None and all(table.head == table.pin for table in seen.tables):
         return Decision(Action.RECORD_BACK, states)
     if TableState.INVARIANT_VIOLATION in states.values():
         return Decision(Action.ABORT, states)

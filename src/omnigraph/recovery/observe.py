@@ -30,7 +30,7 @@ class Observation:
     published: Commit | None
     undone: Commit | None
     still_valid: bool
-    """Whether what the write was built on, beside its own tables, is as it was."""
+    """Whether its writer has not given it up, and what it was built on beside its own tables is as it was."""
     tables: tuple[TableSighting, ...]
 
 
@@ -42,7 +42,7 @@ def observe(graph: Location, log: ManifestLog, sidecar: Sidecar) -> Observation:
     return Observation(
         published=published,
         undone=undone,
-        still_valid=_still_valid(head, sidecar),
+        still_valid=not sidecar.doomed and _still_valid(head, sidecar),
         tables=tuple(_sighting(graph, head, sidecar, table) for table in sidecar.tables),
     )
 

@@ -12,7 +12,7 @@ from omnigraph.storage import Location
 from omnigraph.versioning import Branches, ManifestLog
 from omnigraph.write.attempt import WriteAttempt
 from omnigraph.write.fence import WriteFence
-from omnigraph.write.sidecar import Sidecar, pending_operations, read_sidecar
+from omnigraph.write.sidecar import Sidecar, doom_sidecar, pending_operations, read_sidecar
 
 _ATTEMPTS = 5
 _logger = logging.getLogger(__name__)
@@ -47,12 +47,8 @@ def recover(
                 continue
             if read_sidecar(graph, operation_id) is None:
                 continue
-            try:
-                log = branches.log(sidecar.branch)
-            except NotFound:
-                settled.append(abandon(graph, sidecar))
-            else:
-                settled += _settled(graph, log, sidecar, mode)
+            log = _log_of(branches, sidecar)
+            settled += [abandon(graph, sidecar)] if log is None else _settled(graph, log, sidecar, mode)
     return settled
 
 
@@ -62,7 +58,16 @@ def undo(attempt: WriteAttempt) -> None:
     attempt.fence.check()
     sidecar = read_sidecar(graph, attempt.operation_id)
     if sidecar is not None:
-        _settled(graph, attempt.log, sidecar, Mode.UNDO)
+        _settled(graph, attempt.log, doom_sidecar(graph, sidecar), Mode.UNDO)
+
+
+def _log_of(branches: Branches, sidecar: Sidecar) -> ManifestLog | None:
+    """The branch that a write was on, unless it was deleted since; another of its name is not it."""
+    try:
+        log = branches.log(sidecar.branch)
+    except NotFound:
+        return None
+    return log if log.incarnation == sidecar.incarnation else None
 
 
 def remove_torn_head(log: ManifestLog) -> None:

@@ -5,6 +5,7 @@ listed and that nobody can fork over; whoever creates a branch is alone in doing
 """
 
 import json
+import logging
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
@@ -14,9 +15,10 @@ from omnigraph.storage.commits import sync_versions
 from omnigraph.storage.durability import sync_files
 from omnigraph.storage.location import Location
 from omnigraph.storage.objects import objects_at
-from omnigraph.storage.tables import Table, has_version, open_table, typed_errors
+from omnigraph.storage.tables import Table, open_table, typed_errors
 
 _TREES, _REFS = "tree", "_refs/branches"
+_logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,9 +38,15 @@ def branch_location(root: Location, name: str) -> Location:
 
 
 def branch_ref(root: Location, name: str) -> BranchRef | None:
-    """A branch of a table, or None when there is none of that name."""
+    """A branch of a table, or None when there is none of that name.
+
+    A ref that a power cut left torn is that of a branch that nobody was told of.
+    """
     content = objects_at(root).read(f"{_REFS}/{name}.json")
-    return None if content is None else _ref(name, content)
+    try:
+        return None if content is None else _ref(name, content)
+    except (ValueError, KeyError):
+        return None
 
 
 def branch_refs(root: Location) -> list[BranchRef]:
@@ -52,7 +60,8 @@ def create_branch(root: Location, name: str, *, parent: Location, version: int) 
     """Forks a table: at a version of its own line or of another branch. The caller is alone in creating this one."""
     source = open_table(parent, version)
     target = branch_location(root, name)
-    if branch_ref(root, name) is None and has_version(target, version):
+    if branch_ref(root, name) is None:
+        objects_at(root).delete(f"{_REFS}/{name}.json")
         objects_at(root).delete_folder(f"{_TREES}/{name}")
     with typed_errors(target, "cannot be forked"):
         source.dataset.create_branch(name, version, storage_options=root.storage_options)
@@ -71,7 +80,9 @@ def delete_branch(root: Location, name: str) -> None:
     try:
         lance.dataset(root.uri, storage_options=root.storage_options).branches.delete(name)
     except (OSError, ValueError) as error:
-        raise StorageError(root.uri, f"branch {name} cannot be deleted: {error}") from error
+        if branch_ref(root, name) is not None:
+            raise StorageError(root.uri, f"branch {name} cannot be deleted: {error}") from error
+        _logger.warning("branch %s of %s is gone, but not all of its files: %s", name, root.uri, error)
 
 
 def _ref(name: str, content: bytes) -> BranchRef:

@@ -57,6 +57,8 @@ class _LockedFile:
             raise FenceLost(lock_name(self.path.name))
 
     def release(self) -> None:
+        # Closing alone would leave it to a process that was forked meanwhile.
+        fcntl.flock(self.descriptor, fcntl.LOCK_UN)
         os.close(self.descriptor)
 
 

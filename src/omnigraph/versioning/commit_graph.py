@@ -107,19 +107,20 @@ class CommitGraph:
 
 
 class _Queue:
-    """Commits by generation, greatest first, each once."""
+    """Commits by generation, greatest first, and then by time, newest first; each once."""
 
     def __init__(self) -> None:
-        self._heap: list[tuple[int, str, Commit]] = []
+        self._heap: list[tuple[tuple[int, float, str], Commit]] = []
         self._added: set[str] = set()
 
     def __iter__(self) -> Iterator[Commit]:
-        return (commit for _, _, commit in self._heap)
+        return (commit for _, commit in self._heap)
 
     def add(self, commit: Commit) -> None:
         if commit.graph_commit_id not in self._added:
             self._added.add(commit.graph_commit_id)
-            heapq.heappush(self._heap, (-commit.generation, commit.graph_commit_id, commit))
+            order = (-commit.generation, -commit.created_at.timestamp(), commit.graph_commit_id)
+            heapq.heappush(self._heap, (order, commit))
 
     def next(self) -> Commit | None:
-        return heapq.heappop(self._heap)[2] if self._heap else None
+        return heapq.heappop(self._heap)[1] if self._heap else None

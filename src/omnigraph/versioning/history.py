@@ -1,6 +1,7 @@
 """The commits of a graph, and the manifest at any of them."""
 
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from datetime import datetime
 
 from omnigraph.errors import NotFound
@@ -33,7 +34,7 @@ def _newest_first(log: ManifestLog) -> Iterator[Commit]:
 
 def commit_with_id(branches: Branches, commit_id: str) -> Commit:
     """A commit of any branch, also of one that was deleted after it was merged."""
-    logs = [branches.log(name) for name in branches.names()]
+    logs = _logs(branches)
     for log in logs:
         # Ids sort by time, so it is found by halving; but clocks of several machines may disagree.
         manifest = _last_where(log, lambda commit: commit.graph_commit_id <= commit_id, log.head().version)
@@ -45,6 +46,15 @@ def commit_with_id(branches: Branches, commit_id: str) -> Commit:
             if commit.graph_commit_id == commit_id:
                 return commit
     raise NotFound("commit", commit_id)
+
+
+def _logs(branches: Branches) -> list[ManifestLog]:
+    """All branches; one that is deleted meanwhile is not among them."""
+    found = []
+    for name in branches.names():
+        with suppress(NotFound):
+            found.append(branches.log(name))
+    return found
 
 
 def manifest_of_commit(branches: Branches, commit_id: str) -> Manifest:

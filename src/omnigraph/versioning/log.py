@@ -14,6 +14,7 @@ from omnigraph.storage import (
     Lock,
     Taken,
     branch_location,
+    branch_ref,
     commit_created,
     commit_staged,
     has_version,
@@ -114,6 +115,14 @@ class ManifestLog:
     def exists(self) -> bool:
         """Whether there is a manifest."""
         return has_version(self._location, FIRST_VERSION)
+
+    def check_exists(self) -> None:
+        """Raises when the branch was deleted, or another has its name; means something under a lock of the branch."""
+        if self.origin is None:
+            return
+        ref = branch_ref(self._graph.child(MANIFEST_FOLDER), self._name)
+        if ref is None or ref.identity != self.incarnation:
+            raise NotFound("branch", self.branch, "it was deleted while this write was prepared")
 
     @contextmanager
     def turn(self) -> Iterator[None]:

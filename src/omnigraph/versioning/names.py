@@ -3,19 +3,27 @@
 import re
 
 from omnigraph.errors import UsageError
-from omnigraph.versioning.manifest import MAIN
 
 _INTERNAL = "__"
-_LONGEST = 200
+_LONGEST = 150
 _FORBIDDEN = re.compile(r"[\x00-\x20\x7f~^:?*\[\]\\]|\.\.|@\{|//")
+_COMMIT_ID = re.compile(r"[0-9A-HJKMNP-TV-Z]{26}")
 _PLAIN = re.compile(r"[A-Za-z0-9-]")
 _ESCAPED = re.compile(r"(?:_[0-9a-f]{2})+")
 
 
 def check_branch_name(name: str) -> str:
     """A name that a branch may have; the rules are those of Git, and names that begin with `__` are our own."""
-    if not isinstance(name, str) or not name or len(name) > _LONGEST:
-        raise UsageError(f"a branch needs a name of 1 to {_LONGEST} characters, not {name!r}")
+    if not isinstance(name, str) or not name:
+        raise UsageError(f"a branch needs a name, not {name!r}")
+    try:
+        name.encode()
+    except UnicodeEncodeError as error:
+        raise UsageError(f"{name!r} is no text, so it cannot be the name of a branch") from error
+    if _COMMIT_ID.fullmatch(name):
+        raise UsageError(f"`{name}` looks like a commit, so it cannot be the name of a branch")
+    if len(physical_name(name)) > _LONGEST:
+        raise UsageError(f"the name of a branch has up to {_LONGEST} letters, and other characters count three")
     if name.startswith(_INTERNAL):
         raise UsageError(f"branch names that begin with `{_INTERNAL}` are reserved: `{name}`")
     segments = name.split("/")
@@ -40,8 +48,3 @@ def physical_name(name: str) -> str:
 def logical_name(physical: str) -> str:
     """The name that `physical_name` spelled."""
     return _ESCAPED.sub(lambda found: bytes.fromhex(found[0].replace("_", "")).decode(), physical)
-
-
-def is_main(name: str) -> bool:
-    """Whether a branch is the one that is always there."""
-    return name == MAIN

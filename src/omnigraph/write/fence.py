@@ -9,6 +9,8 @@ from typing import Self
 from omnigraph.errors import FenceHeld
 from omnigraph.storage import Location, Lock, Taken, locks_at, seconds_setting
 
+EXISTENCE = "branch"
+"""The lock of those who create or delete a branch, or write to it without writing a table."""
 WAIT_SECONDS = seconds_setting("OMNIGRAPH_WRITE_WAIT", 60.0)
 
 _registry_lock = threading.Lock()
@@ -37,8 +39,10 @@ class WriteFence:
     ) -> None:
         while self._held:
             queue, lock = self._held.popitem()[1]
-            lock.release()
-            queue.release()
+            try:
+                lock.release()
+            finally:
+                queue.release()
 
     @property
     def patience(self) -> float:

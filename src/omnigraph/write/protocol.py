@@ -7,7 +7,7 @@ with C everything is. The letters mean this everywhere and nothing else.
 import logging
 from collections.abc import Collection, Iterable, Mapping
 from contextlib import nullcontext, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
 from omnigraph import failpoints
@@ -30,6 +30,7 @@ from omnigraph.versioning import Commit, Pin, commit_since, new_commit_id, publi
 from omnigraph.versioning.publisher import check_expectations
 from omnigraph.write.attempt import WriteAttempt
 from omnigraph.write.change import TableChange
+from omnigraph.write.fence import EXISTENCE
 from omnigraph.write.forks import forked, is_own
 from omnigraph.write.sidecar import (
     Sidecar,
@@ -52,15 +53,18 @@ class StagedTable:
     removes: bool = False
 
 
-def write_changes(attempt: WriteAttempt, changes: Mapping[str, TableChange]) -> Commit:
-    """Writes a validated change of one or more tables as one commit."""
+def write_changes(
+    attempt: WriteAttempt, changes: Mapping[str, TableChange], *, unchanged: Collection[str] = ()
+) -> Commit:
+    """Writes a validated change of one or more tables as one commit, if those in `unchanged` are as they were."""
     touched = {key: change for key, change in changes.items() if not change.is_empty}
     tables = tables_to_write(attempt, touched)
     parts = {}
     for key, change in touched.items():
         parts[key] = _staged(attempt, tables[key], change)
         table_staged(attempt)
-    return write_staged(attempt, parts, relied_on=_relied_on(attempt, touched))
+    relied_on = _relied_on(attempt, touched)
+    return write_staged(attempt, parts, relied_on=replace(relied_on, unchanged={*relied_on.unchanged, *unchanged}))
 
 
 def tables_to_write(attempt: WriteAttempt, table_keys: Iterable[str]) -> dict[str, Table]:
@@ -73,6 +77,7 @@ def tables_to_write(attempt: WriteAttempt, table_keys: Iterable[str]) -> dict[st
     shared = {key for key in keys if not is_own(attempt.log, pins[key].path)}
     if shared:
         attempt.fence.take(keys)
+        attempt.log.check_exists()
     return {key: forked(attempt.base, attempt.log, key) if key in shared else attempt.base.table(key) for key in keys}
 
 
@@ -116,7 +121,8 @@ def write_staged(
 
     A write that must come right after a commit keeps all publishers out, or others would refuse it halfway.
     """
-    attempt.fence.take(parts)
+    attempt.fence.take([*parts] or [EXISTENCE])
+    attempt.log.check_exists()
     with attempt.log.turn() if attempt.if_commit is not None else nullcontext():
         return _through_phases(attempt, parts, relied_on)
 
@@ -127,6 +133,9 @@ def _through_phases(attempt: WriteAttempt, parts: Mapping[str, StagedTable], rel
     sidecar = _sidecar(attempt, parts, relied_on, head.version)
     publication = sidecar.publication(actor=attempt.actor, message=attempt.message)
     check_expectations(head, publication)
+    if not parts:
+        # Nothing is committed before the publish, so there is nothing that a crash could leave half done.
+        return publish(log, publication).commit
     _check_heads(graph, parts)
     failpoints.hit_step(attempt.kind, Step.BEFORE_PHASE_A)
     sync_staged(part.staged for part in parts.values())
@@ -207,10 +216,12 @@ def _visible_after_all(attempt: WriteAttempt, sidecar: Sidecar, error: Omnigraph
     """
     visible = commit_since(attempt.log, attempt.operation_id, sidecar.manifest_version)
     if visible is not None:
+        attempt.log.keep(visible.manifest_version)
         return visible
     if isinstance(error, FenceLost):
-        # Whoever has the tables now may have settled our sidecar before our last commit; so it is there again.
-        write_sidecar(attempt.base.location, sidecar)
+        # Whoever has the tables now may have settled our sidecar before our last commit. So it is there again, with
+        # another id for the commit that undoes it: the first may be in the history.
+        write_sidecar(attempt.base.location, replace(sidecar, undo_id=new_commit_id()))
     raise error
 
 
@@ -235,6 +246,7 @@ def _sidecar(
         undo_id=new_commit_id(),
         kind=attempt.kind,
         branch=attempt.branch,
+        incarnation=attempt.log.incarnation,
         actor=attempt.actor,
         message=attempt.message,
         started_at=datetime.now(UTC).isoformat(timespec="milliseconds"),

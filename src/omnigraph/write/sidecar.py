@@ -6,7 +6,7 @@ that it can end in are chosen beforehand: whoever finds one of them in the histo
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from omnigraph import failpoints
@@ -40,6 +40,7 @@ class Sidecar:
     undo_id: str
     kind: str
     branch: str
+    incarnation: str
     actor: str | None
     message: str | None
     started_at: str
@@ -50,6 +51,8 @@ class Sidecar:
     if_commit: str | None
     merged_parent: MergedParent | None
     tables: tuple[SidecarTable, ...]
+    doomed: bool = False
+    """Whether its writer has said that the write failed, so that nobody may complete it any more."""
 
     @property
     def table_keys(self) -> list[str]:
@@ -75,6 +78,14 @@ def write_sidecar(graph: Location, sidecar: Sidecar) -> None:
     failpoints.hit(Point.SIDECAR_WRITE)
     content = json.dumps({"format": _FORMAT, **asdict(sidecar)}, indent=1).encode()
     objects_at(graph).create(_name(sidecar.operation_id), content)
+
+
+def doom_sidecar(graph: Location, sidecar: Sidecar) -> Sidecar:
+    """Marks a write as one that must be undone, whoever comes to settle it."""
+    doomed = replace(sidecar, doomed=True)
+    content = json.dumps({"format": _FORMAT, **asdict(doomed)}, indent=1).encode()
+    objects_at(graph).replace(_name(sidecar.operation_id), content)
+    return doomed
 
 
 def delete_sidecar(graph: Location, operation_id: str) -> None:

@@ -74,6 +74,12 @@ def test_a_write_whose_grounds_are_gone_is_not_completed(mode: Mode) -> None:
 
 @pytest.mark.parametrize(("table", "mode"), [*product([UNTOUCHED, *MOVED, BEHIND, MOVED_ON], Mode)])
 def test_what_the_history_has_is_only_recorded(table: TableSighting, mode: Mode) -> None:
-    seen = observed(table, COMMITTED)
-    assert decide(replace(seen, published=COMMIT), mode).action is Action.RECORD_FORWARD
-    assert decide(replace(seen, undone=COMMIT), mode).action is Action.RECORD_BACK
+    seen = replace(observed(table, COMMITTED), published=COMMIT)
+    assert decide(seen, mode).action is Action.RECORD_FORWARD
+
+
+@pytest.mark.parametrize("mode", list(Mode))
+def test_what_was_undone_is_only_recorded_unless_it_moved_again(mode: Mode) -> None:
+    assert decide(replace(observed(UNTOUCHED, MOVED_ON), undone=COMMIT), mode).action is Action.RECORD_BACK
+    again = decide(replace(observed(UNTOUCHED, COMMITTED), undone=COMMIT), mode).action
+    assert again is (Action.DEFER if mode is Mode.FORWARD_ONLY else Action.ROLL_BACK)

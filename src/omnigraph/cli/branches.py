@@ -1,0 +1,161 @@
+"""The commands that create, list, delete and merge branches."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import typer
+from rich.table import Table
+
+from omnigraph.cli.opening import opened
+from omnigraph.cli.output import plural, print_json
+from omnigraph.cli.tables import human, id_column, print_wide, shortened, text_column, when
+from omnigraph.errors import BranchInUse
+from omnigraph.operations.merge import MergeKind, MergeResult
+from omnigraph.operations.rows import Row, differing_columns, json_value
+from omnigraph.operations.three_way import ConflictKind, MergeConflict
+
+_OF_ONE_ENTITY = {ConflictKind.DIVERGENT_INSERT, ConflictKind.DIVERGENT_UPDATE, ConflictKind.DELETE_VS_UPDATE}
+_NOTHING = "—"
+_REFUSED = 3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MergeWords:
+    """The options of a merge as they were given."""
+
+    into: str
+    strategy: str | None
+    cells: bool
+    dry_run: bool
+    delete_branch: bool
+    actor: str | None
+
+
+def run_create(uri: str, name: str, from_: str, *, durability: str | None, as_json: bool) -> None:
+    """Creates a branch."""
+    with opened(uri, durability=durability) as graph:
+        created = graph.branches.create(name, from_)
+    if as_json:
+        print_json(created.as_json())
+    else:
+        typer.echo(f"created branch {name} at commit {created.head.graph_commit_id}")
+
+
+def run_list(uri: str, *, as_json: bool) -> None:
+    """Lists the branches."""
+    with opened(uri, "r") as graph:
+        branches = graph.branches.list()
+    if as_json:
+        print_json([each.as_json() for each in branches])
+        return
+    table = Table(text_column("branch"), id_column("head"), "time", "ahead", "behind", text_column("message"))
+    for each in branches:
+        head = each.head
+        table.add_row(
+            each.name, head.graph_commit_id, when(head), str(each.ahead), str(each.behind), head.message or ""
+        )
+    print_wide(table)
+
+
+def run_delete(uri: str, name: str, *, durability: str | None, as_json: bool) -> None:
+    """Deletes a branch."""
+    with opened(uri, durability=durability) as graph:
+        graph.branches.delete(name)
+    if as_json:
+        print_json({"deleted": name})
+    else:
+        typer.echo(f"deleted branch {name}")
+
+
+def run_merge(uri: str, name: str, words: MergeWords, *, durability: str | None, as_json: bool) -> None:
+    """Merges a branch. One that was only tried and has conflicts ends like one that was refused because of them."""
+    with opened(uri, durability=durability) as graph:
+        try:
+            result = graph.merge(
+                name,
+                words.into,
+                actor=words.actor,
+                strategy=words.strategy,
+                cells=words.cells,
+                dry_run=words.dry_run,
+                delete_branch=words.delete_branch,
+            )
+        except BranchInUse as error:
+            error.add_note(f"the merge into {words.into} is done; only branch {name} is still there")
+            raise
+    if as_json:
+        print_json(result.as_json())
+    else:
+        _print_result(name, words, result)
+    if result.conflicts:
+        if not as_json:
+            print_conflicts(result.conflicts)
+        raise typer.Exit(_REFUSED)
+
+
+def print_conflicts(conflicts: Sequence[MergeConflict]) -> None:
+    """All conflicts as a table on stderr, and what can be done about them."""
+    names = ("kind", "type", "id", "property", "base", "ours", "theirs")
+    table = Table(*(text_column(name) for name in names))
+    for each in conflicts:
+        table.add_row(each.kind.value, each.type, each.id, each.property or "", *_sides(each))
+    print_wide(table, err=True)
+    kinds = {each.kind for each in conflicts}
+    if kinds & _OF_ONE_ENTITY:
+        cells = ", --cells merges different properties of one entity" * (ConflictKind.DIVERGENT_UPDATE in kinds)
+        typer.echo(f"hint: --strategy ours or theirs says who wins{cells}; or change one side", err=True)
+    if kinds - _OF_ONE_ENTITY:
+        rules = ", ".join(sorted(kind.value for kind in kinds - _OF_ONE_ENTITY))
+        typer.echo(f"hint: {rules}: change one side so that both together keep the rules of the schema", err=True)
+
+
+def _print_result(name: str, words: MergeWords, result: MergeResult) -> None:
+    _print_changes(name, words, result)
+    if result.branch_deleted:
+        typer.echo(f"deleted branch {name}")
+    elif words.delete_branch and not words.dry_run:
+        typer.echo(f"branch {name} stays: it has commits that came after the merge", err=True)
+
+
+def _print_changes(name: str, words: MergeWords, result: MergeResult) -> None:
+    if result.kind is MergeKind.ALREADY_UP_TO_DATE:
+        typer.echo(f"{words.into} has everything of {name} already; there is no commit")
+        return
+    if result.changes:
+        table = Table("type", "inserted", "updated", "deleted")
+        for type_name, counts in result.changes.items():
+            table.add_row(type_name, *(f"{counts[each]:,}" for each in ("inserted", "updated", "deleted")))
+        human.print(table)
+    kind = "fast-forward" if result.kind is MergeKind.FAST_FORWARD else "merge"
+    if result.commit is not None:
+        typer.echo(f"commit {result.commit.graph_commit_id}  {when(result.commit)}  {kind} of {name} into {words.into}")
+    elif result.conflicts:
+        typer.echo(f"{kind} of {name} into {words.into}: {plural(len(result.conflicts), 'conflict')}", err=True)
+    else:
+        typer.echo(f"{kind} of {name} into {words.into} without conflicts; nothing was written")
+
+
+def _sides(conflict: MergeConflict) -> tuple[str, str, str]:
+    """Base, ours and theirs. Whole entities are shown with what differs; a broken rule has no sides, but a problem."""
+    if conflict.kind not in _OF_ONE_ENTITY and isinstance(conflict.theirs, str):
+        return "", "", conflict.theirs
+    sides = (conflict.base, conflict.ours, conflict.theirs)
+    if conflict.property is None:
+        rows = [side for side in sides if side is not None]
+        names = [*dict.fromkeys(name for row in rows for name in differing_columns(rows[0], row))]
+        base, ours, theirs = (_properties(side, names) for side in sides)
+    else:
+        base, ours, theirs = (_NOTHING if side is None else _value(side) for side in sides)
+    return base, ours, theirs
+
+
+def _properties(row: Row | None, names: Sequence[str]) -> str:
+    """Some properties of an entity, or that it is not there."""
+    return _NOTHING if row is None else ", ".join(f"{name}: {_value(row.get(name))}" for name in names)
+
+
+def _value(value: Any) -> str:
+    plain = json_value(value)
+    return shortened(plain if isinstance(plain, str) else json.dumps(plain, ensure_ascii=False))
