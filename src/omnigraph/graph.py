@@ -265,7 +265,7 @@ class Graph:
         return self._without_branch(source, result) if delete_branch and not dry_run else result
 
     def _without_branch(self, source: str, result: MergeResult) -> MergeResult:
-        """Deletes a merged branch, unless somebody has written to it since, which the merge does not have, or forked it."""
+        """Deletes a merged branch; one that has gone on since the merge, or that another began on, stays."""
         try:
             delete(self._location, self._branches, source, if_commit=result.merged_commit_id)
         except (PreconditionFailed, BranchInUse) as error:
