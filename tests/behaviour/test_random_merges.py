@@ -13,7 +13,7 @@ from omnigraph.operations.diff import Change
 from omnigraph.operations.merge import MergeKind, MergeResult
 from tests.behaviour.merge_model import MergeModel, State, dangling, written
 
-HISTORIES = int(os.environ.get("OMNIGRAPH_HISTORIES", "40"))
+HISTORIES = int(os.environ.get("OMNIGRAPH_HISTORIES", "30"))
 SCHEMA = """
 node P { k: String @key, p: I32?, q: I32? }
 edge E: P -> P { n: I32? }
@@ -288,14 +288,15 @@ class History:
         branch = self.model.branches[name]
         state = self.model.commits[branch.fork].state
         blocks = [*graph.changes(branch=name)]
-        assert [each.commit.graph_commit_id for each in blocks][-len(branch.own) :] == branch.own or not branch.own
+        ids = [each.commit.graph_commit_id for each in blocks]
+        assert ids[len(ids) - len(branch.own) :] == branch.own
         for block in blocks:
             state = _applied(state, block.changes())
             assert state == self.model.commits[block.commit.graph_commit_id].state
         assert state == self.model.state(name)
-        middle = blocks[len(blocks) // 2]
-        rest = [each.commit for each in graph.changes(middle.cursor, name)]
-        assert rest == [each.commit for each in blocks[len(blocks) // 2 + 1 :]]
+        for middle in blocks[len(blocks) // 2 :][:1]:
+            rest = [each.commit for each in graph.changes(middle.cursor, name)]
+            assert rest == [each.commit for each in blocks[len(blocks) // 2 + 1 :]]
 
 
 @settings(max_examples=HISTORIES)

@@ -146,6 +146,7 @@ def _through_phases(attempt: WriteAttempt, parts: Mapping[str, StagedTable], rel
         failpoints.hit_step(attempt.kind, Step.AFTER_PHASE_B)
         commit = publish(log, publication).commit
     except NotDurable:
+        # It is visible, and its caller must know that this may not last.
         raise
     except OmnigraphError as error:
         commit = _visible_after_all(attempt, sidecar, error)
@@ -170,14 +171,14 @@ def _check_heads(graph: Location, parts: Mapping[str, StagedTable]) -> None:
     """Refuses to write on top of what another writer left unfinished; a commit there would mix the two."""
     for key, part in parts.items():
         if has_version(part.table.location, part.staged.version_after):
-            raise RecoveryRequired(key, part.staged.read_version, _unfinished(graph, key))
+            raise RecoveryRequired(key, part.staged.read_version, _unfinished(graph, part.table))
 
 
-def _unfinished(graph: Location, table_key: str) -> str | None:
-    """The write whose sidecar names a table."""
+def _unfinished(graph: Location, table: Table) -> str | None:
+    """The write whose sidecar names a table, on the branch that it is on."""
     for operation_id in pending_operations(graph):
         sidecar = read_sidecar(graph, operation_id)
-        if sidecar is not None and table_key in sidecar.table_keys:
+        if sidecar is not None and any(graph.child(each.path) == table.location for each in sidecar.tables):
             return operation_id
     return None
 
