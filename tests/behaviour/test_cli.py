@@ -365,13 +365,13 @@ def test_a_merge_shows_what_it_changed(forked: Path) -> None:
     assert (newest["actor"], newest["message"]) == ("ada", "merge review")
 
 
-def test_a_merge_can_delete_its_branch_and_says_what_is_done_if_that_fails(forked: Path) -> None:
+def test_a_merge_can_delete_its_branch_and_says_when_it_stays(forked: Path) -> None:
     _mutate(forked, "review", "more", 'insert Person { name: "Dan" }')
     assert omnigraph_cli("branch", "create", "child", forked, "--from", "review").returncode == 0
     kept = omnigraph_cli("branch", "merge", "review", forked, "--delete-branch")
-    assert kept.returncode == 3
-    assert "error[branch_in_use]" in kept.stderr
-    assert "note: the merge into main is done; only branch review is still there" in kept.stderr
+    assert kept.returncode == 0
+    assert "branch review stays" in kept.stderr
+    assert omnigraph_cli("branch", "delete", "review", forked).returncode == 3
     omnigraph_cli("branch", "delete", "child", forked)
     gone = omnigraph_cli("branch", "merge", "review", forked, "--delete-branch")
     assert "deleted branch review" in gone.stdout
@@ -409,7 +409,7 @@ def test_rules_that_a_merge_would_break_are_told_as_they_are(forked: Path) -> No
     _mutate(forked, "review", "hire", 'insert WorksAt { from: "Ada", to: "Bob" }')
     refused = omnigraph_cli("branch", "merge", "review", forked)
     assert refused.returncode == 3
-    assert "there is no `Person` with the id `Bob`" in refused.stderr
+    assert any("OrphanEdge" in line and "dst" in line and "Bob" in line for line in refused.stderr.splitlines())
     assert "hint: OrphanEdge: change one side" in refused.stderr
 
 

@@ -145,8 +145,8 @@ def kill_and_check(place: Place, children: Children, write: Write, case: Case) -
     check_reopened(place, write.tables, write.after if case.visible else write.before, settled)
 
 
-# All loads go through the same steps; so two of the three modes are tried with two tables only, unless there is time.
-BRIEF = (Kind.MERGE, Kind.OVERWRITE)
+# All writers go through the same steps; so all but one are tried with two tables only, unless there is time.
+BRIEF = (Kind.APPEND, Kind.MERGE, Kind.OVERWRITE, Kind.INDEXES)
 LOADS = (Kind.APPEND, Kind.MERGE, Kind.OVERWRITE)
 WRITES = [
     Write(kind, tables)

@@ -11,7 +11,6 @@ from rich.table import Table
 from omnigraph.cli.opening import opened
 from omnigraph.cli.output import plural, print_json
 from omnigraph.cli.tables import human, id_column, print_wide, shortened, text_column, when
-from omnigraph.errors import BranchInUse
 from omnigraph.operations.merge import MergeKind, MergeResult
 from omnigraph.operations.rows import Row, differing_columns, json_value
 from omnigraph.operations.three_way import ConflictKind, MergeConflict
@@ -72,19 +71,15 @@ def run_delete(uri: str, name: str, *, durability: str | None, as_json: bool) ->
 def run_merge(uri: str, name: str, words: MergeWords, *, durability: str | None, as_json: bool) -> None:
     """Merges a branch. One that was only tried and has conflicts ends like one that was refused because of them."""
     with opened(uri, durability=durability) as graph:
-        try:
-            result = graph.merge(
-                name,
-                words.into,
-                actor=words.actor,
-                strategy=words.strategy,
-                cells=words.cells,
-                dry_run=words.dry_run,
-                delete_branch=words.delete_branch,
-            )
-        except BranchInUse as error:
-            error.add_note(f"the merge into {words.into} is done; only branch {name} is still there")
-            raise
+        result = graph.merge(
+            name,
+            words.into,
+            actor=words.actor,
+            strategy=words.strategy,
+            cells=words.cells,
+            dry_run=words.dry_run,
+            delete_branch=words.delete_branch,
+        )
     if as_json:
         print_json(result.as_json())
     else:
@@ -116,7 +111,7 @@ def _print_result(name: str, words: MergeWords, result: MergeResult) -> None:
     if result.branch_deleted:
         typer.echo(f"deleted branch {name}")
     elif words.delete_branch and not words.dry_run:
-        typer.echo(f"branch {name} stays: it has commits that came after the merge", err=True)
+        typer.echo(f"branch {name} stays: it has gone on since the merge, or another branch began on it", err=True)
 
 
 def _print_changes(name: str, words: MergeWords, result: MergeResult) -> None:
