@@ -7,7 +7,7 @@ from hypothesis import HealthCheck, settings
 
 from omnigraph.catalog import Catalog, compile_schema
 
-pytest_plugins = ["tests.stores"]
+pytest_plugins = ["tests.spark_session", "tests.stores"]
 
 settings.register_profile(
     "suite",

@@ -7,6 +7,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from omnigraph import spark
     from omnigraph.catalog import Catalog, compile_schema
     from omnigraph.compiler import CompiledQuery, compile_queries, compile_query
     from omnigraph.errors import (
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
         BranchInUse,
         ChangesGap,
         Conflict,
+        EngineFailed,
         ExpectedVersionMismatch,
         FenceHeld,
         FenceLost,
@@ -55,6 +57,7 @@ __all__ = [
     "ChangesGap",
     "CompiledQuery",
     "Conflict",
+    "EngineFailed",
     "ExpectedVersionMismatch",
     "FenceHeld",
     "FenceLost",
@@ -84,6 +87,7 @@ __all__ = [
     "compile_schema",
     "init",
     "open",
+    "spark",
 ]
 
 _HOMES = {
@@ -96,6 +100,7 @@ _HOMES = {
     "MergeResult": "omnigraph.operations.merge",
     "ChangesGap": "omnigraph.errors",
     "Conflict": "omnigraph.errors",
+    "EngineFailed": "omnigraph.errors",
     "ExpectedVersionMismatch": "omnigraph.errors",
     "FenceHeld": "omnigraph.errors",
     "FenceLost": "omnigraph.errors",
@@ -133,6 +138,8 @@ def __getattr__(name: str) -> Any:
         from importlib.metadata import version  # noqa: PLC0415 - reading the metadata costs as much as the command line
 
         return version("omnigraph")
+    if name == "spark":
+        return import_module("omnigraph.spark")
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(import_module(_HOMES[name]), name)

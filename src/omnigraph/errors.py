@@ -145,6 +145,23 @@ class NotDurable(StorageError):
         return {"uri": self.uri, "commit_id": self.commit_id, "problem": self.problem}
 
 
+class EngineFailed(OmnigraphError):
+    """Bulk work that an engine could not do, for a reason that is not in the data; nothing was published."""
+
+    code = "engine_failed"
+
+    def __init__(self, stage: str, problem: str) -> None:
+        super().__init__(stage, problem)
+        self.stage, self.problem = stage, problem
+
+    def __str__(self) -> str:
+        return f"{self.stage}: {self.problem}"
+
+    @property
+    def details(self) -> dict[str, Any]:
+        return {"stage": self.stage, "problem": self.problem}
+
+
 class Conflict(OmnigraphError):
     """Another writer was first; nothing of ours is visible, and trying again may succeed."""
 

@@ -2,31 +2,48 @@
 
 import logging
 import os
+import sys
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any, Literal, TypeVar, cast
 
+from omnigraph.bulk.engine import Engine, InProcess, Report, no_report
+from omnigraph.bulk.export import Format
 from omnigraph.compiler import CompiledQuery, compile_query
-from omnigraph.errors import BranchInUse, NotFound, PreconditionFailed, QueryError, SchemaError, UsageError
+from omnigraph.diagnostics import any_of
+from omnigraph.errors import (
+    BranchExists,
+    BranchInUse,
+    ExpectedVersionMismatch,
+    NotFound,
+    PreconditionFailed,
+    QueryError,
+    SchemaError,
+    UsageError,
+)
 from omnigraph.failpoints import Writer
 from omnigraph.handles import Commits, GraphBranches, Mode, Schema, check_writable
+from omnigraph.operations.analyze import Analysis, analyze, requested, write_back
 from omnigraph.operations.branches import delete, place_of
 from omnigraph.operations.diff import Change, diff_snapshots
-from omnigraph.operations.export import exported_lines, write_lines
+from omnigraph.operations.engines import AUTO, SPARK, Choice, chosen
+from omnigraph.operations.export import ExportOptions, export_files, exported_lines, reasons_for_spark, target_of
 from omnigraph.operations.feed import ChangeBlock, blocks_after
 from omnigraph.operations.files import read_schema_files
 from omnigraph.operations.indexes import build_missing_indexes
 from omnigraph.operations.init import create_graph
-from omnigraph.operations.load import LoadMode, LoadResult, load_files
+from omnigraph.operations.inputs import load_input
+from omnigraph.operations.load import LoadMode, LoadResult, load, load_mode
+from omnigraph.operations.load import explained as explained_load
 from omnigraph.operations.merge import MergeOptions, MergeResult, merge
 from omnigraph.operations.mutate import MutationResult, mutate
-from omnigraph.operations.read import QueryResult, planned, read
-from omnigraph.operations.records import Progress
+from omnigraph.operations.read import QueryResult, engine_for, planned, read
 from omnigraph.operations.three_way import Strategy
 from omnigraph.operations.writing import WriteRequest, Writes
-from omnigraph.query import AdjacencyCache
+from omnigraph.query import AdjacencyCache, Shortcuts
 from omnigraph.recovery import Mode as RecoveryMode
 from omnigraph.recovery import Recoveries, recover, remove_torn_head
 from omnigraph.storage import Location, among, location_of, refuse_careless_store
@@ -150,9 +167,17 @@ class Graph:
         engine: str = "auto",
     ) -> QueryResult:
         """Runs a query that reads: on the head of a branch, or on a snapshot, commit, version or time."""
-        _check_engine(engine)
         at = self.snapshot(branch) if snapshot is None else self._resolved(snapshot)
-        return read(self._compiled(source, name), params or {}, at, self._adjacency)
+        query = self._compiled(source, name)
+        plan = planned(query, params or {}, at)
+        choice = engine_for(engine, plan, at)
+        if choice.engine != SPARK:
+            return read(plan, at, self._adjacency, _to_frame)
+        if engine == AUTO:
+            sys.stderr.write(f"{choice}\n")
+        from omnigraph.spark.executor import read_on_spark  # noqa: PLC0415 - heavy, and seldom needed
+
+        return read_on_spark(planned(query, params or {}, at, Shortcuts.NONE), at)
 
     def explain(self, source: str | Path, name: str | None = None, params: Mapping[str, Any] | None = None) -> str:
         """How a query will be answered: what is scanned with which columns and filters, walked, joined and sorted."""
@@ -163,12 +188,31 @@ class Graph:
         path: str | Path | None = None,
         branch: str = MAIN,
         types: Collection[str] | None = None,
+        format: str = "jsonl",
         *,
-        progress: Callable[[int], None] | None = None,
+        snapshot: Snapshot | str | int | datetime | None = None,
+        ordered: bool = False,
+        engine: str = "auto",
+        report: Report | None = None,
     ) -> Iterator[str] | int:
-        """The graph as NDJSON: the lines, or how many of them were written to a file."""
-        lines = exported_lines(self.snapshot(branch), [types] if isinstance(types, str) else types)
-        return lines if path is None else write_lines(Path(path), lines, progress)
+        """The head of a branch, or a snapshot, as files; returns how many records were written.
+
+        Without a path these are the lines of NDJSON. With one, NDJSON is a file, or a folder of files if the path ends
+        in a slash or is a folder; CSV and Parquet are folders of files by type.
+        """
+        if format not in list(Format):
+            raise UsageError(f"an export is {any_of(list(Format))}, not {format!r}")
+        at = self.snapshot(branch) if snapshot is None else self._resolved(snapshot)
+        named = [types] if isinstance(types, str) else types
+        if path is None:
+            if format != Format.JSONL:
+                raise UsageError(f"an export as {format} is a folder of files, so it needs a path")
+            return exported_lines(at, named, ordered=ordered)
+        target = target_of(path, Format(format))
+        options = ExportOptions(types=named, format=Format(format), ordered=ordered)
+        told = report or no_report
+        choice = chosen(engine, lambda: reasons_for_spark(at, options))
+        return export_files(at, target, options, _engine(choice, told), told)
 
     def diff(
         self, left: Snapshot | str | int, right: Snapshot | str | int, types: Collection[str] | None = None
@@ -179,6 +223,44 @@ class Graph:
     def changes(self, cursor: str | None = None, branch: str = MAIN) -> Iterator[ChangeBlock]:
         """The commits of a branch after a cursor, in order, each with what it changed and the cursor to go on from."""
         return blocks_after(self._branches.log(branch), self._snapshot, cursor)
+
+    def analyze(
+        self,
+        algorithm: str,
+        *,
+        edges: Sequence[str] | str | None = None,
+        nodes: Sequence[str] | str | None = None,
+        branch: str = MAIN,
+        snapshot: Snapshot | str | int | datetime | None = None,
+        write: Mapping[str, str] | None = None,
+        from_: str | None = None,
+        actor: str | None = None,
+        engine: str = "auto",
+        report: Report = no_report,
+        **parameters: Any,
+    ) -> Analysis:
+        """Analyses the head of a branch, or a snapshot; `write` makes columns of the result properties, as one commit.
+
+        The commit is on `branch`, which with `from_` is created there first if it does not exist.
+        """
+        request = requested(
+            self.schema.catalog, algorithm, parameters, nodes=nodes, edges=edges, write=write, engine=engine
+        )
+        if write:
+            check_writable(self._mode)
+        elif from_ is not None or actor is not None:
+            raise UsageError("a branch is begun, and an actor named, only for what is written")
+        if from_ is not None:
+            with suppress(BranchExists):
+                self.branches.create(branch, from_)
+        at = self.snapshot(branch) if snapshot is None else self._resolved(snapshot)
+        found = replace(analyze(at, request, report), to_frame=_to_frame)
+        if not write:
+            return found
+        order = WriteRequest(
+            kind=Writer.LOAD, branch=branch, actor=actor, message=f"analyze {algorithm}", tables=request.tables
+        )
+        return self._write(order, lambda attempt: write_back(attempt, found, request.write, report))
 
     # --- writing ---
 
@@ -210,29 +292,50 @@ class Graph:
 
     def load(
         self,
-        data: str | Path | Sequence[str | Path],
+        data: Any,
         mode: LoadMode | str = LoadMode.APPEND,
         *,
         branch: str = MAIN,
+        from_: str | None = None,
         actor: str | None = None,
         engine: str = "auto",
-        progress: Progress | None = None,
+        storage_options: dict[str, str] | None = None,
+        report: Report = no_report,
     ) -> LoadResult:
-        """Loads NDJSON files as one commit."""
-        _check_engine(engine)
-        paths = [Path(data)] if isinstance(data, str | Path) else [Path(each) for each in data]
-        if mode not in list(LoadMode):
-            raise UsageError(f"a load appends, merges or overwrites; there is no mode {mode!r}")
-        chosen = LoadMode(mode)
-        for path in paths:
-            if not path.is_file():
-                raise NotFound("file", str(path))
+        """Loads as one commit: paths of files that say their types, or a mapping from types to paths, tables or frames.
+
+        With `from_`, the branch is created there first if it does not exist.
+        """
+        check_writable(self._mode)
+        kind = load_mode(mode)
+        given = load_input(data, self.schema.catalog, storage_options)
+        choice = chosen(engine, given.reasons_for_spark)
+        running = _engine(choice, report, given.frames[0][1] if given.frames else None)
+        if from_ is not None:
+            with suppress(BranchExists):
+                self.branches.create(branch, from_)
 
         def run(attempt: WriteAttempt) -> LoadResult:
-            return load_files(attempt, paths, chosen, progress)
+            return load(attempt, given, kind, running, choice)
 
-        message = f"load {', '.join(path.name for path in paths)}"
-        return self._write(WriteRequest(kind=Writer.LOAD, branch=branch, actor=actor, message=message), run)
+        request = WriteRequest(kind=Writer.LOAD, branch=branch, actor=actor, message=given.message)
+        try:
+            return self._write(request, run)
+        except ExpectedVersionMismatch:
+            # Others were quicker. A long load might never win, so now it holds all tables from the beginning.
+            return self._write(replace(request, tables=tuple(self.snapshot(branch).manifest.pins)), run)
+
+    def explain_load(
+        self,
+        data: Any,
+        mode: LoadMode | str = LoadMode.APPEND,
+        *,
+        engine: str = "auto",
+        storage_options: dict[str, str] | None = None,
+    ) -> str:
+        """How a load would be done, and where; nothing but the names and sizes of the input is read."""
+        given = load_input(data, self.schema.catalog, storage_options)
+        return explained_load(given, load_mode(mode), chosen(engine, given.reasons_for_spark))
 
     def merge(
         self,
@@ -360,7 +463,18 @@ def _text(path: Path, language: Language) -> str:
     return source.text
 
 
-def _check_engine(engine: str) -> None:
-    """Everything runs in the process so far, which is what `auto` chooses."""
-    if engine not in ("auto", "local"):
-        raise UsageError(f"the engine is auto or local; {engine!r} is not there")
+def _to_frame(table: Any) -> Any:
+    """Rows of a query as a data frame of the Spark session that is there, or is started now."""
+    from omnigraph.spark.executor import frame_of  # noqa: PLC0415 - heavy, and seldom needed
+
+    return frame_of(table)
+
+
+def _engine(choice: Choice, report: Report, frame: Any = None) -> Engine:
+    """The engine that was chosen; a frame has a session of its own. Starting Spark is told, for it takes seconds."""
+    if choice.engine != SPARK:
+        return InProcess(report)
+    from omnigraph import spark  # noqa: PLC0415 - heavy, and seldom needed
+
+    sys.stderr.write(f"{choice}\n")
+    return spark.SparkEngine(spark.session() if frame is None else frame.sparkSession, report)

@@ -9,6 +9,7 @@ from omnigraph.catalog import compile_schema
 from omnigraph.codes import Code
 from omnigraph.diagnostics import Source, Span, any_of, nearest_name, quoted
 from omnigraph.errors import (
+    EngineFailed,
     ExpectedVersionMismatch,
     FenceHeld,
     FenceLost,
@@ -41,6 +42,7 @@ DIAGNOSTIC = Source("a.gq", "query q {").diagnostic(Code.QUERY_SYNTAX, "what", S
         NotFound("query", "x", "did you mean `y`?"),
         UsageError("two at once"),
         StorageError("graph", "is gone"),
+        EngineFailed("write rows", "a worker ended unexpectedly"),
         HeadMoved("graph/nodes/1", 3, None),
         ExpectedVersionMismatch("node:Person", 3, 4),
         PreconditionFailed("main", "A", "B"),

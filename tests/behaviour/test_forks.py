@@ -14,8 +14,14 @@ import pytest
 
 import omnigraph as og
 from omnigraph import failpoints
+from omnigraph.bulk import InProcess
 from omnigraph.errors import ExpectedVersionMismatch
-from omnigraph.failpoints import Point
+from omnigraph.failpoints import Point, Writer
+from omnigraph.operations.engines import Choice
+from omnigraph.operations.inputs import load_input
+from omnigraph.operations.load import LoadMode
+from omnigraph.operations.load import load as load_once
+from omnigraph.operations.writing import WriteRequest
 from omnigraph.storage import Location, branch_ref, branch_refs, create_branch
 from omnigraph.versioning import MAIN, Branches
 from omnigraph.versioning.branches import fork_name
@@ -261,11 +267,10 @@ def test_a_fork_whose_manifest_cannot_be_read_is_indeterminate(
 # --- a race that was lost ---
 
 
-def test_a_load_that_lost_the_first_write_to_another_can_be_tried_again(
-    graph: og.Graph, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.fixture
+def a_rival(graph: og.Graph, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another handle that writes just before the next write of this one takes its first lock."""
     other = og.open(graph.uri)
-    fork = fork_of(graph)
     real = WriteFence.take
 
     def beaten(self: WriteFence, table_keys: Iterable[str], *rest: float) -> None:
@@ -276,13 +281,29 @@ def test_a_load_that_lost_the_first_write_to_another_can_be_tried_again(
         real(self, keys, *rest)
 
     monkeypatch.setattr(WriteFence, "take", beaten)
+
+
+@pytest.mark.usefixtures("a_rival")
+def test_an_attempt_that_lost_the_first_write_to_another_is_a_conflict(graph: og.Graph, tmp_path: Path) -> None:
+    fork = fork_of(graph)
+    (tmp_path / "records.jsonl").write_text(RECORDS)
+    given = load_input(tmp_path / "records.jsonl", graph.schema.catalog)
+    request = WriteRequest(kind=Writer.LOAD, branch=BRANCH, actor=None, message="load")
     with pytest.raises(ExpectedVersionMismatch) as raised:
-        load(graph)
+        graph._write(
+            request, lambda attempt: load_once(attempt, given, LoadMode.APPEND, InProcess(), Choice("local", ""))
+        )
     assert isinstance(raised.value, og.Conflict)
     assert raised.value.table_key == PERSON
     assert refs_of(graph, PERSON) == [fork]
     assert names(graph) == ["Ada", "Bob", "Dan"]
+
+
+@pytest.mark.usefixtures("a_rival")
+def test_a_load_that_lost_the_first_write_to_another_tries_again(graph: og.Graph) -> None:
+    fork = fork_of(graph)
     load(graph)
+    assert refs_of(graph, PERSON) == [fork]
     assert names(graph) == ["Ada", "Bob", "Cid", "Dan"]
     assert_well(graph)
 

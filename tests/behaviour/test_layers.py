@@ -26,6 +26,7 @@ FLOORS = (
     {"recovery"},
     {"bulk"},
     {"query"},
+    {"analytics"},
     {"operations"},
     {"spark"},
     {"handles"},

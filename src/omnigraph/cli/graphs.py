@@ -3,30 +3,19 @@
 import json
 import sys
 from collections.abc import Iterable, Sequence
-from contextlib import AbstractContextManager, nullcontext, suppress
 from pathlib import Path
 from typing import Any
 
 import typer
-from rich.console import Console
-from rich.progress import (
-    BarColumn,
-    DownloadColumn,
-    MofNCompleteColumn,
-    Progress,
-    TextColumn,
-    TimeRemainingColumn,
-)
 from rich.table import Table
 
 from omnigraph.cli.drawing import Node, drawn, in_drawing_order
 from omnigraph.cli.opening import opened
 from omnigraph.cli.output import plural, print_json
+from omnigraph.cli.progress import shown_progress
 from omnigraph.cli.tables import human, id_column, text_column, when
-from omnigraph.errors import BranchExists, UsageError
-from omnigraph.graph import Graph, init
-from omnigraph.operations.export import chosen_types
-from omnigraph.operations.load import LoadMode
+from omnigraph.errors import UsageError
+from omnigraph.graph import init
 from omnigraph.versioning import Commit
 
 
@@ -39,34 +28,6 @@ def run_init(uri: str, schema: Path, *, durability: str | None, as_json: bool) -
     else:
         sizes = f"{plural(len(catalog.nodes), 'node type')}, {plural(len(catalog.edges), 'edge type')}"
         typer.echo(f"created {graph.uri} ({sizes})")
-
-
-def run_load(
-    uri: str,
-    files: Sequence[Path],
-    mode: LoadMode,
-    *,
-    branch: str,
-    from_: str | None,
-    actor: str | None,
-    engine: str,
-    durability: str | None,
-    as_json: bool,
-) -> None:
-    """Loads NDJSON files; with `from_`, into a branch that is created if it is not there."""
-    with opened(uri, durability=durability) as graph, _progress("reading", quiet=as_json) as bar:
-        if from_ is not None:
-            with suppress(BranchExists):
-                graph.branches.create(branch, from_)
-        result = graph.load(files, mode, branch=branch, actor=actor, engine=engine, progress=_advance(bar))
-    if as_json:
-        print_json(result.as_json())
-        return
-    table = Table("type", "records")
-    for name, count in {**result.nodes, **result.edges}.items():
-        table.add_row(name, f"{count:,}")
-    human.print(table)
-    _print_commit(result.commit)
 
 
 def run_mutate(
@@ -88,16 +49,37 @@ def run_mutate(
         print_json(result.as_json())
         return
     typer.echo(f"{plural(result.affected['nodes'], 'node')}, {plural(result.affected['edges'], 'edge')}")
-    _print_commit(result.commit)
+    print_commit(result.commit)
 
 
-def run_export(uri: str, types: Sequence[str], out: Path | None, *, branch: str, as_json: bool) -> None:
-    """Writes the graph as NDJSON to a file, or to stdout."""
-    with opened(uri, "r") as graph, _progress("writing", quiet=out is None or as_json) as bar:
-        result = graph.export(out, branch, types or None, progress=_count_up(bar, graph, branch, types))
+def run_export(
+    uri: str,
+    types: Sequence[str],
+    out: str | None,
+    *,
+    branch: str,
+    snapshot: str | None,
+    format: str,
+    ordered: bool,
+    engine: str,
+    as_json: bool,
+) -> None:
+    """Writes the graph to a file or a folder, or as NDJSON to stdout."""
+    at = int(snapshot) if snapshot is not None and snapshot.isdigit() else snapshot
+    with opened(uri, "r") as graph, shown_progress(quiet=out is None or as_json) as report:
+        result = graph.export(
+            out,
+            branch,
+            types or None,
+            format,
+            snapshot=at,
+            ordered=ordered,
+            engine=engine,
+            report=report,
+        )
     if isinstance(result, int):
         if as_json:
-            print_json({"out": str(out), "records": result})
+            print_json({"out": out, "records": result})
         else:
             typer.echo(f"{plural(result, 'record')} to {out}", err=True)
         return
@@ -129,7 +111,7 @@ def run_snapshot(uri: str, *, branch: str, as_json: bool) -> None:
     if as_json:
         print_json({"commit": snapshot.commit.as_json(), "tables": tables})
         return
-    _print_commit(snapshot.commit)
+    print_commit(snapshot.commit)
     shown = Table("table", "version", "rows")
     for table in tables:
         shown.add_row(str(table["table_key"]), str(table["version"]), f"{table['rows']:,}")
@@ -220,32 +202,8 @@ def parameter_values(document: str | None, pairs: Iterable[str]) -> dict[str, An
     return values
 
 
-def _progress(verb: str, *, quiet: bool) -> AbstractContextManager[Progress | None]:
-    """A bar on stderr, where a person is looking."""
-    if quiet or not sys.stderr.isatty():
-        return nullcontext(None)
-    amount = DownloadColumn() if verb == "reading" else MofNCompleteColumn()
-    columns = (TextColumn(verb), BarColumn(), amount, TimeRemainingColumn())
-    return Progress(*columns, console=Console(stderr=True), transient=True)
-
-
-def _count_up(bar: Progress | None, graph: Graph, branch: str, types: Sequence[str]) -> Any:
-    if bar is None:
-        return None
-    snapshot = graph.snapshot(branch)
-    total = sum(snapshot.table(each.table_key).count() for each in chosen_types(snapshot, types or None))
-    task = bar.add_task("writing", total=total)
-    return lambda done: bar.update(task, completed=done)
-
-
-def _advance(bar: Progress | None) -> Any:
-    if bar is None:
-        return None
-    task = bar.add_task("reading", total=None)
-    return lambda done, total: bar.update(task, completed=done, total=total)
-
-
-def _print_commit(commit: Commit | None) -> None:
+def print_commit(commit: Commit | None) -> None:
+    """Says which commit a write became."""
     if commit is None:
         typer.echo("nothing changed, so there is no commit")
     else:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from omnigraph.cli import analysis_commands
 from omnigraph.cli.history_commands import declare
 from omnigraph.cli.options import (
     Actor,
@@ -117,7 +118,16 @@ def init(
 def load(
     uri: Uri = None,
     data: Annotated[
-        list[Path] | None, typer.Option(metavar="FILE", help="NDJSON; may be repeated.", show_default=False)
+        list[str] | None,
+        typer.Option(metavar="PATH", help="NDJSON files, a folder or a pattern; may be repeated.", show_default=False),
+    ] = None,
+    nodes: Annotated[
+        list[str] | None,
+        typer.Option(metavar="TYPE=PATH", help="Parquet, CSV or Arrow files of one type.", show_default=False),
+    ] = None,
+    edges: Annotated[
+        list[str] | None,
+        typer.Option(metavar="TYPE=PATH", help="The same with columns `from` and `to`.", show_default=False),
     ] = None,
     mode: Annotated[
         str, typer.Option(metavar="append|merge|overwrite", help="What becomes of what is there.")
@@ -135,26 +145,30 @@ def load(
     ] = None,
     actor: Actor = None,
     engine: Engine = "auto",
+    explain: Annotated[bool, typer.Option("--explain", help="Show how it would be done and where, and stop.")] = False,
     durability: Durability = None,
     as_json: AsJson = False,
 ) -> None:
     """Load records as one commit."""
-    from omnigraph.cli import graphs
+    from omnigraph.cli import loads
     from omnigraph.operations.load import LoadMode
 
-    if not data:
-        raise wrong_usage("name at least one file with --data")
+    if not (data or nodes or edges):
+        raise wrong_usage("name at least one file with --data, --nodes or --edges")
     if mode not in list(LoadMode):
         raise wrong_usage(f"--mode is append, merge or overwrite, not {mode}")
-    graphs.run_load(
+    loads.run_load(
         named_graph(uri, store),
-        data,
+        data or [],
         LoadMode(mode),
+        nodes=nodes or [],
+        edges=edges or [],
         branch=branch,
         from_=from_,
         actor=actor,
         engine=engine,
         durability=durability,
+        explain=explain,
         as_json=as_json,
     )
 
@@ -231,16 +245,37 @@ def export(
     uri: Uri = None,
     types: Types = None,
     out: Annotated[
-        Path | None, typer.Option(metavar="PATH", help="Write there, not to stdout.", show_default=False)
+        str | None,
+        typer.Option(
+            metavar="PATH", help="A file, or a folder if it ends in a slash; else stdout.", show_default=False
+        ),
     ] = None,
+    format: Annotated[str, typer.Option(metavar="jsonl|csv|parquet", help="How rows are written.")] = "jsonl",
     store: Store = None,
     branch: Branch = "main",
+    snapshot: Annotated[
+        str | None, typer.Option(metavar="ID", help="A commit or version, not a head.", show_default=False)
+    ] = None,
+    ordered: Annotated[bool, typer.Option("--ordered", help="By id within each type.")] = False,
+    engine: Annotated[str, typer.Option(metavar="auto|local|spark", help="Where the work runs.")] = "auto",
     as_json: AsJson = False,
 ) -> None:
-    """Write the graph as NDJSON."""
+    """Write the graph as NDJSON, CSV or Parquet."""
     from omnigraph.cli import graphs
 
-    graphs.run_export(named_graph(uri, store), types or [], out, branch=branch, as_json=as_json)
+    if snapshot is not None and branch != "main":
+        raise wrong_usage("an export is of a --branch or of a --snapshot, not of both")
+    graphs.run_export(
+        named_graph(uri, store),
+        types or [],
+        out,
+        branch=branch,
+        snapshot=snapshot,
+        format=format,
+        ordered=ordered,
+        engine=engine,
+        as_json=as_json,
+    )
 
 
 @app.command()
@@ -281,6 +316,7 @@ def recovery_show(
 
 
 declare(app)
+analysis_commands.declare(app)
 
 
 def run() -> None:

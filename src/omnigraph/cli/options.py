@@ -15,7 +15,7 @@ Store = Annotated[
 ]
 Uri = Annotated[str | None, typer.Argument(metavar="[URI]", help="The graph, if not --store.", show_default=False)]
 Branch = Annotated[str, typer.Option(help="The branch to work on.")]
-Engine = Annotated[str, typer.Option(metavar="auto|local", help="Where the work runs.")]
+Engine = Annotated[str, typer.Option(metavar="auto|local|spark", help="Where the work runs.")]
 Actor = Annotated[str | None, typer.Option("--as", metavar="ACTOR", help="Who the commit is by.", show_default=False)]
 Durability = Annotated[
     str | None,

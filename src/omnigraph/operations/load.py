@@ -1,37 +1,50 @@
-"""Loads records into the graph: any number of types, one commit."""
+"""Loads records into the graph: any number, of any number of types, in one commit.
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from enum import StrEnum
-from pathlib import Path
+Tasks read the input, check every record alone and write the rows where no version sees them. Others compare what must
+be compared, a bucket of keys at a time. Only when nothing is wrong is all of it staged and published, like every write.
+"""
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass, field
 from typing import Any
 
-import pyarrow as pa
-import pyarrow.compute as pc
+from omnigraph.bulk.buckets import bucket_count
+from omnigraph.bulk.checking import CheckBucket, PutKeysAside, Verdict, keys_parts, needed_keys
+from omnigraph.bulk.engine import Engine
+from omnigraph.bulk.faults import Faults
+from omnigraph.bulk.loading import LoadJob, LoadMode, MergeRecords, Outcome, ReadBatches, ReadPart, TableAt, merge_parts
+from omnigraph.bulk.scratch import Memory, Scratch, scratch_files
+from omnigraph.bulk.sources import LineRange, Numbered, Part, entities_of, line_of, part_and_position, tables_named_in
+from omnigraph.bulk.streams import PutAside, Splitter, buckets_of
+from omnigraph.catalog import Catalog, EdgeType, NodeType
+from omnigraph.errors import UsageError, ValidationError, Violation
+from omnigraph.operations.engines import Choice
+from omnigraph.operations.inputs import FRAME_NUMBERS, LoadInput
+from omnigraph.storage import WrittenRows, discard, stage_replacement, stage_written
+from omnigraph.versioning import Commit
+from omnigraph.write import WriteAttempt
+from omnigraph.write.forks import is_own
+from omnigraph.write.protocol import StagedTable, relied_on, table_staged, tables_to_write, write_staged
+from omnigraph.write.rules import lost_ends
+from omnigraph.write.validate import SHOWN_VIOLATIONS
 
-from omnigraph.catalog import EdgeType, EntityType, NodeType, Value, table_schema
-from omnigraph.catalog.model import ID
-from omnigraph.operations.records import Progress, RecordReader, TypeRows
-from omnigraph.versioning import Commit, Snapshot
-from omnigraph.write import TableChange, WriteAttempt, validate, write_changes
-from omnigraph.write.change import NO_IDS
-
-
-class LoadMode(StrEnum):
-    """What happens to entities that are there already."""
-
-    APPEND = "append"
-    MERGE = "merge"
-    OVERWRITE = "overwrite"
+__all__ = ["LoadMode", "LoadResult", "explained", "load", "load_mode"]
 
 
 @dataclass(frozen=True, slots=True)
 class LoadResult:
-    """What a load did. There is no commit when it brought nothing."""
+    """What a load did, and where it ran. There is no commit when it brought nothing."""
 
     commit: Commit | None
     nodes: Mapping[str, int]
     edges: Mapping[str, int]
+    choice: Choice
+
+    @property
+    def engine(self) -> str:
+        """``local`` or ``spark``."""
+        return self.choice.engine
 
     @property
     def total(self) -> int:
@@ -44,112 +57,217 @@ class LoadResult:
             "nodes": dict(self.nodes),
             "edges": dict(self.edges),
             "total": self.total,
+            "engine": self.engine,
         }
 
 
-def load_files(
-    attempt: WriteAttempt,
-    paths: Sequence[Path],
-    mode: LoadMode,
-    progress: Progress | None = None,
-) -> LoadResult:
-    """Loads NDJSON files as one commit, or nothing.
+def load_mode(name: str) -> LoadMode:
+    """The mode of this name."""
+    try:
+        return LoadMode(name)
+    except ValueError as error:
+        raise UsageError(f"a load appends, merges or overwrites; there is no mode {name!r}") from error
+
+
+def explained(given: LoadInput, mode: LoadMode, choice: Choice) -> str:
+    """How a load would be done, as a text for people."""
+    buckets = bucket_count(given.expected_keys)
+    parts = given.parts(Memory())
+    lines = [str(choice), f"mode: {mode}", f"reading: {len(parts)} parts, about {given.records:,} records"]
+    lines += [f"reading {key.partition(':')[2]}: the partitions of a DataFrame" for key, _ in given.frames]
+    if mode is LoadMode.MERGE:
+        lines.append(f"merging: by id, in {buckets} bucket{'s' * (buckets > 1)} for each type")
+    lines.append(f"checking: ids, unique values, ends and numbers of edges, in {buckets} bucket{'s' * (buckets > 1)}")
+    lines.append("writing: the rows of all types in one commit")
+    return "\n".join(lines)
+
+
+def load(attempt: WriteAttempt, given: LoadInput, mode: LoadMode, engine: Engine, choice: Choice) -> LoadResult:
+    """Loads as one commit, or nothing.
 
     Append takes only new entities. Merge replaces what a record gives of an entity that is there, and keeps the rest.
-    Overwrite leaves nothing of the types that the files mention but what they bring.
+    Overwrite leaves nothing of the types that the input mentions but what it brings.
     """
-    reader = RecordReader(attempt.catalog, tells_null_apart=mode is LoadMode.MERGE)
-    for path in paths:
-        reader.read(path, progress)
-    changes = {rows.entity.table_key: _change(rows, mode, attempt.base) for rows in reader.result()}
-    if not changes:
-        return LoadResult(None, {}, {})
-    validate(changes, attempt.base)
-    commit = write_changes(attempt, changes)
-    nodes = {each.entity.name: each.rows.num_rows for each in changes.values() if isinstance(each.entity, NodeType)}
-    edges = {each.entity.name: each.rows.num_rows for each in changes.values() if isinstance(each.entity, EdgeType)}
-    return LoadResult(commit, nodes, edges)
+    buckets = bucket_count(given.expected_keys)
+    with _scratch(attempt, engine, buckets) as scratch:
+        splitter = Splitter(attempt.catalog, scratch, buckets)
+        return _Load(attempt, given, engine, mode=mode, choice=choice, splitter=splitter).run()
 
 
-def _change(records: TypeRows, mode: LoadMode, base: Snapshot) -> TableChange:
-    entity = records.entity
-    if mode is LoadMode.MERGE:
-        records = _last_of_each(records)
-        known = base.table(entity.table_key).rows_with_ids(
-            records.rows[ID].combine_chunks(), [*entity.system_columns, *_own_properties(entity)]
-        )
-        rows = _completed(records, known if known.num_rows else None)
-        new = pc.invert(pc.is_in(rows[ID], value_set=known[ID].combine_chunks()))
-        strict = rows[ID].filter(new).combine_chunks()
-        return TableChange(entity=entity, rows=rows, strict=strict, origins=records.origins)
-    rows = _completed(records, None)
-    strict = NO_IDS if mode is LoadMode.OVERWRITE else rows[ID].combine_chunks()
-    return TableChange(
-        entity=entity,
-        rows=rows,
-        strict=strict,
-        unverified=NO_IDS if records.generated_ids else strict,
-        replaces_all=mode is LoadMode.OVERWRITE,
-        origins=records.origins,
+@contextmanager
+def _scratch(attempt: WriteAttempt, engine: Engine, buckets: int) -> Iterator[Scratch]:
+    """Memory for a small load that stays in this process, else files."""
+    in_memory = engine.name == "local" and buckets == 1
+    with nullcontext(Memory()) if in_memory else scratch_files(attempt.base.location, attempt.operation_id) as scratch:
+        yield scratch
+
+
+@dataclass(slots=True)
+class _Load:
+    attempt: WriteAttempt
+    given: LoadInput
+    engine: Engine
+    mode: LoadMode = field(kw_only=True)
+    choice: Choice = field(kw_only=True)
+    splitter: Splitter = field(kw_only=True)
+    _parts: list[Part] = field(default_factory=list)
+    _written: dict[str, WrittenRows] = field(default_factory=dict)
+
+    def run(self) -> LoadResult:
+        self._parts = self.given.parts(self.splitter.scratch)
+        job = LoadJob(self.attempt.catalog, self.mode, self._tables(), self.splitter)
+        try:
+            return self._loaded(job)
+        except BaseException:
+            for key, written in self._written.items():
+                discard(job.tables[key].open(), written)
+            raise
+
+    def _loaded(self, job: LoadJob) -> LoadResult:
+        read = self._read(job)
+        touched = {key for outcome in read for key, count in outcome.rows.items() if count}
+        if self.mode is LoadMode.OVERWRITE:
+            touched |= self.given.named_tables
+        if not touched:
+            return LoadResult(None, {}, {}, self.choice)
+        shares = [share for outcome in read for share in outcome.shares]
+        known = self._keys_of_the_graph(job, touched)
+        brought = read
+        if self.mode is LoadMode.MERGE:
+            brought = self._merged(job, [*shares, *known])
+            shares = [share for outcome in brought for share in outcome.shares]
+        self._check(job, frozenset(touched), [*shares, *known])
+        commit = self._write(job, touched)
+        return self._result(commit, brought)
+
+    # --- tables ---
+
+    def _tables(self) -> dict[str, TableAt]:
+        """Where each table is; those that a branch will write for the first time are forked for it."""
+        base = self.attempt.base
+        tables = {key: TableAt(base.location.child(pin.path), pin.version) for key, pin in base.manifest.pins.items()}
+        if all(is_own(self.attempt.log, pin.path) for pin in base.manifest.pins.values()):
+            return tables
+        for key, table in tables_to_write(self.attempt, sorted(self._mentioned())).items():
+            tables[key] = TableAt(table.location, table.version)
+        return tables
+
+    def _mentioned(self) -> set[str]:
+        """The tables that the input has records for, as far as it says without being read in full."""
+        lines = [part for part in self._parts if isinstance(part, LineRange)]
+        named = self.engine.run("looking for types", _TablesNamed(self.attempt.catalog), lines)
+        return {*self.given.named_tables, *(key for keys in named for key in keys)}
+
+    # --- stages ---
+
+    def _read(self, job: LoadJob) -> list[Outcome]:
+        numbered = [Numbered(number, part) for number, part in enumerate(self._parts)]
+        outcomes = self.engine.run("reading", ReadPart(job), numbered, rows=_count)
+        for index, (key, frame) in enumerate(self.given.frames):
+            work = ReadBatches(job, key, FRAME_NUMBERS * (index + 1))
+            engine: Any = self.engine
+            outcomes += engine.run_frame(f"reading {key.partition(':')[2]}", work, frame, rows=_count)
+        self._keep(outcomes)
+        return outcomes
+
+    def _keys_of_the_graph(self, job: LoadJob, touched: Collection[str]) -> list[PutAside]:
+        if job.splitter.buckets == 1:
+            return []
+        parts = keys_parts(job, needed_keys(job, {*touched}))
+        return [share for shares in self.engine.run("reading the graph", PutKeysAside(job), parts) for share in shares]
+
+    def _merged(self, job: LoadJob, shares: Sequence[PutAside]) -> list[Outcome]:
+        parts = merge_parts(job.splitter, shares)
+        outcomes = self.engine.run("merging", MergeRecords(job), parts, rows=_count)
+        self._keep(outcomes)
+        return outcomes
+
+    def _check(self, job: LoadJob, touched: frozenset[str], shares: Sequence[PutAside]) -> None:
+        buckets = buckets_of(job.splitter, shares)
+        verdicts = self.engine.run("checking", CheckBucket(job, touched), buckets)
+        faults = _faults(verdicts)
+        if faults.total:
+            raise self._refusal(faults)
+
+    def _keep(self, outcomes: Iterable[Outcome]) -> None:
+        """Notes what was written, and raises when something is wrong: records that are none first."""
+        unreadable, wrong = Faults(), Faults()
+        for outcome in outcomes:
+            for key, written in outcome.written.items():
+                self._written[key] = self._written.get(key, WrittenRows()) + written
+            unreadable.add(outcome.unreadable)
+            wrong.add(outcome.wrong)
+        for faults in (unreadable, wrong):
+            if faults.total:
+                raise self._refusal(faults)
+
+    # --- the end ---
+
+    def _write(self, job: LoadJob, touched: Collection[str]) -> Commit:
+        replaces = self.mode is LoadMode.OVERWRITE
+        staged: dict[str, StagedTable] = {}
+        for key in [key for key in job.tables if key in touched]:
+            table, written = job.tables[key].open(), self._written.get(key, WrittenRows())
+            stage = stage_replacement if replaces else stage_written
+            staged[key] = StagedTable(table, stage(table, written, self.attempt.operation_id), removes=replaces)
+            table_staged(self.attempt)
+        entities = [entity for key, entity in entities_of(job.catalog).items() if key in touched]
+        needed = relied_on(job.catalog, brought=entities, reduced=entities if replaces else ())
+        commit = write_staged(self.attempt, staged, relied_on=needed)
+        self._written.clear()
+        return commit
+
+    def _result(self, commit: Commit, brought: Iterable[Outcome]) -> LoadResult:
+        counts: dict[str, int] = {}
+        for outcome in brought:
+            for key, count in outcome.rows.items():
+                counts[key] = counts.get(key, 0) + count
+        entities = entities_of(self.attempt.catalog)
+        found = [(entities[key], count) for key, count in counts.items() if count]
+        nodes = {entity.name: count for entity, count in found if isinstance(entity, NodeType)}
+        edges = {entity.name: count for entity, count in found if isinstance(entity, EdgeType)}
+        return LoadResult(commit, nodes, edges, self.choice)
+
+    def _refusal(self, faults: Faults) -> ValidationError:
+        return ValidationError([self._located(violation) for violation in faults.shown], faults.total)
+
+    def _located(self, violation: Violation) -> Violation:
+        """The violation with the file and the line that its place stands for."""
+        if violation.line is None:
+            return violation
+        number, position = part_and_position(violation.line)
+        if number < len(self._parts):
+            name, line = line_of(self._parts[number], position)
+        else:
+            key, _ = self.given.frames[number // FRAME_NUMBERS - 1]
+            name, line = f"{key.partition(':')[2]} partition {number % FRAME_NUMBERS}", position + 1
+        return violation._replace(file=name, line=line)
+
+
+@dataclass(frozen=True, slots=True)
+class _TablesNamed:
+    """Finds the types that the records of a part name."""
+
+    catalog: Catalog
+
+    def __call__(self, part: LineRange) -> set[str]:
+        return tables_named_in(part, self.catalog)
+
+
+def _count(outcome: Outcome) -> int:
+    return outcome.count
+
+
+def _faults(verdicts: Sequence[Verdict]) -> Faults:
+    """What all buckets have found, in the order of the checks and then of the records."""
+    ranked = sorted(
+        (each for verdict in verdicts for each in verdict.first), key=lambda each: (each.rank, each.violation.line or 0)
     )
-
-
-def _own_properties(entity: EntityType) -> list[str]:
-    return [name for name in entity.properties if name not in entity.system_columns]
-
-
-def _last_of_each(records: TypeRows) -> TypeRows:
-    """Of several records with one id, the last."""
-    identities = records.rows[ID].to_pylist()
-    last = {identity: position for position, identity in enumerate(identities)}
-    if len(last) == len(identities):
-        return records
-    kept = pa.array(sorted(last.values()))
-    return TypeRows(
-        records.entity,
-        records.rows.take(kept),
-        {name: given.take(kept) for name, given in records.given.items()},
-        records.generated_ids,
-        records.origins.take(kept.to_pylist()),
-    )
-
-
-def _completed(records: TypeRows, known: pa.Table | None) -> pa.Table:
-    """The rows with every column of the table: what a record does not give comes from the entity, or is the default."""
-    schema = table_schema(records.entity)
-    columns = []
-    positions = None
-    if known is not None:
-        positions = pc.index_in(records.rows[ID], value_set=known[ID].combine_chunks())
-    for column in schema:
-        values = records.rows[column.name]
-        given = records.given.get(column.name)
-        if given is not None and not pc.all(given).as_py():
-            default = records.entity.properties[column.name].default
-            fallback = _fallback(column, default, records.rows.num_rows, known, positions)
-            values = _chosen(given, values, fallback)
-        columns.append(values.cast(column.type) if values.type != column.type else values)
-    return pa.table(columns, schema=schema)
-
-
-def _chosen(given: pa.ChunkedArray, values: pa.ChunkedArray, fallback: pa.Array) -> pa.ChunkedArray:
-    """The value where it was given, else the fallback; lists and vectors are chosen by position."""
-    both = pa.concat_arrays([values.combine_chunks(), fallback])
-    count = len(values)
-    own = pa.array(range(count))
-    return pa.chunked_array([both.take(pc.if_else(given.combine_chunks(), own, pc.add(own, count)))])
-
-
-def _fallback(
-    column: pa.Field,
-    default: Value | None,
-    count: int,
-    known: pa.Table | None,
-    positions: pa.ChunkedArray | None,
-) -> pa.Array:
-    plain = pa.array([default], column.type) if default is not None else pa.nulls(1, column.type)
-    if known is None or positions is None:
-        return pa.concat_arrays([plain] * count) if default is not None else pa.nulls(count, column.type)
-    stored = known[column.name].combine_chunks().cast(column.type)
-    choices = pa.concat_arrays([stored, plain])
-    return choices.take(pc.fill_null(positions.combine_chunks(), len(stored)))
+    faults = Faults([each.violation for each in ranked[:SHOWN_VIOLATIONS]], sum(verdict.total for verdict in verdicts))
+    lost: dict[tuple[str, str], tuple[int, str]] = {}
+    for verdict in verdicts:
+        for place, (count, example) in verdict.lost.items():
+            before, first = lost.get(place, (0, example))
+            lost[place] = (before + count, first)
+    faults.extend(lost_ends(edge, column, count, example) for (edge, column), (count, example) in lost.items())
+    return faults

@@ -2,8 +2,8 @@
 
 import html
 import math
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
 from typing import Any
 
@@ -12,18 +12,31 @@ import pyarrow as pa
 from omnigraph.catalog import value_to_json
 from omnigraph.compiler import CompiledQuery, bound_parameters, ir
 from omnigraph.errors import UsageError
-from omnigraph.query import AdjacencyCache, Plan, execute, plan_read
+from omnigraph.operations.engines import AUTO, LOCAL, SPARK, Choice, chosen
+from omnigraph.query import AdjacencyCache, Plan, Shortcuts, execute, plan_read
 from omnigraph.versioning import Snapshot
+
+LARGE_READ = 50_000_000
+"""How many rows the tables of a query may hold together before `auto` runs it on Spark.
+
+A query that begins at given ids reads few of them, whatever the tables hold, and always runs in the process.
+"""
 
 _SHOWN_ROWS = 20
 
 
+def no_frame(table: pa.Table) -> Any:
+    """For a result that nobody gave a way to Spark."""
+    raise UsageError(f"these {table.num_rows} rows cannot become a data frame of Spark")
+
+
 @dataclass(frozen=True, slots=True)
 class QueryResult:
-    """The rows of a query, as Arrow, and the commit that they were read at."""
+    """The rows of a query, as Arrow, and the commit that they were read at. `to_frame` gives rows to Spark."""
 
     table: pa.Table
     commit_id: str
+    to_frame: Callable[[pa.Table], Any] = field(default=no_frame, kw_only=True, repr=False, compare=False)
 
     @property
     def columns(self) -> list[str]:
@@ -57,6 +70,13 @@ class QueryResult:
 
         return polars.from_arrow(self.table)
 
+    def to_spark(self) -> Any:
+        """The rows as a Spark data frame, with the names of the answer and the Spark types of its property types.
+
+        `omnigraph.spark.types` has them all. The rows of a query that runs on Spark do not come here for that.
+        """
+        return self.to_frame(self.table)
+
     def as_json(self) -> dict[str, Any]:
         """The result as scripts read it."""
         return {"columns": self.columns, "rows": [json_value(row) for row in self.rows()], "commit_id": self.commit_id}
@@ -72,17 +92,34 @@ class QueryResult:
         return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{more}"
 
 
-def planned(query: CompiledQuery, parameters: Mapping[str, Any], snapshot: Snapshot) -> Plan:
+def planned(
+    query: CompiledQuery,
+    parameters: Mapping[str, Any],
+    snapshot: Snapshot,
+    shortcuts: Shortcuts = Shortcuts.ALLOWED,
+) -> Plan:
     """How a query will be answered."""
     if not isinstance(query.body, ir.Read):
         raise UsageError(f"`{query.name}` writes; run it with mutate")
-    now = datetime.now(UTC)
-    return plan_read(query, bound_parameters(query, parameters), snapshot.catalog, now=now)
+    given = bound_parameters(query, parameters)
+    return plan_read(query, given, snapshot.catalog, now=datetime.now(UTC), shortcuts=shortcuts)
 
 
-def read(query: CompiledQuery, parameters: Mapping[str, Any], snapshot: Snapshot, cache: AdjacencyCache) -> QueryResult:
-    """Answers a query from one snapshot."""
-    return QueryResult(execute(planned(query, parameters, snapshot), snapshot, cache), snapshot.commit_id)
+def engine_for(asked: str, plan: Plan, snapshot: Snapshot) -> Choice:
+    """Where a query runs. Of `auto`: in this process, unless it must read very much."""
+    if asked != AUTO:
+        return chosen(asked, tuple)
+    if plan.is_empty or plan.is_pinned:
+        return Choice(LOCAL, "little is read")
+    rows = sum(snapshot.table(key).count() for key in plan.tables)
+    if rows > LARGE_READ:
+        return Choice(SPARK, f"the tables to read hold {rows:,} rows, and more than {LARGE_READ:,} are a lot")
+    return Choice(LOCAL, "the tables to read are small")
+
+
+def read(plan: Plan, snapshot: Snapshot, cache: AdjacencyCache, to_frame: Callable[[pa.Table], Any]) -> QueryResult:
+    """Answers a query from one snapshot in this process."""
+    return QueryResult(execute(plan, snapshot, cache), snapshot.commit_id, to_frame=to_frame)
 
 
 def json_value(value: Any) -> Any:

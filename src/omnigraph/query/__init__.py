@@ -1,10 +1,10 @@
-"""Queries that read: planned once, run in the process."""
+"""Queries that read: planned once, run in the process; `omnigraph.spark` runs the same plans on Spark."""
 
 from omnigraph.query.adjacency import AdjacencyCache
 from omnigraph.query.errors import NoEmbeddingModel, SumOutOfRange, WrongEmbedding
 from omnigraph.query.leaves import Embed
 from omnigraph.query.local import execute
-from omnigraph.query.plan import Plan, plan_read
+from omnigraph.query.plan import Plan, Shortcuts, plan_read
 from omnigraph.query.source import GraphReader
 
 __all__ = [
@@ -13,6 +13,7 @@ __all__ = [
     "GraphReader",
     "NoEmbeddingModel",
     "Plan",
+    "Shortcuts",
     "SumOutOfRange",
     "WrongEmbedding",
     "execute",

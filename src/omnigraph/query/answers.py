@@ -228,7 +228,8 @@ class _Columns:
         if isinstance(argument, ir.Entity):
             return exp.Count(this=exp.Star())
         column: exp.Expr = self._row(self.sql.column(self.answer.level.lookup(argument.variable), argument.name))
-        if aggregate.type is Scalar.F64 and argument.type is not Scalar.F64:
+        if aggregate.type is Scalar.F64:
+            # Where nothing is cast, whole numbers are added up; each engine does that in a type that holds the sum.
             column = exp.Cast(this=column, to=exp.DataType(this=exp.DataType.Type.DOUBLE))
         functions: dict[ir.AggregateFunction, type[exp.AggFunc]] = {
             ir.AggregateFunction.COUNT: exp.Count,

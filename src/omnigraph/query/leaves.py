@@ -1,4 +1,4 @@
-"""Reads the leaves of a plan: scans, and what is computed of each row that they give."""
+"""Reads the leaves of a plan in this process: scans, and what must be known to compute fields of their rows."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -7,26 +7,12 @@ from typing import TypeAlias
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from omnigraph.catalog.model import DESTINATION, ID, SOURCE
-from omnigraph.compiler.ir import Direction
+from omnigraph.catalog.model import ID
 from omnigraph.query.errors import NoEmbeddingModel, WrongEmbedding
+from omnigraph.query.fields import ORIENTATIONS, Knowledge, edge_rows, node_rows
 from omnigraph.query.source import GraphReader
-from omnigraph.query.steps import (
-    DESTINATION_END,
-    SOURCE_END,
-    TYPE,
-    Computed,
-    Distance,
-    EdgeScan,
-    NodeScan,
-    Relation,
-    Relevance,
-    TableScan,
-    TextMatching,
-    TextToEmbed,
-)
-from omnigraph.query.vectors import cosine_distances
-from omnigraph.query.words import Corpus, corpus_of, matching, relevances
+from omnigraph.query.steps import Computed, Distance, EdgeScan, NodeScan, Relevance, TableScan, TextToEmbed
+from omnigraph.query.words import Corpus, corpus_of
 from omnigraph.storage.predicates import among
 
 Embed: TypeAlias = Callable[[str, str | None, int], Sequence[float]]
@@ -65,106 +51,70 @@ class Leaves:
 
     def nodes(self, step: NodeScan, narrowed: dict[str, Ids]) -> pa.Table:
         """The rows of a variable; `narrowed` has what is known of its ids, for each type."""
+        knowledge = self.knowledge(step)
         tables = []
         for scan in step.tables:
             known = narrowed.get(scan.type)
-            table = self._scanned(scan, _restriction(ID, known.few() if known is not None else None))
-            if table is None:
+            few = known.few() if known is not None else None
+            if few == []:
                 continue
-            if TYPE in step.relation.fields:
-                table = table.append_column(TYPE, pa.repeat(pa.scalar(scan.type, pa.string()), table.num_rows))
-            tables.append(self._computed(table, step.computed, step.required))
-        return _joined(tables, step.relation)
+            table = self._scanned(scan, among(ID, few) if few else None)
+            tables.append(node_rows(step, scan, table, knowledge))
+        return pa.concat_tables(tables) if tables else step.relation.schema.empty_table()
 
     def edges(self, step: EdgeScan, source: Ids | None, destination: Ids | None) -> pa.Table:
         """The rows of an edge variable, between ends that are known or not."""
         few = [None if each is None else each.few() for each in (source, destination)]
-        columns = {
-            Direction.FORWARD: [(SOURCE, DESTINATION)],
-            Direction.BACKWARD: [(DESTINATION, SOURCE)],
-            Direction.EITHER: [(SOURCE, DESTINATION), (DESTINATION, SOURCE)],
-        }[step.direction]
-        choices = []
-        for begin, end in columns:
-            parts = [_restriction(begin, few[0]), _restriction(end, few[1])]
-            if "" in parts:
-                return step.relation.schema.empty_table()
-            choices.append(" AND ".join(f"({part})" for part in parts if part))
-        table = self._scanned(step.table, " OR ".join(f"({each})" for each in choices if each) or None)
-        assert table is not None
-        table = self._computed(table, step.computed, step.required)
-        oriented = [_oriented(table, *ends) for ends in columns]
-        if len(oriented) == 2:
-            # A loop is the same edge in both orientations.
-            oriented[1] = oriented[1].filter(pc.not_equal(oriented[1][SOURCE], oriented[1][DESTINATION]))
-        return _joined(oriented, step.relation)
+        if [] in few:
+            return step.relation.schema.empty_table()
+        table = self._scanned(step.table, between(step, few[0], few[1]))
+        return edge_rows(step, table, self.knowledge(step))
 
-    def _scanned(self, scan: TableScan, restriction: str | None) -> pa.Table | None:
-        """The rows of a table that pass its filter and the restriction; None when that excludes all."""
-        if restriction == "":
-            return None
-        parts = [part for part in (scan.filter, restriction) if part]
-        filter = parts[0] if len(parts) == 1 else " AND ".join(f"({part})" for part in parts) or None
+    def knowledge(self, step: NodeScan | EdgeScan) -> Knowledge:
+        """What the computed fields of a step depend on."""
+        for each in step.computed:
+            self._learn(each)
+        return Knowledge(self._corpora, self._vectors)
+
+    def _learn(self, computed: Computed) -> None:
+        if isinstance(computed, Relevance) and computed not in self._corpora:
+            self._corpora[computed] = self.corpus(computed)
+        if isinstance(computed, Distance) and isinstance(computed.query, TextToEmbed):
+            self._vectors[computed.query] = self._vectors.get(computed.query) or self._embedded(computed.query)
+
+    def corpus(self, relevance: Relevance) -> Corpus:
+        """The statistics of all texts that a score is about."""
+        texts: list[str | None] = []
+        for scan in relevance.corpus:
+            texts += self._scanned(scan, None)[relevance.column].to_pylist()
+        return corpus_of(texts, relevance.words)
+
+    def _scanned(self, scan: TableScan, restriction: str | None) -> pa.Table:
+        filter = together(scan.filter, restriction)
         return self.reader.scan(scan.table_key, columns=scan.columns, filter=filter)
 
-    def _computed(self, table: pa.Table, computed: Sequence[Computed], required: Sequence[str]) -> pa.Table:
-        for index, each in enumerate(computed):
-            name = f"@{index}"
-            table = table.append_column(name, self._column(table, each))
-            if name in required:
-                table = table.filter(table[name])
-        return table
-
-    def _column(self, table: pa.Table, computed: Computed) -> pa.Array:
-        column = table[computed.column]
-        match computed:
-            case TextMatching():
-                return matching(column.to_pylist(), computed)
-            case Relevance():
-                return relevances(column.to_pylist(), computed, self._corpus(computed))
-            case Distance(_, query):
-                return cosine_distances(column, self._vector(query))
-
-    def _corpus(self, relevance: Relevance) -> Corpus:
-        if relevance not in self._corpora:
-            texts: list[str | None] = []
-            for scan in relevance.corpus:
-                table = self._scanned(scan, None)
-                assert table is not None
-                texts += table[relevance.column].to_pylist()
-            self._corpora[relevance] = corpus_of(texts, relevance.words)
-        return self._corpora[relevance]
-
-    def _vector(self, query: tuple[float, ...] | TextToEmbed | None) -> Sequence[float] | None:
-        if not isinstance(query, TextToEmbed):
-            return query
+    def _embedded(self, query: TextToEmbed) -> Sequence[float]:
         if self.embed is None:
             raise NoEmbeddingModel(query.model, query.dimension)
-        if query not in self._vectors:
-            vector = self.embed(query.text, query.model, query.dimension)
-            if len(vector) != query.dimension:
-                raise WrongEmbedding(query.model, query.dimension, len(vector))
-            self._vectors[query] = vector
-        return self._vectors[query]
+        vector = self.embed(query.text, query.model, query.dimension)
+        if len(vector) != query.dimension:
+            raise WrongEmbedding(query.model, query.dimension, len(vector))
+        return vector
 
 
-def _restriction(column: str, ids: list[str] | None) -> str | None:
-    """A filter for these ids: None when all may pass, the empty text when none can."""
-    if ids is None:
-        return None
-    return among(column, ids) if ids else ""
+def together(*filters: str | None) -> str | None:
+    """A filter for the rows that pass all of these; None lets every row pass."""
+    given = [each for each in filters if each]
+    return given[0] if len(given) == 1 else " AND ".join(f"({each})" for each in given) or None
 
 
-def _oriented(table: pa.Table, begin: str, end: str) -> pa.Table:
-    return table.append_column(SOURCE_END, table[begin]).append_column(DESTINATION_END, table[end])
-
-
-def _joined(tables: Sequence[pa.Table], relation: Relation) -> pa.Table:
-    """The rows of all tables with the fields of a relation, under its SQL names."""
-    if not tables:
-        return relation.schema.empty_table()
-    renamed = [
-        pa.table([table[name] for name in relation.fields], names=relation.schema.names).cast(relation.schema)
-        for table in tables
-    ]
-    return pa.concat_tables(renamed)
+def between(step: EdgeScan, sources: Sequence[str] | None, destinations: Sequence[str] | None) -> str | None:
+    """A filter for the edges that have these ends, in an orientation that fits."""
+    choices = []
+    for begin, end in ORIENTATIONS[step.direction]:
+        ends = (
+            None if sources is None else among(begin, sources),
+            None if destinations is None else among(end, destinations),
+        )
+        choices.append(" AND ".join(f"({each})" for each in ends if each))
+    return " OR ".join(f"({each})" for each in choices if each) or None

@@ -1,14 +1,13 @@
 """Runs a planned read in this process: Lance at the leaves, numpy along the edges, DuckDB for the rest."""
 
-import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-import duckdb
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from omnigraph.bulk.duck import connection
 from omnigraph.catalog.model import ID
 from omnigraph.query.adjacency import AdjacencyCache, distinct
 from omnigraph.query.counting import row_count
@@ -28,9 +27,6 @@ from omnigraph.query.steps import (
     Walk,
 )
 from omnigraph.query.walks import Walker
-
-_root: duckdb.DuckDBPyConnection | None = None
-_root_lock = threading.Lock()
 
 
 def execute(
@@ -175,22 +171,8 @@ def _sorted(table: pa.Table, rest: Direct, limit: int | None) -> pa.Table:
 
 def _queried(rest: Relational, tables: Mapping[str, pa.Table]) -> pa.Table:
     """The rows that the statement gives over these tables."""
-    connection = _connection()
-    try:
+    with connection() as duck:
         for name, table in tables.items():
-            connection.register(name, table)
-        relation = connection.sql(rest.statement.sql("duckdb"), params=dict(rest.parameters))
+            duck.register(name, table)
+        relation = duck.sql(rest.statement.sql("duckdb"), params=dict(rest.parameters))
         return relation.to_arrow_table()
-    finally:
-        connection.close()
-
-
-def _connection() -> duckdb.DuckDBPyConnection:
-    """A connection of one's own to the database in memory that the process shares: opening one takes 30 ms."""
-    global _root  # noqa: PLW0603
-    with _root_lock:
-        if _root is None:
-            _root = duckdb.connect(":memory:")
-        cursor = _root.cursor()
-    cursor.execute("SET enable_progress_bar = false")
-    return cursor

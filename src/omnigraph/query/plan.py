@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from enum import Enum
 
 from omnigraph.catalog import Catalog, Scalar, Value
 from omnigraph.catalog.model import ID
@@ -11,11 +12,18 @@ from omnigraph.errors import ParameterError
 from omnigraph.query.answers import Answer
 from omnigraph.query.explain import explained
 from omnigraph.query.known import KnownValues
-from omnigraph.query.levels import Level, LevelBuilder, OnColumn, levels_below
+from omnigraph.query.levels import Bound, Level, LevelBuilder, OnColumn, levels_below
 from omnigraph.query.ordering import Ordered
 from omnigraph.query.relational import Sql
-from omnigraph.query.steps import Count, NodeScan, Output, Rest, Step, ValueOutput, Walk
+from omnigraph.query.steps import Count, EdgeScan, NodeScan, Output, Rest, Step, ValueOutput, Walk
 from omnigraph.storage.predicates import PredicateKind
+
+
+class Shortcuts(Enum):
+    """Whether a plan may do without a relational engine where it can, which pays only in this process."""
+
+    ALLOWED = "allowed"
+    NONE = "none"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,7 +31,7 @@ class Plan:
     """How a read is answered.
 
     `known` are ids that conditions give for variables that are not scanned. `is_empty` means that no row can match,
-    so nothing needs to be read.
+    so nothing needs to be read. `is_pinned` means that the ids of a variable are given, so that little is read.
     """
 
     query: str
@@ -33,13 +41,35 @@ class Plan:
     outputs: tuple[Output, ...]
     limit: int | None = None
     is_empty: bool = False
+    is_pinned: bool = False
+
+    @property
+    def tables(self) -> frozenset[str]:
+        """The keys of the tables that the steps read."""
+        keys: set[str] = set()
+        for step in self.steps:
+            match step:
+                case NodeScan(tables=tables):
+                    keys.update(table.table_key for table in tables)
+                case EdgeScan(table=table):
+                    keys.add(table.table_key)
+                case Walk(table_key=key):
+                    keys.add(key)
+        return frozenset(keys)
 
     def explain(self) -> str:
         """The plan as a text for people."""
         return explained(self)
 
 
-def plan_read(query: CompiledQuery, parameters: Mapping[str, Value | None], catalog: Catalog, *, now: datetime) -> Plan:
+def plan_read(
+    query: CompiledQuery,
+    parameters: Mapping[str, Value | None],
+    catalog: Catalog,
+    *,
+    now: datetime,
+    shortcuts: Shortcuts = Shortcuts.ALLOWED,
+) -> Plan:
     """How a read is answered with these parameters. Decides everything that does not depend on the data.
 
     `parameters` are values as `bound_parameters` gives them. Raises `ParameterError` for a limit below zero.
@@ -54,7 +84,7 @@ def plan_read(query: CompiledQuery, parameters: Mapping[str, Value | None], cata
     for each in levels_below(level):
         ordered.add(each)
     limit = _limit(query, values)
-    rest, outputs = _rest(answer, ordered, limit)
+    rest, outputs = _rest(answer, ordered, limit, shortcuts)
     return Plan(
         query=query.name,
         steps=tuple(ordered.steps),
@@ -63,15 +93,23 @@ def plan_read(query: CompiledQuery, parameters: Mapping[str, Value | None], cata
         outputs=outputs,
         limit=limit,
         is_empty=level.is_empty,
+        is_pinned=any(_is_pinned(bound) for bound in level.own.values()),
     )
 
 
-def _rest(answer: Answer, ordered: Ordered, limit: int | None) -> tuple[Rest, tuple[Output, ...]]:
-    if _is_direct(answer):
+def _rest(answer: Answer, ordered: Ordered, limit: int | None, shortcuts: Shortcuts) -> tuple[Rest, tuple[Output, ...]]:
+    may_shorten = shortcuts is Shortcuts.ALLOWED
+    if may_shorten and _is_direct(answer):
         return answer.direct()
-    if _is_count(answer, ordered.steps):
+    if may_shorten and _is_count(answer, ordered.steps):
         return Count(), tuple(ValueOutput(column.name, 0, Scalar.I64) for column in answer.read.columns)
     return answer.relational(Sql(ordered), limit)
+
+
+def _is_pinned(bound: Bound) -> bool:
+    return any(
+        each.column == ID and each.test in (PredicateKind.EQUAL, PredicateKind.ONE_OF) for each in bound.predicates
+    )
 
 
 def _limit(query: CompiledQuery, values: KnownValues) -> int | None:

@@ -3,7 +3,9 @@
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from omnigraph.catalog import PropertyType, arrow_type
 from omnigraph.query.errors import SumOutOfRange
@@ -33,12 +35,31 @@ def _value(column: pa.ChunkedArray, output: ValueOutput) -> pa.ChunkedArray:
     wanted = arrow_type(output.type)
     if column.type == wanted:
         return column
+    if pa.types.is_fixed_size_list(wanted) and pa.types.is_list(column.type):
+        return pa.chunked_array([vectors(chunk, wanted) for chunk in column.chunks], type=wanted)
     try:
         return column.cast(wanted)
     except pa.ArrowInvalid as error:
         if pa.types.is_decimal(column.type):
             raise SumOutOfRange(output.name, str(output.type)) from error
         raise
+
+
+def vectors(lists: pa.ListArray, type: pa.FixedSizeListType) -> pa.FixedSizeListArray:
+    """Lists as vectors of one length; raises `pyarrow.ArrowInvalid` for a list of another.
+
+    Arrow has a cast for this, which ends the process when it meets a column of Spark with nothing but nulls.
+    """
+    size = type.list_size
+    is_null = lists.is_null()
+    lengths = pc.list_value_length(lists).drop_null()
+    if not pc.all(pc.equal(lengths, size), min_count=0).as_py():
+        raise pa.ArrowInvalid(f"a list has not {size} elements")
+    places = np.cumsum(~is_null.to_numpy(zero_copy_only=False)) - 1
+    indices = (places[:, None] * size + np.arange(size)).ravel()
+    is_hole = np.repeat(is_null.to_numpy(zero_copy_only=False), size)
+    numbers = lists.flatten().take(pa.array(indices, pa.int64(), mask=is_hole))
+    return pa.FixedSizeListArray.from_arrays(numbers, type=type, mask=is_null)
 
 
 def _flat(column: pa.ChunkedArray) -> pa.Array:

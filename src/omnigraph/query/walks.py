@@ -21,7 +21,7 @@ from omnigraph.storage.predicates import among
 SMALL_FRONTIER = 256
 """Up to how many nodes have their edges read by a filter; beyond, all edges are read once and kept."""
 
-_OPPOSITE = {
+OPPOSITE = {
     Direction.FORWARD: Direction.BACKWARD,
     Direction.BACKWARD: Direction.FORWARD,
     Direction.EITHER: Direction.EITHER,
@@ -71,7 +71,7 @@ class Walker:
 
     def prepared(self, walk: Walk, start: Ids | None, end: Ids | None) -> Prepared:
         """A walk from ids that are known, or from everywhere, to ids that are known, or to anywhere."""
-        direction = walk.direction if walk.start == walk.source.variable else _OPPOSITE[walk.direction]
+        direction = walk.direction if walk.start == walk.source.variable else OPPOSITE[walk.direction]
         is_explicit = start is not None and (start.narrowing or walk.minimum == 0)
         begin = start.values() if start is not None and is_explicit else None
         adjacency = self._adjacency(walk, direction, begin)

@@ -69,11 +69,15 @@ def within_edits(one: str, other: str, edits: int) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Corpus:
-    """What BM25 must know of all texts: how many there are, how long they are, how many have each word."""
+    """What BM25 must know of all texts: how many there are, how many words they are, how many have each word."""
 
     count: int
-    average_length: float
+    length: int
     having: dict[str, int]
+
+    @property
+    def average_length(self) -> float:
+        return self.length / self.count if self.count else 0.0
 
     def weight(self, word: str) -> float:
         """How much a word tells: the rarer, the more."""
@@ -92,19 +96,31 @@ def corpus_of(texts: Iterable[str | None], words: Iterable[str]) -> Corpus:
         count, total = count + 1, total + len(found)
         for word in having.keys() & set(found):
             having[word] += 1
-    return Corpus(count, total / count if count else 0.0, having)
+    return Corpus(count, total, having)
+
+
+def joined(corpora: Iterable[Corpus], words: Iterable[str]) -> Corpus:
+    """The statistics of texts that were counted in parts."""
+    having = dict.fromkeys(words, 0)
+    count = length = 0
+    for part in corpora:
+        count, length = count + part.count, length + part.length
+        for word, times in part.having.items():
+            having[word] += times
+    return Corpus(count, length, having)
 
 
 def relevances(texts: Iterable[str | None], wanted: Relevance, corpus: Corpus) -> pa.Array:
     """The BM25 score of each text; null where no word of the query is found."""
     weights = {word: corpus.weight(word) for word in dict.fromkeys(wanted.words)}
+    average = corpus.average_length
 
     def score(text: str | None) -> float | None:
         found = words_of(text) if text is not None else []
         counts = Counter(word for word in found if word in weights)
         if not counts:
             return None
-        length = 1 - B + B * len(found) / corpus.average_length
+        length = 1 - B + B * len(found) / average
         return sum(weights[word] * times * (K1 + 1) / (times + K1 * length) for word, times in sorted(counts.items()))
 
     return pa.array(map(score, texts), type=pa.float32())

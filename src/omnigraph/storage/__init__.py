@@ -33,15 +33,21 @@ from omnigraph.storage.objects import Objects, objects_at
 from omnigraph.storage.predicates import Predicate, Reduced, among, column_predicate, holds, lance_filter
 from omnigraph.storage.staging import (
     StagedWrite,
+    WrittenRows,
+    discard,
     stage_append,
     stage_change,
     stage_create,
     stage_create_indexes,
     stage_delete,
     stage_overwrite,
+    stage_replacement,
     stage_upsert,
+    stage_written,
+    write_change,
+    write_new,
 )
-from omnigraph.storage.tables import ROW_ADDRESS, ROW_ID, Table, has_version, open_table
+from omnigraph.storage.tables import ROW_ADDRESS, ROW_ID, FragmentSize, Table, has_version, open_table
 
 __all__ = [
     "ROW_ADDRESS",
@@ -49,6 +55,7 @@ __all__ = [
     "BranchRef",
     "DifferenceCounts",
     "Differences",
+    "FragmentSize",
     "Location",
     "Lock",
     "Locks",
@@ -58,6 +65,7 @@ __all__ = [
     "StagedWrite",
     "Table",
     "Taken",
+    "WrittenRows",
     "among",
     "append_row",
     "branch_location",
@@ -71,6 +79,7 @@ __all__ = [
     "difference_batches",
     "difference_counts",
     "differing_rows",
+    "discard",
     "has_version",
     "holds",
     "lance_filter",
@@ -89,7 +98,11 @@ __all__ = [
     "stage_create_indexes",
     "stage_delete",
     "stage_overwrite",
+    "stage_replacement",
     "stage_upsert",
+    "stage_written",
     "sync_staged",
     "sync_versions",
+    "write_change",
+    "write_new",
 ]

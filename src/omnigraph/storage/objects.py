@@ -56,6 +56,9 @@ class Objects(Protocol):
     def names(self, folder: str) -> list[str]:
         """The names of the files in a folder, sorted."""
 
+    def folders(self, folder: str) -> list[str]:
+        """The names of the folders in a folder, sorted."""
+
     def delete_folder(self, folder: str) -> None:
         """Removes a folder with all that is in it; one that is not there is no matter."""
 
@@ -123,6 +126,13 @@ class LocalObjects:
                 return []
         return sorted(name for name in found if not name.startswith(_DRAFT))
 
+    def folders(self, folder: str) -> list[str]:
+        with _typed(self._root / folder, "be listed"):
+            try:
+                return sorted(path.name for path in (self._root / folder).iterdir() if path.is_dir())
+            except FileNotFoundError:
+                return []
+
     def delete_folder(self, folder: str) -> None:
         with _typed(self._root / folder, "be deleted"), suppress(FileNotFoundError):
             shutil.rmtree(self._root / folder)
@@ -160,7 +170,7 @@ class RemoteObjects:
     def __init__(self, location: Location) -> None:
         self._uri = location.uri
         try:
-            self._store: Any = _store(location)
+            self._store: Any = store_at(location)
         except (BaseError, ValueError) as error:
             raise StorageError(location.uri, f"cannot be reached with these options: {error}") from error
 
@@ -228,14 +238,19 @@ class RemoteObjects:
             raise StorageError(f"{self._uri}/{folder}", f"cannot be deleted: {error}") from error
 
     def names(self, folder: str) -> list[str]:
+        return sorted(each["path"].rpartition("/")[2] for each in self._listed(folder)["objects"])
+
+    def folders(self, folder: str) -> list[str]:
+        return sorted(each.rstrip("/").rpartition("/")[2] for each in self._listed(folder)["common_prefixes"])
+
+    def _listed(self, folder: str) -> Any:
         try:
-            found = obstore.list_with_delimiter(self._store, folder)["objects"]
+            return obstore.list_with_delimiter(self._store, folder)
         except BaseError as error:
             raise StorageError(f"{self._uri}/{folder}", f"cannot be listed: {error}") from error
-        return sorted(each["path"].rpartition("/")[2] for each in found)
 
 
-def _store(location: Location) -> Any:
+def store_at(location: Location) -> Any:
     """The client of a store. Its options are those that Lance takes, sorted into what they are about."""
     options = {name: value for name, value in location.options if not name.startswith(_OF_LANCE_ALONE)}
     client: dict[str, Any] = {name: options.pop(name) for name in _CLIENT_OPTIONS & options.keys()}

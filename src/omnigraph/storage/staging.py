@@ -6,7 +6,7 @@ written anew under their old row ids, new rows are written beside them.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,7 @@ import lance
 from lance import LanceOperation as Operation
 from omnigraph.errors import HeadMoved, StorageError
 from omnigraph.storage.location import Location
+from omnigraph.storage.objects import objects_at
 from omnigraph.storage.tables import ROW_ADDRESS, ROW_ID, Table, has_version, typed_errors
 
 SMALL_FRAGMENT = 1_024
@@ -72,15 +73,71 @@ def creation_error(location: Location, error: OSError) -> StorageError:
     return StorageError(location.uri, f"cannot create a table: {error}")
 
 
+@dataclass(frozen=True, slots=True)
+class WrittenRows:
+    """Rows that are in files already and in no version yet; whoever stages them may be another process.
+
+    `new` rows come beside those that are there, `rewritten` ones under the stable row ids they have, and `gone` has the
+    offsets of the rows that leave each fragment.
+    """
+
+    new: tuple[FragmentMetadata, ...] = ()
+    rewritten: tuple[FragmentMetadata, ...] = ()
+    gone: Mapping[int, Sequence[int]] = field(default_factory=dict)
+
+    @property
+    def count(self) -> int:
+        """How many rows were written."""
+        return sum(fragment.physical_rows for fragment in (*self.new, *self.rewritten))
+
+    def __add__(self, other: "WrittenRows") -> "WrittenRows":
+        gone = {number: [*self.gone.get(number, ()), *offsets] for number, offsets in other.gone.items()}
+        return WrittenRows(self.new + other.new, self.rewritten + other.rewritten, {**self.gone, **gone})
+
+
+def write_new(table: Table, rows: pa.Table) -> WrittenRows:
+    """Writes rows that no version has yet."""
+    return WrittenRows(new=tuple(_fragments(table, rows)))
+
+
+def write_change(table: Table, rows: pa.Table, present: pa.Table) -> WrittenRows:
+    """Writes rows of which those in `present` replace rows that are there.
+
+    `present` has the id, row id and row address of every row that goes or is replaced; a replaced row keeps its row id,
+    so that its history stays one history.
+    """
+    positions = pc.index_in(present["id"], value_set=rows["id"].combine_chunks()).combine_chunks()
+    row_ids = present[ROW_ID].filter(positions.is_valid()).to_pylist()
+    gone: dict[int, list[int]] = {}
+    for address in present[ROW_ADDRESS].to_pylist():
+        gone.setdefault(address >> 32, []).append(address & 0xFFFFFFFF)
+    new = rows.filter(pc.invert(pc.is_in(rows["id"], value_set=present["id"].combine_chunks())))
+    rewritten = _Rewritten(rows.take(positions.drop_null()), row_ids)
+    return WrittenRows(tuple(_fragments(table, new)), tuple(_rewritten(table, rewritten)), gone)
+
+
+def discard(table: Table, written: WrittenRows) -> None:
+    """Removes the files of rows that will not be in any version."""
+    objects = objects_at(table.location)
+    for fragment in (*written.new, *written.rewritten):
+        for file in fragment.files:
+            objects.delete(f"data/{file.path}")
+            objects.delete_folder(f"data/{file.path.removesuffix('.lance')}")
+
+
 def stage_append(table: Table, rows: pa.Table, operation: str) -> StagedWrite:
     """New rows beside those that are there; no id may be one of theirs."""
-    nothing = _Rewritten(table.schema.empty_table(), [])
-    return _staged_parts(table, _Parts(new=rows, rewritten=nothing, gone={}), operation)
+    return stage_written(table, write_new(table, rows), operation)
 
 
 def stage_overwrite(table: Table, rows: pa.Table, operation: str) -> StagedWrite:
     """New rows in place of all that are there."""
-    return _staged(table, Operation.Overwrite(table.schema, _fragments(table, rows)), operation)
+    return stage_replacement(table, write_new(table, rows), operation)
+
+
+def stage_replacement(table: Table, written: WrittenRows, operation: str) -> StagedWrite:
+    """Rows that were written, in place of all that are there."""
+    return _staged(table, Operation.Overwrite(table.schema, list(written.new)), operation)
 
 
 def stage_delete(table: Table, ids: pa.Array, operation: str) -> StagedWrite:
@@ -100,19 +157,7 @@ def stage_change(table: Table, *, rows: pa.Table, deleted: pa.Array, operation: 
     """
     touched = pa.concat_arrays([rows["id"].combine_chunks(), deleted.cast(pa.string())])
     present = table.rows_with_ids(touched, ("id", ROW_ID, ROW_ADDRESS))
-    if not len(present):
-        return stage_append(table, rows, operation)
-    positions = pc.index_in(present["id"], value_set=rows["id"].combine_chunks()).combine_chunks()
-    row_ids = present[ROW_ID].filter(positions.is_valid()).to_pylist()
-    gone: dict[int, list[int]] = {}
-    for address in present[ROW_ADDRESS].to_pylist():
-        gone.setdefault(address >> 32, []).append(address & 0xFFFFFFFF)
-    parts = _Parts(
-        new=rows.filter(pc.invert(pc.is_in(rows["id"], value_set=present["id"].combine_chunks()))),
-        rewritten=_Rewritten(rows.take(positions.drop_null()), row_ids),
-        gone=gone,
-    )
-    return _staged_parts(table, parts, operation)
+    return stage_written(table, write_change(table, rows, present), operation)
 
 
 def stage_create_indexes(table: Table, columns: Mapping[str, str], operation: str) -> StagedWrite:
@@ -170,27 +215,18 @@ class _Rewritten:
     row_ids: Sequence[int]
 
 
-@dataclass(frozen=True, slots=True)
-class _Parts:
-    """What one transaction does to a table: `gone` has the offsets of rows that leave each fragment."""
-
-    new: pa.Table
-    rewritten: _Rewritten
-    gone: Mapping[int, Sequence[int]]
-
-
-def _staged_parts(table: Table, parts: _Parts, operation: str) -> StagedWrite:
-    """One transaction for all parts.
+def stage_written(table: Table, written: WrittenRows, operation: str) -> StagedWrite:
+    """One transaction for rows that were written, and for those that go.
 
     Many small writes would leave many small fragments, and every read and commit pays for each of them. So once there
     are enough, a write takes the small ones along: their rows are written anew, in one fragment, as they are.
     """
-    small = _small_fragments(table) if parts.new.num_rows + len(parts.rewritten.row_ids) < SMALL_FRAGMENT else []
-    if not (small or parts.gone or parts.rewritten.row_ids):
-        return _staged(table, Operation.Append(_fragments(table, parts.new)), operation)
-    kept = _rows_of(table, small, parts.gone)
+    small = _small_fragments(table) if written.count < SMALL_FRAGMENT else []
+    if not (small or written.gone or written.rewritten):
+        return _staged(table, Operation.Append(list(written.new)), operation)
+    kept = _rows_of(table, small, written.gone)
     removed, updated = list(small), []
-    for number, offsets in parts.gone.items():
+    for number, offsets in written.gone.items():
         if number not in removed:
             with typed_errors(table.location, "deletions cannot be written"):
                 remaining = _fragment(table, number).delete_rows(list(offsets))
@@ -198,11 +234,10 @@ def _staged_parts(table: Table, parts: _Parts, operation: str) -> StagedWrite:
                 removed.append(number)
             else:
                 updated.append(remaining)
-    rewritten = [*_rewritten(table, kept), *_rewritten(table, parts.rewritten)]
     update = Operation.Update(
         removed_fragment_ids=removed,
         updated_fragments=updated,
-        new_fragments=[*rewritten, *_fragments(table, parts.new)],
+        new_fragments=[*_rewritten(table, kept), *written.rewritten, *written.new],
     )
     return _staged(table, update, operation)
 

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from lance.blob import BlobType
 
 import lance
-from omnigraph.errors import StorageError
+from omnigraph.errors import StorageError, UsageError
 from omnigraph.storage.location import Location
 from omnigraph.storage.objects import objects_at
 from omnigraph.storage.predicates import among
@@ -27,6 +27,15 @@ VERSION_END = b"LANC"
 """What the file of a version ends with."""
 
 _session = lance.Session()  # type: ignore[attr-defined]
+
+
+@dataclass(frozen=True, slots=True)
+class FragmentSize:
+    """A fragment of a table: its number, how many rows are left in it, and the bytes of its files."""
+
+    number: int
+    rows: int
+    bytes: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +74,16 @@ class Table:
     def _blob_handling(self) -> Literal["all_binary"] | None:
         return "all_binary" if any(isinstance(field.type, BlobType) for field in self.schema) else None
 
+    def check_filter(self, filter: str) -> None:
+        """Raises `UsageError` for a text that is no condition on the columns of this table."""
+        try:
+            self.dataset.scanner(filter=filter, limit=1).explain_plan()
+        except ValueError as error:
+            # Behind the last comma Lance names a place in its own source.
+            problem = str(error).removeprefix("Invalid user input: ").rpartition(", /")[0] or str(error)
+            columns = ", ".join(self.schema.names)
+            raise UsageError(f"the filter `{filter}` does not fit the columns {columns}: {problem}") from error
+
     def scan_fragments(self, fragments: Sequence[lance.LanceFragment]) -> pa.Table:
         """All rows of some fragments, with what identifies them to storage."""
         scanner = self.dataset.scanner(
@@ -72,6 +91,38 @@ class Table:
         )
         with typed_errors(self.location, "cannot be read"):
             return scanner.to_table()
+
+    def fragment_sizes(self) -> list["FragmentSize"]:
+        """The fragments in order, each with what it holds: what bulk work is divided by."""
+        return [
+            FragmentSize(
+                fragment.fragment_id,
+                fragment.physical_rows - fragment.num_deletions,
+                sum(file.file_size_bytes or 0 for file in fragment.data_files()),
+            )
+            for fragment in self.dataset.get_fragments()
+        ]
+
+    def fragment_batches(
+        self,
+        fragments: Sequence[int],
+        columns: Sequence[str],
+        most_rows: int | None = None,
+        *,
+        filter: str | None = None,
+    ) -> Iterator[pa.RecordBatch]:
+        """The rows of some fragments, in the order of the table, so many at a time; no other column is read."""
+        if not fragments:  # to Lance, no fragments are all of them
+            return
+        with typed_errors(self.location, "cannot be read"):
+            wanted = frozenset(fragments)
+            yield from self.dataset.scanner(
+                fragments=[each for each in self.dataset.get_fragments() if each.fragment_id in wanted],
+                columns=list(columns),
+                filter=filter,
+                batch_size=most_rows,
+                blob_handling=self._blob_handling,
+            ).to_batches()
 
     def scan_columns(self, fragments: Sequence[lance.LanceFragment], columns: Sequence[str]) -> pa.Table:
         """Some columns of some fragments; what storage itself knows of a row costs no read of its data."""

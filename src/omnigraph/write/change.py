@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -12,26 +13,26 @@ from omnigraph.errors import Violation
 NO_IDS = pa.array([], pa.string())
 
 
+Places: TypeAlias = np.ndarray[tuple[int], np.dtype[np.int64]]
+
+
 @dataclass(frozen=True, slots=True)
 class Origins:
-    """Where each row of a change was written by its author, for errors that can be found again.
+    """Where each row of a change was written by its author, as one number a row; a mutation has none.
 
-    Row `i` stands in line `lines[i]` of the file `names[files[i]]`. A mutation has no lines, and no origins.
+    Whoever made the numbers turns them into a file and a line. Until then, a violation has one as its line.
     """
 
-    names: tuple[str, ...] = ()
-    files: np.ndarray[tuple[int], np.dtype[np.int64]] = field(default_factory=lambda: np.empty(0, np.int64))
-    lines: np.ndarray[tuple[int], np.dtype[np.int64]] = field(default_factory=lambda: np.empty(0, np.int64))
+    places: Places | None = None
 
     def violation(self, entity: EntityType, property: str | None, problem: str, row: int | None) -> Violation:
         """A violation by one row."""
-        if row is None or not self.names:
-            return Violation(entity.name, property, problem)
-        return Violation(entity.name, property, problem, self.names[int(self.files[row])], int(self.lines[row]))
+        place = None if row is None or self.places is None else int(self.places[row])
+        return Violation(entity.name, property, problem, line=place)
 
-    def take(self, positions: Sequence[int]) -> "Origins":
+    def take(self, positions: Sequence[int] | Places) -> "Origins":
         """The origins of some of the rows."""
-        return Origins(self.names, self.files[positions], self.lines[positions])
+        return self if self.places is None else Origins(self.places[positions])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

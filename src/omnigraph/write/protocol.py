@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
 from omnigraph import failpoints
-from omnigraph.catalog import EdgeType, NodeType
+from omnigraph.catalog import Catalog, EdgeType, EntityType, NodeType
 from omnigraph.errors import FenceLost, HeadMoved, NotDurable, OmnigraphError, RecoveryRequired, StorageError
 from omnigraph.failpoints import Step
 from omnigraph.storage import (
@@ -63,8 +63,10 @@ def write_changes(
     for key, change in touched.items():
         parts[key] = _staged(attempt, tables[key], change)
         table_staged(attempt)
-    relied_on = _relied_on(attempt, touched)
-    return write_staged(attempt, parts, relied_on=replace(relied_on, unchanged={*relied_on.unchanged, *unchanged}))
+    brought = [change.entity for change in touched.values() if change.rows.num_rows]
+    reduced = [change.entity for change in touched.values() if change.removes]
+    needed = relied_on(attempt.catalog, brought=brought, reduced=reduced)
+    return write_staged(attempt, parts, relied_on=replace(needed, unchanged={*needed.unchanged, *unchanged}))
 
 
 def tables_to_write(attempt: WriteAttempt, table_keys: Iterable[str]) -> dict[str, Table]:
@@ -97,17 +99,20 @@ class ReliedOn:
 NOTHING_ELSE = ReliedOn()
 
 
-def _relied_on(attempt: WriteAttempt, changes: Mapping[str, TableChange]) -> ReliedOn:
-    """What validation looked at: new edges need their nodes to stay, and nodes that go need that no edge has come."""
-    catalog = attempt.catalog
-    unchanged: set[str] = set()
-    intact: set[str] = set()
-    for change in changes.values():
-        entity = change.entity
-        if isinstance(entity, EdgeType) and change.rows.num_rows:
-            intact |= {catalog.nodes[end].table_key for end in (entity.source, entity.destination)}
-        elif isinstance(entity, NodeType) and change.removes:
-            unchanged |= {edge.table_key for edge in catalog.edges_touching(entity.name)}
+def relied_on(catalog: Catalog, *, brought: Iterable[EntityType], reduced: Iterable[EntityType]) -> ReliedOn:
+    """What validation looked at: new edges need their nodes to stay, and nodes that go need that no edge has come.
+
+    `brought` are the types that rows come of, `reduced` those that may lose some.
+    """
+    intact = {
+        catalog.nodes[end].table_key
+        for edge in brought
+        if isinstance(edge, EdgeType)
+        for end in (edge.source, edge.destination)
+    }
+    unchanged = {
+        edge.table_key for node in reduced if isinstance(node, NodeType) for edge in catalog.edges_touching(node.name)
+    }
     return ReliedOn(unchanged, intact)
 
 

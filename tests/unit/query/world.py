@@ -11,7 +11,7 @@ import pyarrow as pa
 import lance
 from omnigraph.catalog import Catalog, EntityType, derived_ids, table_schema
 from omnigraph.compiler import bound_parameters, compile_query
-from omnigraph.query import AdjacencyCache, Embed, Plan, execute, plan_read
+from omnigraph.query import AdjacencyCache, Embed, Plan, Shortcuts, execute, plan_read
 
 NOW = datetime(2026, 3, 4, 5, 6, 7, 891_000, tzinfo=UTC)
 Rows = Mapping[str, Sequence[Mapping[str, Any]]]
@@ -89,8 +89,12 @@ class World:
 
     def plan(self, text: str, **parameters: Any) -> Plan:
         """The plan of a query, given without `query q { … }` or with parameters in front of it."""
+        return self.planned(text, parameters, Shortcuts.ALLOWED)
+
+    def planned(self, text: str, parameters: Mapping[str, Any], shortcuts: Shortcuts) -> Plan:
+        """The plan of a query, with or without what only pays in this process."""
         query = compile_query(text if text.startswith("query") else f"query q {{ {text} }}", self.catalog)
-        return plan_read(query, bound_parameters(query, parameters), self.catalog, now=NOW)
+        return plan_read(query, bound_parameters(query, parameters), self.catalog, now=NOW, shortcuts=shortcuts)
 
     def table(self, text: str, **parameters: Any) -> pa.Table:
         """The answer of a query."""

@@ -43,8 +43,18 @@ def kinds_of(lines: pa.Array) -> pa.Array | str | None:
     return pc.binary_join_element_wise(found.field("kind"), found.field("name"), ":")
 
 
-def rows_of(entity: EntityType, text: bytes, count: int) -> pa.Table | None:
-    """The records of so many lines as columns, `id` null where none is given; None when they need a closer look."""
+def text_of(lines: pa.Array) -> bytes:
+    """These lines as one text."""
+    whole = pa.ListArray.from_arrays(pa.array([0, len(lines)], pa.int32()), lines)
+    text: bytes = pc.binary_join(whole, "\n")[0].as_buffer().to_pybytes()
+    return text
+
+
+def rows_of(entity: EntityType, text: bytes, count: int) -> dict[str, pa.Array] | None:
+    """The records of so many lines as columns, null where nothing is given; None when they need a closer look.
+
+    The ids that records give themselves are the column `id`.
+    """
     if any(declared.type is Scalar.BLOB for declared in entity.properties.values()):
         return None  # the bytes of a Blob are not those of its JSON text
     try:
@@ -60,15 +70,13 @@ def rows_of(entity: EntityType, text: bytes, count: int) -> pa.Table | None:
         return None
 
 
-def _flattened(entity: EntityType, table: pa.Table, count: int) -> pa.Table | None:
+def _flattened(entity: EntityType, table: pa.Table, count: int) -> dict[str, pa.Array] | None:
     if table.num_rows != count:
         return None
     data = table["data"].combine_chunks()
     columns = {}
     for declared in entity.properties.values():
         column = pc.struct_field(data, declared.name)
-        if declared.default is not None and column.null_count:
-            return None  # a value that is left out is not the same as null here
         column = column.cast(arrow_type(declared.type))
         if pa.types.is_floating(column.type) and not pc.all(pc.is_finite(column), min_count=0).as_py():
             return None
@@ -79,7 +87,7 @@ def _flattened(entity: EntityType, table: pa.Table, count: int) -> pa.Table | No
         columns |= {SOURCE: table["from"].combine_chunks(), DESTINATION: table["to"].combine_chunks()}
         if columns[SOURCE].null_count or columns[DESTINATION].null_count:
             return None
-    return pa.table(columns)
+    return columns
 
 
 def _record_schema(entity: EntityType) -> pa.Schema:

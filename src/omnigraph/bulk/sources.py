@@ -1,0 +1,345 @@
+"""What a load reads: files and tables, planned as parts that any task can read alone.
+
+Lines are cut into ranges of bytes, Parquet into groups of rows. What cannot be entered in the middle (CSV, compressed
+lines) is one part a file. Where the cuts are depends on the input alone, so that every engine reads the same parts.
+"""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+from typing import Any, TypeAlias
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.csv
+import pyarrow.parquet as pq
+
+from omnigraph.bulk.blocks import kinds_of, lines_of
+from omnigraph.bulk.records import RecordReader
+from omnigraph.bulk.scratch import Piece, Scratch
+from omnigraph.bulk.tabular import read_table
+from omnigraph.catalog import Catalog, EntityType
+from omnigraph.errors import StorageError, UsageError
+from omnigraph.storage.inputs import InputFile
+
+BLOCK_BYTES = 16 * 1024 * 1024
+PART_BYTES = 64 * 1024 * 1024
+PART_ROWS = 500_000
+_MOST_PARTS = 4_096
+_COMPRESSED = {".gz": "gzip", ".zst": "zstd", ".bz2": "bz2"}
+_LINES, _CSV, _PARQUET, _ARROW = (".jsonl", ".ndjson", ".json"), (".csv",), (".parquet", ".pq"), (".arrow", ".feather")
+
+
+@dataclass(frozen=True, slots=True)
+class LineRange:
+    """The lines of a file that begin in a range of its bytes; of a compressed file, all."""
+
+    file: InputFile
+    start: int
+    end: int
+    codec: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CsvFile:
+    """A file with a header and rows of one type."""
+
+    file: InputFile
+    table_key: str
+    codec: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RowGroups:
+    """Some row groups of a Parquet file, or batches of an Arrow file, with rows of one type."""
+
+    file: InputFile
+    table_key: str
+    groups: tuple[int, ...]
+    first_row: int
+    rows: int
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """Rows of one type that were handed over, and put aside where every task finds them."""
+
+    name: str
+    table_key: str
+    piece: Piece
+    first_row: int
+
+
+Part: TypeAlias = LineRange | CsvFile | RowGroups | Rows
+
+
+@dataclass(frozen=True, slots=True)
+class Numbered:
+    """A part and its number, which makes the places of its records unlike those of any other."""
+
+    number: int
+    part: Part
+
+    @property
+    def first_place(self) -> int:
+        return place_in(self.number)
+
+
+_PLACE_BITS = 36
+
+
+def place_in(number: int, position: int = 0) -> int:
+    """The place of a record of a part."""
+    return number << _PLACE_BITS | position
+
+
+def part_and_position(place: int) -> tuple[int, int]:
+    """Which part a place is in, and which record of it."""
+    return place >> _PLACE_BITS, place & ((1 << _PLACE_BITS) - 1)
+
+
+# --- planning ---
+
+
+def parts_of_file(file: InputFile, entity: EntityType | None) -> list[Part]:
+    """The parts of a file; rows of one type, if one is named, else records that say their type."""
+    stem, codec = _without_compression(file.name)
+    suffix = PurePosixPath(stem).suffix.lower()
+    if suffix in _CSV + _PARQUET + _ARROW and entity is None:
+        raise UsageError(f"{file.name}: say which type its rows are, as in --nodes Person={file.name}")
+    if suffix in _CSV:
+        assert entity is not None
+        return [CsvFile(file, entity.table_key, codec)]
+    if suffix in _PARQUET + _ARROW:
+        assert entity is not None
+        return _row_groups(file, entity)
+    if suffix not in _LINES:
+        kinds = f"NDJSON ({', '.join(_LINES)}), CSV, Parquet or Arrow"
+        raise UsageError(f"{file.name}: a file to load is {kinds} by its name")
+    if entity is not None:
+        raise UsageError(f"{file.name}: NDJSON records say their type themselves; give the file as --data")
+    if codec is not None:
+        return [LineRange(file, 0, file.size, codec)]
+    step = max(PART_BYTES, -(-file.size // _MOST_PARTS))
+    return [LineRange(file, start, min(start + step, file.size)) for start in range(0, file.size, step)]
+
+
+def implied_type(file: InputFile, catalog: Catalog) -> EntityType | None:
+    """The type that a file's name or one of its folders says, as in ``nodes/Person/part-0.parquet``."""
+    stem, _ = _without_compression(file.name)
+    path = PurePosixPath(stem)
+    if path.suffix.lower() in _LINES:
+        return None
+    for name in (path.stem, *reversed(path.parent.parts)):
+        entity = catalog.entity(name)
+        if entity is not None:
+            return entity
+    return None
+
+
+def parts_of_table(name: str, entity: EntityType, table: pa.Table, scratch: Scratch) -> list[Part]:
+    """The parts of a table in memory."""
+    slices = [(start, table.slice(start, PART_ROWS)) for start in range(0, table.num_rows, PART_ROWS)]
+    return [Rows(name, entity.table_key, scratch.put([rows])[0], start) for start, rows in slices]
+
+
+def _without_compression(name: str) -> tuple[str, str | None]:
+    for suffix, codec in _COMPRESSED.items():
+        if name.lower().endswith(suffix):
+            return name[: -len(suffix)], codec
+    return name, None
+
+
+def _row_groups(file: InputFile, entity: EntityType) -> list[Part]:
+    """Neighbouring groups, together about as many rows as one part should have."""
+    parts: list[Part] = []
+    chosen: list[int] = []
+    rows = first = 0
+    sizes = _group_sizes(file)
+    for group, size in enumerate(sizes):
+        chosen.append(group)
+        rows += size
+        if rows >= PART_ROWS or group == len(sizes) - 1:
+            parts.append(RowGroups(file, entity.table_key, tuple(chosen), first, rows))
+            first, rows, chosen = first + rows, 0, []
+    return parts
+
+
+def _group_sizes(file: InputFile) -> list[int]:
+    with file.open() as content:
+        try:
+            if _is_arrow(file):
+                batches = pa.ipc.open_file(pa.PythonFile(content))
+                return [batches.get_batch(index).num_rows for index in range(batches.num_record_batches)]
+            metadata = pq.ParquetFile(content).metadata
+            return [metadata.row_group(index).num_rows for index in range(metadata.num_row_groups)]
+        except (pa.ArrowInvalid, OSError) as error:
+            raise StorageError(file.name, f"cannot be read: {error}") from error
+
+
+def _is_arrow(file: InputFile) -> bool:
+    return file.name.lower().endswith(_ARROW)
+
+
+# --- reading ---
+
+
+def entities_of(catalog: Catalog) -> Mapping[str, EntityType]:
+    """All types by their tables."""
+    every: list[EntityType] = [*catalog.nodes.values(), *catalog.edges.values()]
+    return {entity.table_key: entity for entity in every}
+
+
+def read_part(numbered: Numbered, reader: RecordReader, scratch: Scratch) -> Iterator[None]:
+    """Hands a part to the reader, block by block, and pauses after each, so that the rows can be taken."""
+    place = numbered.first_place
+    entities = entities_of(reader.catalog)
+    match numbered.part:
+        case LineRange() as lines:
+            for block, first in _blocks(lines):
+                reader.read(block, place + first)
+                yield
+        case CsvFile(file, key, codec):
+            for table, first in _csv_tables(file, codec):
+                read_table(reader, entities[key], table, place + first)
+                yield
+        case RowGroups(file, key, groups):
+            for table, first in _group_tables(file, groups):
+                read_table(reader, entities[key], table, place + first)
+                yield
+        case Rows(_, key, piece):
+            read_table(reader, entities[key], scratch.get(piece), place)
+            yield
+
+
+def _blocks(lines: LineRange) -> Iterator[tuple[bytes, int]]:
+    """Whole lines, a block at a time, each with how many lines came before it in this part."""
+    with lines.file.open() as file:
+        try:
+            left = lines.end - lines.start
+            content: Any = file
+            if lines.codec is not None:
+                content, left = pa.CompressedInputStream(pa.PythonFile(file), lines.codec), 1 << 62
+            elif lines.start:
+                # A line belongs to the part in which it begins.
+                file.seek(lines.start - 1)
+                left -= len(file.readline()) - 1
+            yield from _cut(content, left)
+        except OSError as error:
+            raise StorageError(lines.file.name, f"cannot be read: {error}") from error
+
+
+def _cut(content: Any, left: int) -> Iterator[tuple[bytes, int]]:
+    rest, count = b"", 0
+    while left > 0 and (data := content.read(min(BLOCK_BYTES, left))):
+        left -= len(data)
+        if left <= 0 and not data.endswith(b"\n") and hasattr(content, "readline"):
+            data += content.readline()
+        block, newline, rest = (rest + data).rpartition(b"\n")
+        if newline:
+            yield block, count
+            count += block.count(b"\n") + 1
+    if rest:
+        yield rest, count
+
+
+def _csv_tables(file: InputFile, codec: str | None) -> Iterator[tuple[pa.Table, int]]:
+    with file.open() as raw:
+        content = pa.CompressedInputStream(pa.PythonFile(raw), codec) if codec is not None else raw
+        try:
+            reader = pa.csv.open_csv(
+                content,
+                read_options=pa.csv.ReadOptions(block_size=BLOCK_BYTES),
+                parse_options=pa.csv.ParseOptions(newlines_in_values=True),
+                convert_options=_all_texts(file, codec),
+            )
+            count = 0
+            for batch in reader:
+                yield pa.Table.from_batches([batch]), count
+                count += batch.num_rows
+        except (pa.ArrowInvalid, OSError) as error:
+            raise StorageError(file.name, f"cannot be read: {error}") from error
+
+
+def _all_texts(file: InputFile, codec: str | None) -> pa.csv.ConvertOptions:
+    """Every column as text, so that its type is decided by the schema; an empty cell without quotes is null."""
+    with file.open() as raw:
+        content = pa.CompressedInputStream(pa.PythonFile(raw), codec) if codec is not None else raw
+        names = pa.csv.open_csv(content, read_options=pa.csv.ReadOptions(block_size=BLOCK_BYTES)).schema.names
+    return pa.csv.ConvertOptions(
+        column_types={name: pa.string() for name in names},
+        null_values=[""],
+        strings_can_be_null=True,
+        quoted_strings_can_be_null=False,
+    )
+
+
+def _group_tables(file: InputFile, groups: Sequence[int]) -> Iterator[tuple[pa.Table, int]]:
+    with file.open() as content:
+        try:
+            batches: Iterator[pa.RecordBatch]
+            if _is_arrow(file):
+                stored = pa.ipc.open_file(pa.PythonFile(content))
+                batches = (stored.get_batch(index) for index in groups)
+            else:
+                batches = pq.ParquetFile(content).iter_batches(PART_ROWS, row_groups=list(groups))
+            count = 0
+            for batch in batches:
+                yield pa.Table.from_batches([batch]), count
+                count += batch.num_rows
+        except (pa.ArrowInvalid, OSError) as error:
+            raise StorageError(file.name, f"cannot be read: {error}") from error
+
+
+def tables_named_in(part: LineRange, catalog: Catalog) -> set[str]:
+    """The tables of the types that records of a part name; what is no record is left for the reading of it."""
+    found: set[str] = set()
+    for block, _ in _blocks(part):
+        try:
+            kinds = kinds_of(lines_of(block)) if block.strip() else ""
+        except pa.ArrowInvalid:
+            kinds = None
+        if kinds is None:
+            names = {name for line in block.split(b"\n") for name in _names_in(line)}
+        else:
+            texts = [kinds] if isinstance(kinds, str) else pc.unique(kinds).to_pylist()
+            names = {text.rpartition(":")[2] for text in texts}
+        found |= {entity.table_key for name in names if (entity := catalog.entity(name)) is not None}
+    return found
+
+
+def _names_in(line: bytes) -> Iterator[str]:
+    try:
+        record = json.loads(line)
+    except ValueError:
+        return
+    if isinstance(record, dict):
+        yield from (name for key in ("type", "edge") if isinstance(name := record.get(key), str))
+
+
+# --- where a record stands ---
+
+
+def line_of(part: Part, position: int) -> tuple[str, int]:
+    """The file and the line, or for a table the row, of a record of a part. Reads the file as far as it must."""
+    match part:
+        case LineRange(file, start):
+            return file.name, _lines_before(file, start) + position + 1
+        case CsvFile(file):
+            return file.name, position + 2
+        case RowGroups(file, _, _, first_row):
+            return file.name, first_row + position + 1
+        case Rows(name, _, _, first_row):
+            return name, first_row + position + 1
+
+
+def _lines_before(file: InputFile, start: int) -> int:
+    """How many lines of a file begin before the first one that begins at or after a byte."""
+    count, left, last = 0, start, b"\n"
+    with file.open() as content:
+        while left > 0 and (data := content.read(min(BLOCK_BYTES, left))):
+            count += data.count(b"\n")
+            left -= len(data)
+            last = data[-1:]
+    return count + (last != b"\n")

@@ -1,0 +1,170 @@
+"""Turns tables that people bring (Parquet, CSV, Arrow, frames) into the rows of a type, with the checks of its columns.
+
+A column is converted as a whole where Arrow can do it without losing anything. Only one that has something unusual in
+it is read value by value, by the rules for JSON, which also finds the exact row that is wrong.
+"""
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from omnigraph.bulk.columns import Report, json_column
+from omnigraph.bulk.records import RecordReader
+from omnigraph.catalog import EdgeType, EntityType, NodeType, PropertyType, Scalar, Vector, arrow_type, derived_ids
+from omnigraph.catalog.model import DESTINATION, ID, SOURCE
+from omnigraph.catalog.types import FLOATS, INTEGERS, List
+from omnigraph.diagnostics import did_you_mean
+from omnigraph.write.change import Origins
+
+_ENDS = {SOURCE: ("from", SOURCE), DESTINATION: ("to", DESTINATION)}
+_SKIPPED = ("type", "edge")
+"""Columns that may say again which type the rows are of."""
+
+
+def read_table(reader: RecordReader, entity: EntityType, table: pa.Table, first_place: int) -> None:
+    """Reads the rows of a table as entities of one type; a column that is not there was not given."""
+    if not table.num_rows:
+        return
+    before = reader.faults.total
+    origins = Origins(np.arange(first_place, first_place + table.num_rows, dtype=np.int64))
+    named = {name: _flat(column) for name, column in zip(table.column_names, table.columns, strict=True)}
+    ends = _ends(reader, entity, named, origins) if isinstance(entity, EdgeType) else {}
+    stated = named.pop(ID, None)
+    if ID in entity.properties and stated is not None:
+        named[ID] = stated
+    columns, given = dict(ends), {}
+    for declared in entity.properties.values():
+        values = named.pop(declared.name, None)
+        if values is None:
+            columns[declared.name] = pa.nulls(table.num_rows, arrow_type(declared.type))
+            given[declared.name] = pa.repeat(False, table.num_rows)
+        else:
+            report = reader.reporter(entity, declared.name, origins)
+            columns[declared.name] = converted(values, declared.type, report)
+    for name in named.keys() - {*_SKIPPED}:
+        hint = did_you_mean(name, entity.properties)
+        problem = "no such property" + (f"; {hint}" if hint else "")
+        reader.faults.report(origins.violation(entity, name, problem, 0))
+    if stated is not None:
+        stated = converted(stated, Scalar.STRING, reader.reporter(entity, ID, origins))
+        stated = None if stated.null_count == len(stated) else stated
+    if reader.faults.total == before:
+        columns.pop(ID, None)
+        reader.add(entity, columns, stated, given, origins)
+
+
+def _ends(reader: RecordReader, edge: EdgeType, named: dict[str, pa.Array], origins: Origins) -> dict[str, pa.Array]:
+    """The ends of edges, taken out of the columns: ids as texts, or values of a key that is one property."""
+    columns = {}
+    for column, names in _ENDS.items():
+        report = reader.reporter(edge, column, origins)
+        found = [named.pop(name) for name in names if name in named]
+        if len(found) != 1:
+            report(0, f"a table of edges has one column `{names[0]}` or `{names[1]}`")
+            continue
+        node = reader.catalog.nodes[edge.source if column == SOURCE else edge.destination]
+        columns[column] = _node_ids(node, found[0], report)
+        for position in pc.indices_nonzero(columns[column].is_null()).to_pylist():
+            report(position, "an edge has two ends")
+    return columns
+
+
+def _node_ids(node: NodeType, ends: pa.Array, report: Report) -> pa.Array:
+    if _is_text(ends.type):
+        return ends.cast(pa.string())
+    if len(node.key) != 1:
+        report(0, f"the end of an edge is the id of a `{node.name}`, which is a text")
+        return pa.nulls(len(ends), pa.string())
+    keys = converted(ends, node.properties[node.key[0]].type, report)
+    return derived_ids([keys]) if not keys.null_count else pa.nulls(len(ends), pa.string())
+
+
+def converted(values: pa.Array, type: PropertyType, report: Report) -> pa.Array:
+    """A column in the Arrow type of a property; what does not fit is reported and becomes null."""
+    target = arrow_type(type)
+    if values.type == target and type not in FLOATS and not isinstance(type, List | Vector):
+        return values
+    if pa.types.is_null(values.type):
+        return pa.nulls(len(values), target)
+    if pa.types.is_dictionary(values.type):
+        values = values.dictionary_decode()
+    if _fits(values.type, type):
+        try:
+            cast = _cast(values, target)
+        except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError):
+            cast = None
+        if cast is not None and _is_sound(cast):
+            return cast
+    plain = values.to_pylist()
+    if _is_text(values.type):
+        plain = [None if text is None else _from_text(text, type) for text in plain]
+    return json_column(plain, type, report)
+
+
+def _fits(source: pa.DataType, type: PropertyType) -> bool:
+    """Whether Arrow's cast from one to the other means what we mean, apart from values that do not fit."""
+    types = pa.types
+    if isinstance(type, Vector):
+        return _is_list(source) and (types.is_floating(source.value_type) or types.is_integer(source.value_type))
+    if isinstance(type, List):
+        return _is_list(source) and _fits(source.value_type, type.element)
+    if not isinstance(type, Scalar) or type is Scalar.STRING:
+        return _is_text(source)
+    if type is Scalar.BOOL:
+        return bool(types.is_boolean(source))
+    if type in INTEGERS or type in FLOATS:
+        return bool(types.is_integer(source) or types.is_floating(source) or types.is_decimal(source))
+    if type is Scalar.DATE:
+        return bool(types.is_date(source))
+    if type is Scalar.DATETIME:
+        return bool(types.is_timestamp(source))
+    return bool(types.is_binary(source) or types.is_large_binary(source) or types.is_fixed_size_binary(source))
+
+
+def _cast(values: pa.Array, target: pa.DataType) -> pa.Array:
+    if pa.types.is_timestamp(target):
+        # A DateTime keeps whole milliseconds; a moment without a zone is taken to be in UTC.
+        return pc.floor_temporal(values.cast(pa.timestamp("us")), unit="millisecond").cast(target)
+    if pa.types.is_float32(target) and pa.types.is_float64(values.type):
+        return values.cast(target, safe=False)
+    return values.cast(target)
+
+
+def _is_sound(column: pa.Array) -> bool:
+    """Whether all numbers are finite and no element of a list is null."""
+    if _is_list(column.type):
+        inner = column.flatten()
+        return not inner.null_count and _is_sound(inner)
+    return not pa.types.is_floating(column.type) or pc.all(pc.is_finite(column), min_count=0).as_py() is not False
+
+
+def _from_text(text: str, type: PropertyType) -> Any:
+    """What a text stands for, as the JSON value that would be checked for this type."""
+    reading: Callable[[str], Any] | None = None
+    if type is Scalar.BOOL or isinstance(type, List | Vector):
+        reading = json.loads
+    elif type in FLOATS:
+        reading = float
+    if reading is None:
+        return text
+    try:
+        return reading(text)
+    except ValueError:
+        return text
+
+
+def _is_text(type: pa.DataType) -> bool:
+    return bool(pa.types.is_string(type) or pa.types.is_large_string(type) or pa.types.is_string_view(type))
+
+
+def _is_list(type: pa.DataType) -> bool:
+    return bool(pa.types.is_list(type) or pa.types.is_large_list(type) or pa.types.is_fixed_size_list(type))
+
+
+def _flat(column: pa.ChunkedArray) -> pa.Array:
+    combined = column.combine_chunks()
+    return combined if isinstance(combined, pa.Array) else pa.concat_arrays(combined.chunks)

@@ -1,0 +1,46 @@
+"""Decides where bulk work runs: in this process, or on Spark; and says why."""
+
+import os
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from omnigraph.diagnostics import any_of
+from omnigraph.errors import UsageError
+
+AUTO, LOCAL, SPARK = "auto", "local", "spark"
+LARGE_BYTES = 64 * 1024 * 1024
+LARGE_RECORDS = 500_000
+_CONFIGURED = ("OMNIGRAPH_SPARK_MASTER", "OMNIGRAPH_SPARK_REMOTE")
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """An engine, and why it is this one."""
+
+    engine: str
+    why: str
+
+    def __str__(self) -> str:
+        return f"engine: {self.engine}, because {self.why}"
+
+
+def chosen(asked: str, reasons: Callable[[], Iterable[str]]) -> Choice:
+    """The engine that was asked for. Of `auto`: Spark where a cluster is configured or there are reasons for it."""
+    if asked not in (AUTO, LOCAL, SPARK):
+        raise UsageError(f"the engine is {any_of((AUTO, LOCAL, SPARK))}, not {asked!r}")
+    if asked != AUTO:
+        return Choice(asked, "it was asked for")
+    for variable in _CONFIGURED:
+        if os.environ.get(variable):
+            return Choice(SPARK, f"{variable} is set")
+    for reason in reasons():
+        return Choice(SPARK, reason)
+    return Choice(LOCAL, "the work is small")
+
+
+def size_reasons(*, size: int = 0, records: int = 0) -> Iterable[str]:
+    """Reasons that the size of an input gives to run on Spark."""
+    if size > LARGE_BYTES:
+        yield f"the input has {size / 2**20:,.0f} MiB, and more than {LARGE_BYTES >> 20} MiB are a lot"
+    if records > LARGE_RECORDS:
+        yield f"the input has about {records:,} records, and more than {LARGE_RECORDS:,} are a lot"

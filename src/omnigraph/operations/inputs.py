@@ -1,0 +1,152 @@
+"""What people hand to a load: paths, folders, patterns, tables of any library, frames of Spark."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from omnigraph.bulk.scratch import Scratch
+from omnigraph.bulk.sources import CsvFile, LineRange, Part, RowGroups, implied_type, parts_of_file, parts_of_table
+from omnigraph.catalog import Catalog, EntityType
+from omnigraph.errors import NotFound, UsageError
+from omnigraph.operations.engines import size_reasons
+from omnigraph.storage.inputs import InputFile, input_files
+
+FRAME_NUMBERS = 1 << 20
+"""So many numbers are kept for the partitions of each frame."""
+
+_BYTES_A_RECORD = 100
+_FRAME_RECORDS = 64_000_000
+_COMPRESSION = 6
+
+
+@dataclass(frozen=True, slots=True)
+class LoadInput:
+    """The input of a load, found and named but not read."""
+
+    files: tuple[tuple[InputFile, EntityType | None], ...] = ()
+    tables: tuple[tuple[EntityType, pa.Table], ...] = ()
+    frames: tuple[tuple[str, Any], ...] = ()
+    """Frames of Spark, by table."""
+
+    _file_parts: list[Part] = field(default_factory=list, repr=False, compare=False)
+
+    @property
+    def bytes(self) -> int:
+        """The size of the files."""
+        return sum(file.size for file, _ in self.files)
+
+    @property
+    def records(self) -> int:
+        """How many records there are, as far as it is known without reading: of lines, about as many."""
+        counted = sum(part.rows for part in self._parts_of_files() if isinstance(part, RowGroups))
+        guessed = sum(_size(part) for part in self._parts_of_files() if isinstance(part, LineRange | CsvFile))
+        handed_over: int = sum(table.num_rows for _, table in self.tables)
+        return counted + guessed // _BYTES_A_RECORD + handed_over
+
+    def reasons_for_spark(self) -> Iterable[str]:
+        """Why this is a lot, or already Spark's."""
+        if self.frames:
+            yield "the rows are a Spark DataFrame"
+        yield from size_reasons(size=self.bytes, records=self.records)
+
+    @property
+    def expected_keys(self) -> int:
+        """About how many keys the checks will compare: an edge has two ends."""
+        return 2 * (self.records + _FRAME_RECORDS * bool(self.frames))
+
+    @property
+    def named_tables(self) -> set[str]:
+        """The tables of the types that were named, whatever is in them."""
+        return {
+            *(entity.table_key for _, entity in self.files if entity is not None),
+            *(entity.table_key for entity, _ in self.tables),
+            *(key for key, _ in self.frames),
+        }
+
+    @property
+    def message(self) -> str:
+        """What a commit says of the load."""
+        names = [Path(file.name).name for file, _ in self.files[:3]] + (["…"] if len(self.files) > 3 else [])
+        names += [entity.name for entity, _ in self.tables] + [key.partition(":")[2] for key, _ in self.frames]
+        return f"load {', '.join(names)}"
+
+    def parts(self, scratch: Scratch) -> list[Part]:
+        """All parts but those of frames, which have their own."""
+        found = list(self._parts_of_files())
+        for entity, table in self.tables:
+            found += parts_of_table(entity.name, entity, table, scratch)
+        return found
+
+    def _parts_of_files(self) -> list[Part]:
+        if not self._file_parts:
+            for file, entity in self.files:
+                self._file_parts.extend(parts_of_file(file, entity))
+        return self._file_parts
+
+
+def _size(part: LineRange | CsvFile) -> int:
+    """The bytes of a part; compressed ones will be some times as many."""
+    size = part.end - part.start if isinstance(part, LineRange) else part.file.size
+    return size * (1 if part.codec is None else _COMPRESSION)
+
+
+def load_input(data: Any, catalog: Catalog, storage_options: dict[str, str] | None = None) -> LoadInput:
+    """The input that somebody means: paths of files that say their types, mappings from types to rows, or both."""
+    given = [data] if isinstance(data, str | Path | Mapping) else data
+    if not isinstance(given, Iterable) or hasattr(given, "__arrow_c_stream__"):
+        raise UsageError('rows need a type: give a mapping such as {"Person": rows}')
+    files: list[tuple[InputFile, EntityType | None]] = []
+    tables: list[tuple[EntityType, pa.Table]] = []
+    frames: list[tuple[str, Any]] = []
+    for each in given:
+        if isinstance(each, Mapping):
+            typed = _by_type(each, catalog, storage_options)
+            files += typed.files
+            tables += typed.tables
+            frames += typed.frames
+        elif isinstance(each, str | Path):
+            files += [(file, implied_type(file, catalog)) for file in input_files(each, storage_options)]
+        else:
+            raise UsageError(f"a load takes paths, or a mapping from types to rows, not {each!r}")
+    return LoadInput(tuple(files), tuple(tables), tuple(frames))
+
+
+def _by_type(data: Mapping[Any, Any], catalog: Catalog, storage_options: dict[str, str] | None) -> LoadInput:
+    files: list[tuple[InputFile, EntityType | None]] = []
+    tables: list[tuple[EntityType, pa.Table]] = []
+    frames: list[tuple[str, Any]] = []
+    for name, rows in data.items():
+        entity = catalog.entity(str(name))
+        if entity is None:
+            raise NotFound("type", str(name))
+        paths = [rows] if isinstance(rows, str | Path) else rows
+        if isinstance(paths, Sequence) and all(isinstance(each, str | Path) for each in paths):
+            files += [(file, entity) for each in paths for file in input_files(each, storage_options)]
+        elif is_spark_frame(rows):
+            frames.append((entity.table_key, rows))
+        else:
+            tables.append((entity, _table(str(name), rows)))
+    return LoadInput(tuple(files), tuple(tables), tuple(frames))
+
+
+def is_spark_frame(rows: object) -> bool:
+    """Whether rows are a Spark DataFrame, of whichever kind of session; Spark need not be installed to ask."""
+    return rows.__class__.__name__ == "DataFrame" and rows.__class__.__module__.startswith("pyspark.")
+
+
+def _table(name: str, rows: Any) -> pa.Table:
+    """Rows of Arrow, pandas, polars, or whatever else speaks Arrow's interface."""
+    if isinstance(rows, pa.Table):
+        return rows
+    if isinstance(rows, pa.RecordBatchReader):
+        return rows.read_all()
+    if isinstance(rows, list) and all(isinstance(row, dict) for row in rows):
+        return pa.Table.from_pylist(rows)
+    if rows.__class__.__module__.startswith("pandas."):
+        return pa.Table.from_pandas(rows, preserve_index=False)
+    if hasattr(rows, "__arrow_c_stream__"):
+        return pa.table(rows)
+    raise UsageError(f"the rows of {name} are a path, an Arrow table or a frame, not {rows.__class__.__name__}")

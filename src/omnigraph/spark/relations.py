@@ -1,0 +1,165 @@
+"""The leaves of a plan as data frames: a task scans some fragments and makes the rows of a relation of them.
+
+A table of few rows is read here and sent along with the plan. That costs less than a task, and Spark then knows how
+small it is and joins accordingly.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Protocol
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+
+from omnigraph.query.fields import Knowledge, edge_rows, node_rows
+from omnigraph.query.leaves import Embed, Ids, Leaves, between, together
+from omnigraph.query.source import GraphReader
+from omnigraph.query.steps import Distance, EdgeScan, NodeScan, Relevance, TableScan, TextToEmbed
+from omnigraph.query.words import Corpus, corpus_of, joined
+from omnigraph.spark.engine import SparkEngine
+from omnigraph.spark.scans import TablePart, parts_of
+from omnigraph.spark.tasks import carried
+from omnigraph.spark.types import exchanged_schema, local_frame, spark_schema, to_spark
+from omnigraph.storage import Table
+
+SMALL_TABLE = 1000
+"""Up to how many rows of a table are read here."""
+
+STAGE = "query"
+Rows = Callable[[pa.Table], pa.Table]
+
+
+class PinnedTables(GraphReader, Protocol):
+    """One version of a graph whose tables tasks can open by themselves: a snapshot."""
+
+    @property
+    def commit_id(self) -> str:
+        """The commit that made it."""
+
+    def table(self, table_key: str) -> Table:
+        """A table at the version that is read."""
+
+
+@dataclass(frozen=True, slots=True)
+class ScanPart:
+    """A part of a table, and what its rows become."""
+
+    part: TablePart
+    rows: Rows
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        """The rows of the relation that this part makes."""
+        for batch in self.part.batches():
+            yield from self.rows(pa.Table.from_batches([batch])).to_batches()
+
+
+@dataclass(slots=True)
+class Relations:
+    """Makes data frames of the scans of one snapshot; what several of them need is made once."""
+
+    session: SparkSession
+    snapshot: PinnedTables
+    embed: Embed | None
+    _here: Leaves = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._here = _SparkLeaves(self.snapshot, self.embed, self.session)
+
+    def nodes(self, step: NodeScan) -> DataFrame:
+        """The rows of a node variable."""
+        if all(self.is_small(scan.table_key) for scan in step.tables):
+            return self.local(self._here.nodes(step, {}))
+        knowledge = self._knowledge(step)
+        parts = [
+            ScanPart(part, partial(_node_rows, step, scan, knowledge))
+            for scan in step.tables
+            for part in self.parts(scan.table_key, scan.columns, scan.filter)
+        ]
+        return self.scanned(parts, step.relation.schema)
+
+    def edges(self, step: EdgeScan, source: Sequence[str] | None, destination: Sequence[str] | None) -> DataFrame:
+        """The rows of an edge variable, between ends that are given or not."""
+        if self.is_small(step.table.table_key):
+            return self.local(self._here.edges(step, known_ids(source), known_ids(destination)))
+        filter = together(step.table.filter, between(step, source, destination))
+        rows = partial(_edge_rows, step, self._knowledge(step))
+        parts = [ScanPart(part, rows) for part in self.parts(step.table.table_key, step.table.columns, filter)]
+        return self.scanned(parts, step.relation.schema)
+
+    def _knowledge(self, step: NodeScan | EdgeScan) -> Knowledge:
+        """What a step needs to know, and nothing else: it is sent to every task."""
+        known = self._here.knowledge(step)
+        queries = [each.query for each in step.computed if isinstance(each, Distance)]
+        return Knowledge(
+            {each: known.corpora[each] for each in step.computed if isinstance(each, Relevance)},
+            {query: known.vectors[query] for query in queries if isinstance(query, TextToEmbed)},
+        )
+
+    # --- frames ---
+
+    def is_small(self, table_key: str) -> bool:
+        """Whether a table is read here."""
+        return self.snapshot.table(table_key).count() <= SMALL_TABLE
+
+    def parts(self, table_key: str, columns: Sequence[str], filter: str | None) -> list[TablePart]:
+        """The parts of a table at the version of the snapshot."""
+        return parts_of(self.snapshot.table(table_key), columns=columns, filter=filter)
+
+    def local(self, table: pa.Table) -> DataFrame:
+        """Rows that are here, as a frame that carries them."""
+        return local_frame(self.session, table)
+
+    def scanned(self, parts: Sequence[ScanPart], schema: pa.Schema) -> DataFrame:
+        """Rows that tasks read."""
+        if not parts:
+            return self.local(schema.empty_table())
+        moved = exchanged_schema(schema)
+
+        def task(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            with carried(STAGE):
+                for batch in batches:
+                    for number in batch.column(0).to_pylist():
+                        yield from to_spark(parts[number].batches(), moved)
+
+        numbers = self.session.range(0, len(parts), 1, len(parts))
+        return numbers.mapInArrow(task, spark_schema(schema))
+
+
+class _SparkLeaves(Leaves):
+    """Leaves that are read here, but for the statistics of large tables, which tasks count."""
+
+    __slots__ = ("_session", "_snapshot")
+
+    def __init__(self, snapshot: PinnedTables, embed: Embed | None, session: SparkSession) -> None:
+        super().__init__(snapshot, embed)
+        self._session, self._snapshot = session, snapshot
+
+    def corpus(self, relevance: Relevance) -> Corpus:
+        tables = [self._snapshot.table(scan.table_key) for scan in relevance.corpus]
+        if all(table.count() <= SMALL_TABLE for table in tables):
+            return super().corpus(relevance)
+        parts = [part for table in tables for part in parts_of(table, columns=[relevance.column])]
+        counted = SparkEngine(self._session).run("statistics", partial(_corpus_of_part, relevance), parts)
+        return joined(counted, relevance.words)
+
+
+def _corpus_of_part(relevance: Relevance, part: TablePart) -> Corpus:
+    texts = (text for batch in part.batches() for text in batch.column(relevance.column).to_pylist())
+    return corpus_of(texts, relevance.words)
+
+
+def _node_rows(step: NodeScan, scan: TableScan, knowledge: Knowledge, table: pa.Table) -> pa.Table:
+    return node_rows(step, scan, table, knowledge)
+
+
+def _edge_rows(step: EdgeScan, knowledge: Knowledge, table: pa.Table) -> pa.Table:
+    return edge_rows(step, table, knowledge)
+
+
+def known_ids(ids: Sequence[str] | None) -> Ids | None:
+    """Ids that conditions give, as a step in this process takes them."""
+    if ids is None:
+        return None
+    given = pa.array(ids, pa.string())
+    return Ids(lambda: given, narrowing=True)

@@ -1,0 +1,84 @@
+"""The relational rest of a read as Spark SQL.
+
+The statement is the one that DuckDB runs. What Spark does not do as DuckDB does is put differently here, and nowhere
+else: sums of whole numbers, and conditions that reach over more than one query around them.
+"""
+
+from decimal import Decimal
+from typing import Any
+
+from sqlglot import exp
+
+from omnigraph.catalog import Value
+from omnigraph.catalog.types import INTEGER_BOUNDS, Scalar
+
+_WIDEST = exp.DataType(
+    this=exp.DataType.Type.DECIMAL, expressions=[exp.DataTypeParam(this=exp.Literal.number(each)) for each in (38, 0)]
+)
+
+
+def spark_sql(statement: exp.Select) -> str:
+    """The text of a statement. A relation is named in braces, as `SparkSession.sql` takes data frames: ``{r0}``."""
+    copy = statement.copy()
+    for total in copy.find_all(exp.Sum):
+        if isinstance(total.this, exp.Column):
+            # A sum of whole numbers is one that is not cast; Spark would add them up in 64 bits, and fail beyond.
+            total.set("this", exp.Cast(this=total.this.copy(), to=_WIDEST.copy()))
+    _bring_nearer(copy)
+    for table in copy.find_all(exp.Table):
+        alias = table.alias or table.name
+        table.replace(exp.alias_(exp.Table(this=exp.Identifier(this=f"{{{table.name}}}")), alias, table=True))
+    return copy.sql("spark")
+
+
+def spark_arguments(parameters: dict[str, Value]) -> dict[str, Any]:
+    """Parameters as `SparkSession.sql` takes them; a whole number that is none to Java is a decimal."""
+    low, high = INTEGER_BOUNDS[Scalar.I64]
+    return {
+        name: Decimal(value) if type(value) is int and not low <= value <= high else value
+        for name, value in parameters.items()
+    }
+
+
+# --- nested queries ---
+
+
+def _bring_nearer(statement: exp.Select) -> None:
+    """Rewrites nested queries so that each names only its own relations and those of the query right around it.
+
+    Where a query inside another reaches further out, the one between gets a copy of the relation, tied to the row
+    around it by the columns that are used. Whether something is found depends on nothing but their values, so a copy
+    of a row with the same values is as good as the row.
+    """
+    for exists in statement.find_all(exp.Exists, bfs=True):
+        select = exists.this
+        assert isinstance(select, exp.Select)
+        own = _relations(select)
+        inside = {name for inner in select.find_all(exp.Select) for name in _relations(inner)}
+        far = {
+            column.table
+            for inner in select.find_all(exp.Exists)
+            for column in inner.find_all(exp.Column)
+            if column.table not in inside
+        }
+        for name in sorted(far - own):
+            _join_copy(select, name)
+
+
+def _relations(select: exp.Select) -> set[str]:
+    """What a query calls the relations in its own `FROM`."""
+    sources = [select.args["from_"], *select.args.get("joins", ())]
+    return {source.this.alias or source.this.name for source in sources}
+
+
+def _join_copy(select: exp.Select, name: str) -> None:
+    nearer = f"{name}_"
+    used = [column for column in select.find_all(exp.Column) if column.table == name]
+    for column in used:
+        column.set("table", exp.to_identifier(nearer))
+    original = name.rstrip("_")
+    copy = exp.alias_(exp.to_table(original), nearer, table=True)
+    select.join(copy, join_type="cross", copy=False)
+    for field in sorted({column.name for column in used}):
+        tie = exp.NullSafeEQ(this=exp.column(field, table=nearer), expression=exp.column(field, table=name))
+        select.where(tie, copy=False)

@@ -1,0 +1,26 @@
+"""Random patterns over random graphs give the same rows in the process and on Spark."""
+
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pyspark.sql import SparkSession
+
+from omnigraph.catalog import Catalog
+from omnigraph.spark import relations
+from tests.engines.both import BothWorld
+from tests.unit.query.test_against_reference import graphs, queries
+from tests.unit.query.world import written
+
+
+@settings(max_examples=12)
+@given(rows=graphs(), text=queries(), small=st.sampled_from([-1, 1000]))
+def test_both_engines_find_the_same(
+    spark_for_few_rows: SparkSession, catalog: Catalog, rows: dict[str, list[dict[str, Any]]], text: str, small: int
+) -> None:
+    with tempfile.TemporaryDirectory() as path, pytest.MonkeyPatch.context() as patched:
+        patched.setattr(relations, "SMALL_TABLE", small)
+        BothWorld(catalog, written(Path(path), catalog, rows), spark=spark_for_few_rows).table(text)
