@@ -42,10 +42,9 @@ from omnigraph.operations.merge import MergeOptions, MergeResult, merge
 from omnigraph.operations.mutate import MutationResult, mutate
 from omnigraph.operations.read import QueryResult, engine_for, planned, read
 from omnigraph.operations.three_way import Strategy
-from omnigraph.operations.writing import WriteRequest, Writes
+from omnigraph.operations.writing import WriteRequest, Writes, open_for_writing
 from omnigraph.query import AdjacencyCache, Shortcuts
-from omnigraph.recovery import Mode as RecoveryMode
-from omnigraph.recovery import Recoveries, recover, remove_torn_head
+from omnigraph.recovery import Recoveries
 from omnigraph.storage import Location, among, location_of, refuse_careless_store
 from omnigraph.syntax import QUERY, SCHEMA, Language, decoded
 from omnigraph.versioning import (
@@ -81,9 +80,7 @@ class Graph:
         self._adjacency = AdjacencyCache()
 
         if mode == "rw":
-            refuse_careless_store(location)
-            remove_torn_head(self._branches.main)
-            recover(location, self._branches, RecoveryMode.FULL, patient=True)
+            open_for_writing(location, self._branches)
 
     @property
     def uri(self) -> str:

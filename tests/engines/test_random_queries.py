@@ -16,7 +16,7 @@ from tests.unit.query.test_against_reference import graphs, queries
 from tests.unit.query.world import written
 
 
-@settings(max_examples=12)
+@settings(max_examples=8)
 @given(rows=graphs(), text=queries(), small=st.sampled_from([-1, 1000]))
 def test_both_engines_find_the_same(
     spark_for_few_rows: SparkSession, catalog: Catalog, rows: dict[str, list[dict[str, Any]]], text: str, small: int

@@ -62,11 +62,10 @@ def test_values_arrive_whole(values: BothWorld) -> None:
     assert len(values.rows("match { $v: Value } return { $v, count($v) }")) == 5
 
 
-@pytest.mark.parametrize("left", NUMBERS)
+@pytest.mark.parametrize("left", NUMBERS[:-1])
 def test_numbers_are_compared_by_their_values(values: BothWorld, left: str) -> None:
-    conditions = [f"$v.{left} {operator} $w.{right}" for right in NUMBERS for operator in ("=", "<")]
-    for condition in conditions[NUMBERS.index(left) % 2 :: 2]:
-        values.rows(f"match {{ $v: Value  $w: Value  {condition} }} return {{ $v.name, $w.name }}")
+    for right in NUMBERS[NUMBERS.index(left) + 1 :]:
+        values.rows(f"match {{ $v: Value  $w: Value  $v.{left} <= $w.{right} }} return {{ $v.name, $w.name }}")
 
 
 @pytest.mark.parametrize(
@@ -101,12 +100,14 @@ def test_given_values_are_compared_alike(values: BothWorld) -> None:
     assert values.column(text, **given) == ["large"]
 
 
-def test_values_are_grouped_and_sorted_alike(values: BothWorld) -> None:
-    for key in ("name", "truth", "u64", "f32", "instant", "bytes", "vector", "texts"):
-        values.rows(f"match {{ $v: Value }} return {{ $v.{key}, count($v) as n }}")
-    for key in ("name", "truth", "u64", "f32", "instant", "colour"):
-        for order in ("asc", "desc"):
-            values.rows(f"match {{ $v: Value  $w: Value }} return {{ $v.name }} order {{ $v.{key} {order} }} limit 7")
+def test_values_are_grouped_alike(values: BothWorld) -> None:
+    for keys in (("truth",), ("f32", "vector"), ("u64", "bytes", "texts"), ("instant", "colour")):
+        values.rows(f"match {{ $v: Value }} return {{ {', '.join(f'$v.{key}' for key in keys)}, count($v) as n }}")
+
+
+def test_values_are_sorted_alike(values: BothWorld) -> None:
+    for order in ("$v.truth desc, $v.f32", "$v.f32 desc", "$v.colour, $v.u64 desc", "$v.instant desc", "$v.name desc"):
+        values.rows(f"match {{ $v: Value  $w: Value }} return {{ $v.name, $w.name }} order {{ {order} }} limit 17")
 
 
 def test_values_are_added_up_alike(values: BothWorld) -> None:

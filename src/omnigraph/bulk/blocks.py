@@ -30,13 +30,16 @@ def lines_of(block: bytes) -> pa.Array:
     return table["line"].combine_chunks()
 
 
-def kinds_of(lines: pa.Array) -> pa.Array | str | None:
-    """For each line ``type:Person`` or ``edge:Knows``, or one for all; None when a line begins in another way."""
-    first = re.match(_BEGINNING, lines[0].as_py())
-    if first is None:
+def only_kind_in(block: bytes, count: int) -> str | None:
+    """``type:Person`` or ``edge:Knows`` when each of so many lines begins like the first, to the letter; else None."""
+    first = re.match(_BEGINNING.encode(), block)
+    if first is None or block.count(b"\n" + first[0]) + 1 != count:
         return None
-    if pc.all(pc.starts_with(lines, first[0])).as_py():
-        return f"{first['kind']}:{first['name']}"
+    return f"{first['kind'].decode()}:{first['name'].decode()}"
+
+
+def kinds_of(lines: pa.Array) -> pa.Array | None:
+    """For each line ``type:Person`` or ``edge:Knows``; None when a line begins in another way."""
     found = pc.extract_regex(lines, _BEGINNING)
     if found.null_count:
         return None

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from omnigraph.bulk.blocks import kinds_of, lines_of, rows_of, text_of
+from omnigraph.bulk.blocks import kinds_of, lines_of, only_kind_in, rows_of, text_of
 from omnigraph.bulk.columns import json_column
 from omnigraph.bulk.faults import Faults
 from omnigraph.catalog import (
@@ -71,29 +71,35 @@ class RecordReader:
         rows, self._rows = self._rows, []
         return rows
 
-    def read(self, block: bytes, first_place: int) -> None:
-        """Reads whole lines, type by type in one go where possible, else line by line."""
-        if not block.strip():
-            return
+    def read(self, block: bytes, first_place: int) -> int:
+        """Reads whole lines, type by type in one go where possible, else line by line; returns how many lines they are.
+
+        The last line has no newline at its end.
+        """
+        count = block.count(b"\n") + 1
+        kind = only_kind_in(block, count)
+        if kind is not None:
+            self._lines_of_type(kind, block, np.arange(first_place, first_place + count, dtype=np.int64))
+        elif block.strip():
+            self._mixed(block, first_place)
+        return count
+
+    def _mixed(self, block: bytes, first_place: int) -> None:
         try:
             lines = lines_of(block)
             places = np.arange(first_place, first_place + len(lines), dtype=np.int64)
-            if block[:1] == b"\n" or block[-1:] == b"\n" or b"\n\n" in block:
-                filled = pc.greater(pc.binary_length(lines), 0)
+            filled = pc.greater(pc.binary_length(lines), 0)
+            if not pc.all(filled).as_py():
                 lines, places = lines.filter(filled), places[filled.to_numpy(zero_copy_only=False)]
-                block = text_of(lines)
             kinds = kinds_of(lines)
         except pa.ArrowInvalid:
+            kinds = None
+        if kinds is None:
             self._lines(enumerate(block.split(b"\n"), first_place))
             return
-        if kinds is None:
-            self._lines(zip(places.tolist(), block.split(b"\n"), strict=True))
-        elif isinstance(kinds, str):
-            self._lines_of_type(kinds, block, places)
-        else:
-            for kind in pc.unique(kinds).to_pylist():
-                positions = pc.indices_nonzero(pc.equal(kinds, kind))
-                self._lines_of_type(kind, text_of(lines.take(positions)), places[positions.to_numpy()])
+        for kind in pc.unique(kinds).to_pylist():
+            positions = pc.indices_nonzero(pc.equal(kinds, kind))
+            self._lines_of_type(kind, text_of(lines.take(positions)), places[positions.to_numpy()])
 
     def _lines_of_type(self, kind: str, text: bytes, places: Places) -> None:
         role, _, name = kind.partition(":")

@@ -11,13 +11,12 @@ from pathlib import PurePosixPath
 from typing import Any, TypeAlias
 
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.csv
 import pyarrow.parquet as pq
 
-from omnigraph.bulk.blocks import kinds_of, lines_of
+from omnigraph.bulk.blocks import only_kind_in
 from omnigraph.bulk.records import RecordReader
-from omnigraph.bulk.scratch import Piece, Scratch
+from omnigraph.bulk.scratch import Files, Piece, Scratch
 from omnigraph.bulk.tabular import read_table
 from omnigraph.catalog import Catalog, EntityType
 from omnigraph.errors import StorageError, UsageError
@@ -69,6 +68,8 @@ class Rows:
     table_key: str
     piece: Piece
     first_row: int
+    scratch: Files | None = None
+    """Where they are, if not where the job that reads them puts its own."""
 
 
 Part: TypeAlias = LineRange | CsvFile | RowGroups | Rows
@@ -197,8 +198,8 @@ def read_part(numbered: Numbered, reader: RecordReader, scratch: Scratch) -> Ite
     entities = entities_of(reader.catalog)
     match numbered.part:
         case LineRange() as lines:
-            for block, first in _blocks(lines):
-                reader.read(block, place + first)
+            for block in _blocks(lines):
+                place += reader.read(block, place)
                 yield
         case CsvFile(file, key, codec):
             for table, first in _csv_tables(file, codec):
@@ -208,40 +209,32 @@ def read_part(numbered: Numbered, reader: RecordReader, scratch: Scratch) -> Ite
             for table, first in _group_tables(file, groups):
                 read_table(reader, entities[key], table, place + first)
                 yield
-        case Rows(_, key, piece):
-            read_table(reader, entities[key], scratch.get(piece), place)
+        case Rows(_, key, piece) as rows:
+            read_table(reader, entities[key], (rows.scratch or scratch).get(piece), place)
             yield
 
 
-def _blocks(lines: LineRange) -> Iterator[tuple[bytes, int]]:
-    """Whole lines, a block at a time, each with how many lines came before it in this part."""
+def _blocks(lines: LineRange) -> Iterator[bytes]:
+    """Whole lines, a block at a time, without the newline at the end of a block."""
     with lines.file.open() as file:
         try:
-            left = lines.end - lines.start
             content: Any = file
+            left = lines.end - lines.start
             if lines.codec is not None:
                 content, left = pa.CompressedInputStream(pa.PythonFile(file), lines.codec), 1 << 62
             elif lines.start:
                 # A line belongs to the part in which it begins.
                 file.seek(lines.start - 1)
                 left -= len(file.readline()) - 1
-            yield from _cut(content, left)
+            while left > 0 and (data := content.read(min(BLOCK_BYTES, left))):
+                left -= len(data)
+                if not data.endswith(b"\n"):
+                    rest = content.readline()
+                    data += rest
+                    left -= len(rest)
+                yield data[:-1] if data.endswith(b"\n") else data
         except OSError as error:
             raise StorageError(lines.file.name, f"cannot be read: {error}") from error
-
-
-def _cut(content: Any, left: int) -> Iterator[tuple[bytes, int]]:
-    rest, count = b"", 0
-    while left > 0 and (data := content.read(min(BLOCK_BYTES, left))):
-        left -= len(data)
-        if left <= 0 and not data.endswith(b"\n") and hasattr(content, "readline"):
-            data += content.readline()
-        block, newline, rest = (rest + data).rpartition(b"\n")
-        if newline:
-            yield block, count
-            count += block.count(b"\n") + 1
-    if rest:
-        yield rest, count
 
 
 def _csv_tables(file: InputFile, codec: str | None) -> Iterator[tuple[pa.Table, int]]:
@@ -295,16 +288,12 @@ def _group_tables(file: InputFile, groups: Sequence[int]) -> Iterator[tuple[pa.T
 def tables_named_in(part: LineRange, catalog: Catalog) -> set[str]:
     """The tables of the types that records of a part name; what is no record is left for the reading of it."""
     found: set[str] = set()
-    for block, _ in _blocks(part):
-        try:
-            kinds = kinds_of(lines_of(block)) if block.strip() else ""
-        except pa.ArrowInvalid:
-            kinds = None
-        if kinds is None:
-            names = {name for line in block.split(b"\n") for name in _names_in(line)}
+    for block in _blocks(part):
+        kind = only_kind_in(block, block.count(b"\n") + 1)
+        if kind is not None:
+            names = {kind.rpartition(":")[2]}
         else:
-            texts = [kinds] if isinstance(kinds, str) else pc.unique(kinds).to_pylist()
-            names = {text.rpartition(":")[2] for text in texts}
+            names = {name for line in block.split(b"\n") for name in _names_in(line)}
         found |= {entity.table_key for name in names if (entity := catalog.entity(name)) is not None}
     return found
 

@@ -8,7 +8,17 @@ from typing import Any
 import pyarrow as pa
 
 from omnigraph.bulk.scratch import Scratch
-from omnigraph.bulk.sources import CsvFile, LineRange, Part, RowGroups, implied_type, parts_of_file, parts_of_table
+from omnigraph.bulk.sources import (
+    PART_ROWS,
+    CsvFile,
+    LineRange,
+    Part,
+    RowGroups,
+    Rows,
+    implied_type,
+    parts_of_file,
+    parts_of_table,
+)
 from omnigraph.catalog import Catalog, EntityType
 from omnigraph.errors import NotFound, UsageError
 from omnigraph.operations.engines import size_reasons
@@ -31,6 +41,9 @@ class LoadInput:
     frames: tuple[tuple[str, Any], ...] = ()
     """Frames of Spark, by table."""
 
+    aside: tuple[Rows, ...] = ()
+    """Rows that tasks of another job have put aside, as they came."""
+
     _file_parts: list[Part] = field(default_factory=list, repr=False, compare=False)
 
     @property
@@ -43,7 +56,7 @@ class LoadInput:
         """How many records there are, as far as it is known without reading: of lines, about as many."""
         counted = sum(part.rows for part in self._parts_of_files() if isinstance(part, RowGroups))
         guessed = sum(_size(part) for part in self._parts_of_files() if isinstance(part, LineRange | CsvFile))
-        handed_over: int = sum(table.num_rows for _, table in self.tables)
+        handed_over: int = sum(table.num_rows for _, table in self.tables) + len(self.aside) * PART_ROWS
         return counted + guessed // _BYTES_A_RECORD + handed_over
 
     def reasons_for_spark(self) -> Iterable[str]:
@@ -64,6 +77,7 @@ class LoadInput:
             *(entity.table_key for _, entity in self.files if entity is not None),
             *(entity.table_key for entity, _ in self.tables),
             *(key for key, _ in self.frames),
+            *(rows.table_key for rows in self.aside),
         }
 
     @property
@@ -75,7 +89,7 @@ class LoadInput:
 
     def parts(self, scratch: Scratch) -> list[Part]:
         """All parts but those of frames, which have their own."""
-        found = list(self._parts_of_files())
+        found: list[Part] = [*self._parts_of_files(), *self.aside]
         for entity, table in self.tables:
             found += parts_of_table(entity.name, entity, table, scratch)
         return found

@@ -8,8 +8,8 @@ from typing import TypeVar
 from omnigraph.catalog import Catalog
 from omnigraph.errors import FenceLost, OmnigraphError, RecoveryRequired, StorageError
 from omnigraph.failpoints import Writer
-from omnigraph.recovery import Mode, recover, undo
-from omnigraph.storage import Location
+from omnigraph.recovery import Mode, recover, remove_torn_head, undo
+from omnigraph.storage import Location, refuse_careless_store
 from omnigraph.versioning import Branches, Snapshot
 from omnigraph.write import WriteAttempt, WriteFence
 from omnigraph.write.sidecar import read_sidecar
@@ -27,6 +27,13 @@ class WriteRequest:
     message: str
     if_commit: str | None = None
     tables: Collection[str] = ()
+
+
+def open_for_writing(graph: Location, branches: Branches) -> None:
+    """Settles what writers left unfinished; whoever opens a graph to write does this first."""
+    refuse_careless_store(graph)
+    remove_torn_head(branches.main)
+    recover(graph, branches, Mode.FULL, patient=True)
 
 
 class Writes:

@@ -80,7 +80,8 @@ def execute_on_spark(
 ) -> SparkResult:
     """The answer of a read that was planned without shortcuts.
 
-    Only what has to be known before the rows is found at once: statistics of texts, and how far unbounded walks go.
+    Only what the rows are made of is found at once: the statistics of texts, and walks of more than one edge, whose
+    end is not known before.
     """
     rest = plan.rest
     assert isinstance(rest, Relational), "a plan for Spark has no shortcuts"

@@ -15,10 +15,9 @@ from omnigraph.catalog.model import DESTINATION, SOURCE
 from omnigraph.compiler.ir import Direction
 from omnigraph.query.adjacency import AdjacencyCache
 from omnigraph.query.fields import ORIENTATIONS
-from omnigraph.query.leaves import NARROWING_IDS
 from omnigraph.query.steps import Walk
 from omnigraph.query.walks import OPPOSITE, Walker
-from omnigraph.spark.relations import Relations, ScanPart, known_ids
+from omnigraph.spark.relations import Relations, ScanPart, few, known_ids
 from omnigraph.storage import among
 
 BEGIN, END = "begin", "end"
@@ -101,8 +100,7 @@ class Paths:
 
     def _first_steps(self, walk: Walk, direction: Direction, start: Start) -> DataFrame:
         """The pairs that are one edge apart, from the starts where they are known."""
-        few = start.given if start.given is not None and len(start.given) <= NARROWING_IDS else None
-        steps = self._steps(walk, direction, few)
+        steps = self._steps(walk, direction, few(start.given))
         starts = self._start_frame(start) if walk.maximum != 1 else None
         return steps if starts is None else steps.join(starts, BEGIN, "left_semi")
 

@@ -13,13 +13,13 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from omnigraph.query.fields import Knowledge, edge_rows, node_rows
-from omnigraph.query.leaves import Embed, Ids, Leaves, between, together
+from omnigraph.query.leaves import NARROWING_IDS, Embed, Ids, Leaves, between, together
 from omnigraph.query.source import GraphReader
 from omnigraph.query.steps import Distance, EdgeScan, NodeScan, Relevance, TableScan, TextToEmbed
 from omnigraph.query.words import Corpus, corpus_of, joined
 from omnigraph.spark.engine import SparkEngine
 from omnigraph.spark.scans import TablePart, parts_of
-from omnigraph.spark.tasks import carried
+from omnigraph.spark.tasks import task_of_rows
 from omnigraph.spark.types import exchanged_schema, local_frame, spark_schema, to_spark
 from omnigraph.storage import Table
 
@@ -82,7 +82,7 @@ class Relations:
         """The rows of an edge variable, between ends that are given or not."""
         if self.is_small(step.table.table_key):
             return self.local(self._here.edges(step, known_ids(source), known_ids(destination)))
-        filter = together(step.table.filter, between(step, source, destination))
+        filter = together(step.table.filter, between(step, few(source), few(destination)))
         rows = partial(_edge_rows, step, self._knowledge(step))
         parts = [ScanPart(part, rows) for part in self.parts(step.table.table_key, step.table.columns, filter)]
         return self.scanned(parts, step.relation.schema)
@@ -117,7 +117,7 @@ class Relations:
         moved = exchanged_schema(schema)
 
         def task(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-            with carried(STAGE):
+            with task_of_rows(STAGE):
                 for batch in batches:
                     for number in batch.column(0).to_pylist():
                         yield from to_spark(parts[number].batches(), moved)
@@ -155,6 +155,11 @@ def _node_rows(step: NodeScan, scan: TableScan, knowledge: Knowledge, table: pa.
 
 def _edge_rows(step: EdgeScan, knowledge: Knowledge, table: pa.Table) -> pa.Table:
     return edge_rows(step, table, knowledge)
+
+
+def few(ids: Sequence[str] | None) -> Sequence[str] | None:
+    """Ids, where they are worth naming in a filter."""
+    return ids if ids is not None and len(ids) <= NARROWING_IDS else None
 
 
 def known_ids(ids: Sequence[str] | None) -> Ids | None:

@@ -14,7 +14,6 @@ import threading
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from importlib import import_module
 from types import MappingProxyType
 
 from pyspark import SparkConf, SparkContext
@@ -92,7 +91,13 @@ def conf_of(environment: Mapping[str, str]) -> dict[str, str]:
 
 
 def register(session: SparkSession) -> None:
-    """Makes `format("omnigraph")` known to a session."""
+    """Makes `format("omnigraph")` known to a session.
+
+    Spark finds it by itself where `pyspark_omnigraph` is installed, when the format is first asked for. To register it
+    makes Spark look for all of them at once, and that costs the start of a Python process.
+    """
+    if _is_installed("pyspark_omnigraph"):
+        return
     from omnigraph.spark.source import DataSource  # noqa: PLC0415 - it opens graphs, and those may ask for a session
 
     session.dataSource.register(DataSource)
@@ -139,8 +144,6 @@ def _started(master: str, conf: Mapping[str, str]) -> SparkSession:
     warnings.filterwarnings("ignore", "PySpark does not yet fully support pandas", FutureWarning)
     if master.startswith(_REMOTE):
         return _remote(master, conf)
-    # The JVM takes its time, and this fills it.
-    threading.Thread(target=import_module, args=("omnigraph.spark.source",), daemon=True).start()
     java = found_java()
     if not _EMBEDDED.fullmatch(master):
         started, _jvm = _in_jvm(java, {**_EVERYWHERE, "spark.master": master, **conf}, ())

@@ -16,10 +16,9 @@ from omnigraph.errors import NotFound, UsageError
 from omnigraph.operations.files import read_schema_files
 from omnigraph.spark.scans import PART_ROWS, TablePart, parts_of
 from omnigraph.spark.types import exchanged_type, spark_schema, to_spark
+from omnigraph.spark.writer import STORAGE, Writer, write_options
 from omnigraph.storage import Location, location_of, open_table
 from omnigraph.versioning import MAIN, Branches, Snapshot, manifest_of_commit
-
-_STORAGE = "storage."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,7 +49,7 @@ class DataSource(datasource.DataSource):
 
     Options: `type` (a node or edge type), `branch`, `snapshot` (a commit id), `version` (of the branch), `columns`
     (``name,age``), `filter` (a condition in SQL, ``age > 30``), `partition_rows` (about how many rows a task reads) and
-    ``storage.<key>`` for what the store asks for.
+    ``storage.<key>`` for what the store asks for. Those of a write are in `writer.py`.
     """
 
     def __init__(self, options: dict[str, str]) -> None:
@@ -66,6 +65,9 @@ class DataSource(datasource.DataSource):
 
     def reader(self, schema: types.StructType) -> "Reader":
         return Reader(self._pinned(), read_options(self.options), schema)
+
+    def writer(self, schema: types.StructType, overwrite: bool) -> Writer:  # noqa: ARG002 - Spark calls it so
+        return Writer(write_options(self.options, overwrite=overwrite))
 
     def _pinned(self) -> Source:
         """Decided once; Spark takes this object along from the schema to the reading."""
@@ -110,7 +112,7 @@ def read_options(options: Mapping[str, str]) -> ReadOptions:
         raise UsageError("the option `type` names the node or edge type to read")
     if "snapshot" in given and ("version" in given or "branch" in given):
         raise UsageError("a snapshot is a commit, which needs no branch and no version")
-    storage = {name.removeprefix(_STORAGE): value for name, value in given.items() if name.startswith(_STORAGE)}
+    storage = {name.removeprefix(STORAGE): value for name, value in given.items() if name.startswith(STORAGE)}
     read = ReadOptions(
         graph=location_of(given["path"], storage),
         type=given["type"],

@@ -72,8 +72,9 @@ def _row(stage: str, index: int, work: Callable[[], Any]) -> pa.RecordBatch:
 
 
 @contextmanager
-def carried(stage: str) -> Iterator[None]:
-    """Lets an error of a task that makes rows be found again in the message of Spark's."""
+def task_of_rows(stage: str) -> Iterator[None]:
+    """Around a task that makes rows: it takes its own cores, and its error is found again in the message of Spark's."""
+    _limit_threads()
     try:
         yield
     except Exception as error:

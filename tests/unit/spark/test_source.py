@@ -138,6 +138,11 @@ def test_what_a_type_does_not_hold_does_not_come_back() -> None:
             from_spark(pa.record_batch([values], names=[name]), pa.schema([schema.field(name)]))
 
 
+def test_a_session_finds_the_format_by_itself(spark: SparkSession, graph: og.Graph) -> None:
+    fresh = spark.newSession()
+    assert fresh.read.format("omnigraph").option("type", "Thing").load(graph.uri).count() == 3
+
+
 def test_edges_have_their_ends(read: Read) -> None:
     (row,) = read("Likes").collect()
     assert (row["src"], row["dst"], row["since"]) == ("full", "bare", date(2020, 1, 2))

@@ -1,0 +1,167 @@
+"""The format `omnigraph` of Spark, writing: a data frame becomes rows of one type, as one commit of the graph.
+
+Tasks only put their rows aside, below the graph and where no reader looks. When all have, the driver loads them through
+the protocol of every write, with every check; when one fails for good, they are removed. A write whose driver died in
+between leaves its rows aside, and the next write removes what is older than a day.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+
+import pyarrow as pa
+from pyspark.sql import datasource
+from ulid import ULID
+
+from omnigraph.bulk import InProcess
+from omnigraph.bulk.loading import LoadMode
+from omnigraph.bulk.scratch import Files, Stretch
+from omnigraph.bulk.sources import PART_ROWS, Rows
+from omnigraph.catalog import Catalog, EntityType
+from omnigraph.diagnostics import did_you_mean
+from omnigraph.errors import BranchExists, NotFound, UsageError
+from omnigraph.failpoints import Writer as WriterKind
+from omnigraph.operations.branches import create
+from omnigraph.operations.engines import Choice
+from omnigraph.operations.files import read_schema_files
+from omnigraph.operations.inputs import LoadInput
+from omnigraph.operations.load import load, load_mode
+from omnigraph.operations.writing import WriteRequest, Writes, open_for_writing
+from omnigraph.storage import Location, location_of, objects_at
+from omnigraph.versioning import MAIN, Branches
+
+STORAGE = "storage."
+INCOMING = "__incoming"
+_LEFT_BEHIND = timedelta(days=1)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WriteOptions:
+    """What the options of a write ask for.
+
+    `type` is the node or edge type, `branch` where the commit goes, which with `from` is created there first if it does
+    not exist, `actor` who it is by. ``.mode("append")`` takes new entities only, unless the option `mode` is ``merge``;
+    ``.mode("overwrite")`` leaves only these of the type.
+    """
+
+    graph: Location
+    type: str
+    branch: str = MAIN
+    from_: str | None = None
+    actor: str | None = None
+    mode: LoadMode = LoadMode.APPEND
+
+
+def write_options(options: Mapping[str, str], *, overwrite: bool) -> WriteOptions:
+    """The options of a write, checked as far as they can be without the graph."""
+    given = {name.lower(): value for name, value in options.items()}
+    if "path" not in given:
+        raise UsageError("save needs the graph: .save('graph.omni')")
+    if "type" not in given:
+        raise UsageError("the option `type` names the node or edge type to write")
+    storage = {name.removeprefix(STORAGE): value for name, value in given.items() if name.startswith(STORAGE)}
+    return WriteOptions(
+        graph=location_of(given["path"], storage),
+        type=given["type"],
+        branch=given.get("branch", MAIN),
+        from_=given.get("from"),
+        actor=given.get("actor"),
+        mode=LoadMode.OVERWRITE if overwrite else load_mode(given.get("mode", LoadMode.APPEND)),
+    )
+
+
+@dataclass
+class RowsAside(datasource.WriterCommitMessage):
+    """What one task has put aside."""
+
+    pieces: tuple[tuple[Stretch, int], ...] = field(default=())
+
+
+class Writer(datasource.DataSourceArrowWriter):
+    """Puts the rows of each task aside, and loads all of them at the end."""
+
+    def __init__(self, options: WriteOptions) -> None:
+        _, catalog = read_schema_files(options.graph)
+        self._options = options
+        self._table_key = _entity(catalog, options.type).table_key
+        self._operation = str(ULID())
+        _remove_left_behind(options.graph)
+        if options.graph.path is not None:
+            (options.graph.path / INCOMING / self._operation).mkdir(parents=True, exist_ok=True)
+
+    @property
+    def _files(self) -> Files:
+        return Files(self._options.graph.child(INCOMING, self._operation))
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> RowsAside:
+        pieces: list[tuple[Stretch, int]] = []
+        for rows in _grouped(iterator):
+            (piece,) = self._files.put([rows])
+            assert isinstance(piece, Stretch)
+            pieces.append((piece, rows.num_rows))
+        return RowsAside(tuple(pieces))
+
+    def commit(self, messages: "list[datasource.WriterCommitMessage | None]") -> None:
+        try:
+            self._load([message for message in messages if isinstance(message, RowsAside)])
+        finally:
+            self._remove()
+
+    def abort(self, messages: "list[datasource.WriterCommitMessage | None]") -> None:  # noqa: ARG002 - Spark's
+        self._remove()
+
+    def _load(self, messages: Sequence[RowsAside]) -> None:
+        options = self._options
+        branches = Branches(options.graph)
+        open_for_writing(options.graph, branches)
+        if options.from_ is not None:
+            with suppress(BranchExists):
+                create(options.graph, branches, options.branch, options.from_)
+        _, catalog = read_schema_files(options.graph)
+        given = LoadInput(aside=tuple(self._rows(messages)))
+        request = WriteRequest(
+            kind=WriterKind.LOAD, branch=options.branch, actor=options.actor, message=f"load {options.type}"
+        )
+        choice = Choice("local", "the rows are already here")
+        Writes(options.graph, catalog, branches).run(
+            request, lambda attempt: load(attempt, given, options.mode, InProcess(), choice)
+        )
+
+    def _rows(self, messages: Sequence[RowsAside]) -> Iterator[Rows]:
+        for number, message in enumerate(messages):
+            first = 0
+            for piece, count in message.pieces:
+                name = f"{self._options.type} partition {number}"
+                yield Rows(name, self._table_key, piece, first, self._files)
+                first += count
+
+    def _remove(self) -> None:
+        objects_at(self._options.graph).delete_folder(f"{INCOMING}/{self._operation}")
+
+
+def _entity(catalog: Catalog, name: str) -> EntityType:
+    entity = catalog.entity(name)
+    if entity is None:
+        raise NotFound("type", name, did_you_mean(name, [*catalog.nodes, *catalog.edges]))
+    return entity
+
+
+def _grouped(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Table]:
+    """Batches, together about as many rows as one part should have."""
+    waiting: list[pa.RecordBatch] = []
+    for batch in batches:
+        waiting.append(batch)
+        if sum(each.num_rows for each in waiting) >= PART_ROWS:
+            yield pa.Table.from_batches(waiting)
+            waiting = []
+    if waiting:
+        yield pa.Table.from_batches(waiting)
+
+
+def _remove_left_behind(graph: Location) -> None:
+    """Removes what writes have left whose driver died; their names say when they began."""
+    objects = objects_at(graph)
+    for name in objects.folders(INCOMING):
+        if datetime.now(UTC) - ULID.from_str(name).datetime > _LEFT_BEHIND:
+            objects.delete_folder(f"{INCOMING}/{name}")
