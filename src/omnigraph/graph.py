@@ -33,7 +33,7 @@ from omnigraph.operations.engines import AUTO, SPARK, Choice, chosen
 from omnigraph.operations.export import ExportOptions, export_files, exported_lines, reasons_for_spark, target_of
 from omnigraph.operations.feed import ChangeBlock, blocks_after
 from omnigraph.operations.files import read_schema_files
-from omnigraph.operations.indexes import build_missing_indexes
+from omnigraph.operations.indexes import build_missing_indexes, index_reasons
 from omnigraph.operations.init import create_graph
 from omnigraph.operations.inputs import load_input
 from omnigraph.operations.load import LoadMode, LoadResult, load, load_mode
@@ -373,11 +373,14 @@ class Graph:
             return result
         return replace(result, branch_deleted=True)
 
-    def ensure_indices(self, *, actor: str | None = None) -> dict[str, list[str]]:
+    def ensure_indices(
+        self, *, actor: str | None = None, engine: str = "auto", report: Report = no_report
+    ) -> dict[str, list[str]]:
         """Builds the indexes that are missing, as one commit; returns the columns by table."""
+        running = _engine(chosen(engine, lambda: index_reasons(self.snapshot())), report)
 
         def run(attempt: WriteAttempt) -> dict[str, list[str]]:
-            return build_missing_indexes(attempt)[1]
+            return build_missing_indexes(attempt, running)[1]
 
         return self._write(WriteRequest(kind=Writer.ENSURE_INDICES, actor=actor, message="indexes"), run)
 

@@ -113,7 +113,9 @@ def _exchanged(array: pa.Array, type: pa.DataType) -> pa.Array:
 def local_frame(session: SparkSession, table: pa.Table) -> DataFrame:
     """Rows that are here as a data frame that carries them."""
     schema = exchanged_schema(table.schema)
-    moved = pa.Table.from_batches(to_spark(table.to_batches(), schema), schema)
+    batches = list(to_spark(table.to_batches(), schema))
+    # Spark looks at the type of a first chunk, so there must be one.
+    moved = pa.Table.from_batches(batches) if batches else schema.empty_table()
     return session.createDataFrame(moved, spark_schema(table.schema))
 
 

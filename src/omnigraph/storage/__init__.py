@@ -38,13 +38,14 @@ from omnigraph.storage.staging import (
     stage_append,
     stage_change,
     stage_create,
-    stage_create_indexes,
     stage_delete,
+    stage_indexes,
     stage_overwrite,
     stage_replacement,
     stage_upsert,
     stage_written,
     write_change,
+    write_index,
     write_new,
 )
 from omnigraph.storage.tables import ROW_ADDRESS, ROW_ID, FragmentSize, Table, has_version, open_table
@@ -95,8 +96,8 @@ __all__ = [
     "stage_append",
     "stage_change",
     "stage_create",
-    "stage_create_indexes",
     "stage_delete",
+    "stage_indexes",
     "stage_overwrite",
     "stage_replacement",
     "stage_upsert",
@@ -104,5 +105,6 @@ __all__ = [
     "sync_staged",
     "sync_versions",
     "write_change",
+    "write_index",
     "write_new",
 ]

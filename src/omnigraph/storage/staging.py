@@ -160,17 +160,21 @@ def stage_change(table: Table, *, rows: pa.Table, deleted: pa.Array, operation: 
     return stage_written(table, write_change(table, rows, present), operation)
 
 
-def stage_create_indexes(table: Table, columns: Mapping[str, str], operation: str) -> StagedWrite:
-    """Indexes over columns, by their kind (``BTREE`` …), all in one transaction."""
+def write_index(table: Table, column: str, kind: str) -> Any:
+    """Writes an index of a kind (``BTREE`` …) over a column, which no version has yet; it can be sent elsewhere.
+
+    Lance lets nobody else use the table's handle meanwhile.
+    """
     fragments = [fragment.fragment_id for fragment in table.dataset.get_fragments()]
     with typed_errors(table.location, "an index cannot be written"):
-        indexes = [
-            table.dataset.create_index_uncommitted(
-                column, kind, name=f"{column}_{kind.lower()}", fragment_ids=fragments
-            )
-            for column, kind in columns.items()
-        ]
-    return _staged(table, Operation.CreateIndex(indexes, []), operation)
+        return table.dataset.create_index_uncommitted(
+            column, kind, name=f"{column}_{kind.lower()}", fragment_ids=fragments
+        )
+
+
+def stage_indexes(table: Table, indexes: Sequence[Any], operation: str) -> StagedWrite:
+    """Indexes that were written, all in one transaction."""
+    return _staged(table, Operation.CreateIndex(list(indexes), []), operation)
 
 
 def _staged(table: Table, operation: Any, name: str) -> StagedWrite:

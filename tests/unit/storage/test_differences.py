@@ -27,10 +27,11 @@ from omnigraph.storage import (
     stage_append,
     stage_change,
     stage_create,
-    stage_create_indexes,
     stage_delete,
+    stage_indexes,
     stage_overwrite,
     stage_upsert,
+    write_index,
 )
 from omnigraph.storage.equality import equal_values
 
@@ -132,7 +133,9 @@ def test_appends_upserts_and_deletes_add_up(table: Table) -> None:
     versions.append(appended(versions[-1], numbered(200, 210)))
     versions.append(commit_staged(versions[-1], stage_upsert(versions[-1], rows(numbered(205, 215, 5)), "upsert")))
     versions.append(commit_staged(versions[-1], stage_delete(versions[-1], pa.array(["r0", "r207"]), "delete")))
-    versions.append(commit_staged(versions[-1], stage_create_indexes(versions[-1], {"id": "BTREE"}, "index")))
+    versions.append(
+        commit_staged(versions[-1], stage_indexes(versions[-1], [write_index(versions[-1], "id", "BTREE")], "index"))
+    )
     versions.append(changed(versions[-1], {"r0": 1, "r50": 2}))
     for left in versions:
         for right in versions:

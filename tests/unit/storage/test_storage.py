@@ -25,10 +25,11 @@ from omnigraph.storage import (
     stage_append,
     stage_change,
     stage_create,
-    stage_create_indexes,
     stage_delete,
+    stage_indexes,
     stage_overwrite,
     stage_upsert,
+    write_index,
 )
 from omnigraph.syntax.query_ast import Operator
 
@@ -107,7 +108,9 @@ def test_many_ids_are_found_like_few(tmp_path: Path) -> None:
 
 
 def test_an_index_is_staged_and_serves_lookups(table: Table) -> None:
-    indexed = commit_staged(table, stage_create_indexes(table, {"id": "BTREE", "v": "BTREE"}, "index"))
+    indexed = commit_staged(
+        table, stage_indexes(table, [write_index(table, name, "BTREE") for name in ("id", "v")], "index")
+    )
     assert indexed.version == table.version + 1
     assert indexed.scan(filter="`id` = 'b'").to_pylist() == [{"id": "b", "v": 2}]
     assert {each.name for each in indexed.dataset.describe_indices()} == {"id_btree", "v_btree"}
