@@ -4,7 +4,7 @@ import gzip
 import json
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 import pyarrow as pa
@@ -13,6 +13,9 @@ import pyarrow.parquet as pq
 import pytest
 
 import omnigraph as og
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 SCHEMA = """
 node Person {
@@ -249,3 +252,34 @@ def test_a_load_can_make_its_branch(load: Load, tmp_path: Path) -> None:
     assert graph.snapshot("main").table("node:Person").count() == 2
     assert content(graph, "review/1") == defaults([*PEOPLE, *KNOWS])
     assert graph.snapshot("review/1").manifest.pins["node:Note"] == graph.snapshot().manifest.pins["node:Note"]
+
+
+def test_frames_of_spark_are_loaded_together_in_one_commit(
+    spark: "SparkSession", tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    graph = og.init(tmp_path / "graph", SCHEMA, durability="fast")
+    people = spark.range(60).repartition(3).selectExpr("concat('p', id) AS name", "cast(id AS int) AS age")
+    knows = spark.range(60).selectExpr("concat('p', id) AS src", "'p0' AS dst", "date '2024-01-02' AS since")
+    result = graph.load({"Person": people, "Knows": knows})
+    assert (result.nodes, result.edges, result.engine) == ({"Person": 60}, {"Knows": 60}, "spark")
+    assert "engine: spark, because the rows are a Spark DataFrame" in capfd.readouterr().err
+    records = [person(f"p{number}", age=number) for number in range(60)]
+    records += [
+        {"edge": "Knows", "from": f"p{number}", "to": "p0", "data": {"since": "2024-01-02"}} for number in range(60)
+    ]
+    assert content(graph) == defaults(records)
+    assert len(graph.commits.list()) == 2
+    wrong = people.selectExpr("concat('q', substring(name, 2)) AS name", "if(age = 7, 999, age) AS age")
+    with pytest.raises(og.ValidationError, match=r"Person partition \d+:\d+: Person.age: 999 is outside 0..200"):
+        graph.load({"Person": wrong})
+
+
+def test_a_large_input_runs_on_spark_and_says_so(tmp_path: Path) -> None:
+    graph = og.init(tmp_path / "graph", SCHEMA, durability="fast")
+    small = lines(tmp_path, *PEOPLE)
+    assert graph.explain_load(small).startswith("engine: local, because the work is small")
+    with (tmp_path / "large.jsonl").open("wb") as file:
+        file.truncate(65 * 2**20)
+    assert graph.explain_load(tmp_path / "large.jsonl").startswith("engine: spark, because the input has 65 MiB")
+    many = pa.table({"name": pa.nulls(500_001, pa.string())})
+    assert "about 500,001 records" in graph.explain_load({"Person": many})
