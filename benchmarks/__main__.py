@@ -6,12 +6,40 @@ import sys
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks import branches, diffs, languages, reads, recovery, startup, writes
+from benchmarks import (
+    analytics,
+    branches,
+    diffs,
+    exports,
+    languages,
+    pipeline,
+    reads,
+    recovery,
+    spark_start,
+    startup,
+    writes,
+)
 
 
 def main() -> int:
-    modules = (languages, startup, writes, recovery, reads, branches, diffs)
-    figures = [figure for module in modules for figure in module.figures()]
+    modules = {
+        module.__name__.rpartition(".")[2]: module
+        for module in (
+            languages,
+            startup,
+            writes,
+            recovery,
+            reads,
+            branches,
+            diffs,
+            spark_start,
+            pipeline,
+            exports,
+            analytics,
+        )
+    }
+    chosen = [name for name in sys.argv[1:] if name in modules] or list(modules)
+    figures = [figure for name in chosen for figure in modules[name].figures()]
     if "--json" in sys.argv:
         print(
             json.dumps(

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
+import polars
 import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet as pq
@@ -218,6 +219,20 @@ def test_tables_in_memory(load: Load) -> None:
     assert (row["big"], row["raw"], row["mark"], row["tags"]) == (2**64 - 1, b"\x00\xff", [1.0, 2.0, 3.0], ["a", "b"])
     assert row["at"].isoformat() == "2023-11-14T22:13:20.123000+00:00"
     assert graph.snapshot().table("edge:Wrote").count() == 30
+
+
+def test_whatever_speaks_arrow_can_be_loaded(load: Load) -> None:
+    people = polars.DataFrame({"name": [f"p{number}" for number in range(30)], "city": ["oslo", None, "rome"] * 10})
+    graph = load({"Person": people, "Note": [{"text": "a", "tags": ["x"]}, {"text": "b", "tags": None}]})
+    knows = pa.table({"from": ["p0", "p1"], "to": ["p1", "p2"]}).to_reader()
+    graph = load({"Knows": knows})
+    assert graph.snapshot().table("node:Person").count("city = 'rome'") == 10
+    assert graph.snapshot().table("node:Note").count() == 2
+    assert graph.snapshot().table("edge:Knows").count() == 2
+    with pytest.raises(og.UsageError, match="a mapping such as"):
+        load(people)
+    with pytest.raises(og.NotFound, match="Persn"):
+        load({"Persn": people})
 
 
 def test_a_wrong_row_of_a_table_is_named_by_its_number(load: Load, tmp_path: Path) -> None:

@@ -37,6 +37,8 @@ def test_rows_on_spark_are_fetched_when_they_are_needed_and_once(
     result = graph_here.query(QUERIES, "named", {"start": ""}, engine="spark")
     graph_here.mutate(QUERIES, "add")
     assert result.columns == ["x", "x.name"]
+    assert repr(result) == f"SparkResult(x, x.name; commit {result.commit_id})"
+    assert not result._fetched  # type: ignore[attr-defined]
     assert [row["x.name"] for row in result] == ["Cid", "Bob", "Ada", "ACME"]
     assert result.to_arrow() is result.to_arrow()
 

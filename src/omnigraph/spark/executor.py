@@ -14,7 +14,7 @@ from pyspark.sql.types import NullType
 
 from omnigraph.catalog import Value
 from omnigraph.catalog.model import ID
-from omnigraph.operations.read import QueryResult
+from omnigraph.operations.read import QueryResult, no_frame
 from omnigraph.query.leaves import Embed
 from omnigraph.query.plan import Plan
 from omnigraph.query.results import assembled
@@ -49,8 +49,17 @@ class SparkResult(QueryResult):
 
     def __init__(self, rows: DataFrame, outputs: tuple[Output, ...], commit_id: str) -> None:
         # The class above is frozen, and has a table from the beginning.
-        for name, value in (("_rows", rows), ("_outputs", outputs), ("_fetched", []), ("commit_id", commit_id)):
+        fields = {"_rows": rows, "_outputs": outputs, "_fetched": [], "commit_id": commit_id, "to_frame": no_frame}
+        for name, value in fields.items():
             object.__setattr__(self, name, value)
+
+    def __repr__(self) -> str:
+        return f"SparkResult({', '.join(self.columns)}; commit {self.commit_id})"
+
+    @property
+    def columns(self) -> list[str]:
+        """The names of the columns, which need no rows."""
+        return [output.name for output in self._outputs]
 
     @property
     def table(self) -> pa.Table:
