@@ -35,7 +35,8 @@ if TYPE_CHECKING:
         UsageError,
         ValidationError,
     )
-    from omnigraph.graph import Graph, init, open  # noqa: A004 - as in the interface
+    from omnigraph.graph import Graph
+    from omnigraph.opening import init, open  # noqa: A004 - as in the interface
     from omnigraph.operations.branches import BranchInfo
     from omnigraph.operations.diff import Change
     from omnigraph.operations.feed import ChangeBlock
@@ -128,8 +129,8 @@ _HOMES = {
     "LoadResult": "omnigraph.operations.load",
     "MutationResult": "omnigraph.operations.mutate",
     "QueryResult": "omnigraph.operations.read",
-    "init": "omnigraph.graph",
-    "open": "omnigraph.graph",
+    "init": "omnigraph.opening",
+    "open": "omnigraph.opening",
 }
 
 

@@ -1,8 +1,6 @@
 """The façade: one thin object, one method a verb."""
 
 import logging
-import os
-import sys
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -10,18 +8,17 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, Literal, TypeVar, cast
 
-from omnigraph.bulk.engine import Engine, InProcess, Report, no_report
+from omnigraph.bulk.engine import Report, no_report
 from omnigraph.bulk.export import Format
 from omnigraph.compiler import CompiledQuery, compile_query
 from omnigraph.diagnostics import any_of
+from omnigraph.engines import answer_on_spark, engine_of, to_frame
 from omnigraph.errors import (
     BranchExists,
     BranchInUse,
     ExpectedVersionMismatch,
     NotFound,
     PreconditionFailed,
-    QueryError,
-    SchemaError,
     UsageError,
 )
 from omnigraph.failpoints import Writer
@@ -29,24 +26,25 @@ from omnigraph.handles import Commits, GraphBranches, Mode, Schema, check_writab
 from omnigraph.operations.analyze import Analysis, analyze, requested, write_back
 from omnigraph.operations.branches import delete, place_of
 from omnigraph.operations.diff import Change, diff_snapshots
-from omnigraph.operations.engines import AUTO, SPARK, Choice, chosen
+from omnigraph.operations.engines import SPARK, chosen
 from omnigraph.operations.export import ExportOptions, export_files, exported_lines, reasons_for_spark, target_of
+from omnigraph.operations.export import explained as explained_export
 from omnigraph.operations.feed import ChangeBlock, blocks_after
 from omnigraph.operations.files import read_schema_files
 from omnigraph.operations.indexes import build_missing_indexes, index_reasons
-from omnigraph.operations.init import create_graph
 from omnigraph.operations.inputs import load_input
 from omnigraph.operations.load import LoadMode, LoadResult, load, load_mode
 from omnigraph.operations.load import explained as explained_load
 from omnigraph.operations.merge import MergeOptions, MergeResult, merge
 from omnigraph.operations.mutate import MutationResult, mutate
 from omnigraph.operations.read import QueryResult, engine_for, planned, read
+from omnigraph.operations.texts import text_of
 from omnigraph.operations.three_way import Strategy
 from omnigraph.operations.writing import WriteRequest, Writes, open_for_writing
 from omnigraph.query import AdjacencyCache, Shortcuts
 from omnigraph.recovery import Recoveries
-from omnigraph.storage import Location, among, location_of, refuse_careless_store
-from omnigraph.syntax import QUERY, SCHEMA, Language, decoded
+from omnigraph.storage import Location, among
+from omnigraph.syntax import QUERY
 from omnigraph.versioning import (
     MAIN,
     Branches,
@@ -169,16 +167,26 @@ class Graph:
         plan = planned(query, params or {}, at)
         choice = engine_for(engine, plan, at)
         if choice.engine != SPARK:
-            return read(plan, at, self._adjacency, _to_frame)
-        if engine == AUTO:
-            sys.stderr.write(f"{choice}\n")
-        from omnigraph.spark.executor import read_on_spark  # noqa: PLC0415 - heavy, and seldom needed
+            return read(plan, at, self._adjacency, to_frame)
+        return answer_on_spark(choice, planned(query, params or {}, at, Shortcuts.NONE), at)
 
-        return read_on_spark(planned(query, params or {}, at, Shortcuts.NONE), at)
-
-    def explain(self, source: str | Path, name: str | None = None, params: Mapping[str, Any] | None = None) -> str:
-        """How a query will be answered: what is scanned with which columns and filters, walked, joined and sorted."""
-        return planned(self._compiled(source, name), params or {}, self.snapshot()).explain()
+    def explain(
+        self,
+        source: str | Path,
+        name: str | None = None,
+        params: Mapping[str, Any] | None = None,
+        *,
+        branch: str = MAIN,
+        engine: str = "auto",
+    ) -> str:
+        """How a query will be answered, and where: what is scanned with which columns and filters, walked, joined."""
+        at = self.snapshot(branch)
+        query = self._compiled(source, name)
+        plan = planned(query, params or {}, at)
+        choice = engine_for(engine, plan, at)
+        if choice.engine == SPARK:
+            plan = planned(query, params or {}, at, Shortcuts.NONE)
+        return f"{choice}\n{plan.explain()}"
 
     def export(
         self,
@@ -209,7 +217,21 @@ class Graph:
         options = ExportOptions(types=named, format=Format(format), ordered=ordered)
         told = report or no_report
         choice = chosen(engine, lambda: reasons_for_spark(at, options))
-        return export_files(at, target, options, _engine(choice, told), told)
+        return export_files(at, target, options, engine_of(choice, told), told)
+
+    def explain_export(
+        self,
+        branch: str = MAIN,
+        types: Collection[str] | None = None,
+        *,
+        snapshot: Snapshot | str | int | datetime | None = None,
+        ordered: bool = False,
+        engine: str = "auto",
+    ) -> str:
+        """How an export to files would be done, and where."""
+        at = self.snapshot(branch) if snapshot is None else self._resolved(snapshot)
+        options = ExportOptions(types=[types] if isinstance(types, str) else types, ordered=ordered)
+        return explained_export(at, options, chosen(engine, lambda: reasons_for_spark(at, options)))
 
     def diff(
         self, left: Snapshot | str | int, right: Snapshot | str | int, types: Collection[str] | None = None
@@ -251,7 +273,7 @@ class Graph:
             with suppress(BranchExists):
                 self.branches.create(branch, from_)
         at = self.snapshot(branch) if snapshot is None else self._resolved(snapshot)
-        found = replace(analyze(at, request, report), to_frame=_to_frame)
+        found = replace(analyze(at, request, report), to_frame=to_frame)
         if not write:
             return found
         order = WriteRequest(
@@ -307,7 +329,7 @@ class Graph:
         kind = load_mode(mode)
         given = load_input(data, self.schema.catalog, storage_options)
         choice = chosen(engine, given.reasons_for_spark)
-        running = _engine(choice, report, given.frames[0][1] if given.frames else None)
+        running = engine_of(choice, report, given.frames[0][1] if given.frames else None)
         if from_ is not None:
             with suppress(BranchExists):
                 self.branches.create(branch, from_)
@@ -377,7 +399,7 @@ class Graph:
         self, *, actor: str | None = None, engine: str = "auto", report: Report = no_report
     ) -> dict[str, list[str]]:
         """Builds the indexes that are missing, as one commit; returns the columns by table."""
-        running = _engine(chosen(engine, lambda: index_reasons(self.snapshot())), report)
+        running = engine_of(chosen(engine, lambda: index_reasons(self.snapshot())), report)
 
         def run(attempt: WriteAttempt) -> dict[str, list[str]]:
             return build_missing_indexes(attempt, running)[1]
@@ -390,7 +412,7 @@ class Graph:
 
     def _compiled(self, source: str | Path, name: str | None) -> CompiledQuery:
         """A query of a source, compiled once as long as it is among the last that were used."""
-        text, file = (source, "<query>") if isinstance(source, str) else (_text(source, QUERY), str(source))
+        text, file = (source, "<query>") if isinstance(source, str) else (text_of(source, QUERY), str(source))
         key = (text, file, name)
         if key not in self._queries:
             if len(self._queries) >= _KEPT_QUERIES:
@@ -400,81 +422,3 @@ class Graph:
 
     def _snapshot(self, manifest: Manifest) -> Snapshot:
         return Snapshot(self._location, self.schema.catalog, manifest)
-
-
-def init(
-    uri: str | Path,
-    schema: str | Path,
-    *,
-    storage_options: dict[str, str] | None = None,
-    durability: str | None = None,
-) -> Graph:
-    """Creates a graph with this schema, given as text or as the path of a file; fails if a graph is there."""
-    location = _location(uri, storage_options, durability)
-    text, name = _schema_text(schema)
-    refuse_careless_store(location)
-    create_graph(location, text, name=name)
-    return Graph(location, "rw")
-
-
-def open(
-    uri: str | Path,
-    mode: Mode = "rw",
-    *,
-    storage_options: dict[str, str] | None = None,
-    durability: str | None = None,
-) -> Graph:
-    """Opens a graph. For writing, what writers left unfinished is settled first; with ``mode="r"`` nothing is written.
-
-    With ``durability="fast"`` a commit is acknowledged before it is on the disk. Without one given,
-    ``OMNIGRAPH_DURABILITY`` decides, and else it is ``"full"``.
-    """
-    if mode not in ("r", "rw"):
-        raise UsageError(f'a graph is opened with mode "r" or "rw", not {mode!r}')
-    return Graph(_location(uri, storage_options, durability), mode)
-
-
-def _location(uri: str | Path, storage_options: dict[str, str] | None, durability: str | None) -> Location:
-    chosen = durability or os.environ.get("OMNIGRAPH_DURABILITY", "full")
-    if chosen not in ("full", "fast"):
-        raise UsageError(f'durability is "full" or "fast", not {chosen!r}')
-    location = location_of(uri, storage_options, durable=chosen == "full")
-    if location.path is not None and not location.durable:
-        _logger.warning(
-            "%s: durability is fast; a power cut may take back commits that were acknowledged", location.uri
-        )
-    return location
-
-
-def _schema_text(schema: str | Path) -> tuple[str, str]:
-    """A schema's text and its name; a text is told from a path by what only a schema has."""
-    if isinstance(schema, Path) or not any(mark in schema for mark in "{\n"):
-        return _text(Path(schema), SCHEMA), str(schema)
-    return schema, "<schema>"
-
-
-def _text(path: Path, language: Language) -> str:
-    """The text of a file; one that is not text is reported like any other mistake in it."""
-    if not path.is_file():
-        raise NotFound("file", str(path))
-    source, problem = decoded(str(path), path.read_bytes(), language)
-    if problem is not None:
-        raise (SchemaError if language is SCHEMA else QueryError)([problem])
-    return source.text
-
-
-def _to_frame(table: Any) -> Any:
-    """Rows of a query as a data frame of the Spark session that is there, or is started now."""
-    from omnigraph.spark.executor import frame_of  # noqa: PLC0415 - heavy, and seldom needed
-
-    return frame_of(table)
-
-
-def _engine(choice: Choice, report: Report, frame: Any = None) -> Engine:
-    """The engine that was chosen; a frame has a session of its own. Starting Spark is told, for it takes seconds."""
-    if choice.engine != SPARK:
-        return InProcess(report)
-    from omnigraph import spark  # noqa: PLC0415 - heavy, and seldom needed
-
-    sys.stderr.write(f"{choice}\n")
-    return spark.SparkEngine(spark.session() if frame is None else frame.sparkSession, report)

@@ -29,8 +29,9 @@ FLOORS = (
     {"analytics"},
     {"operations"},
     {"spark"},
-    {"handles"},
+    {"engines", "handles"},
     {"graph"},
+    {"opening"},
     {"samples", "__init__"},
     {"cli", "__main__"},
 )

@@ -15,7 +15,7 @@ from omnigraph.cli.output import plural, print_json
 from omnigraph.cli.progress import shown_progress
 from omnigraph.cli.tables import human, id_column, text_column, when
 from omnigraph.errors import UsageError
-from omnigraph.graph import init
+from omnigraph.opening import init
 from omnigraph.versioning import Commit
 
 
@@ -62,10 +62,16 @@ def run_export(
     format: str,
     ordered: bool,
     engine: str,
+    explain: bool,
     as_json: bool,
 ) -> None:
-    """Writes the graph to a file or a folder, or as NDJSON to stdout."""
+    """Writes the graph to a file or a folder, or as NDJSON to stdout; with `explain` only says how it would be done."""
     at = int(snapshot) if snapshot is not None and snapshot.isdigit() else snapshot
+    if explain:
+        with opened(uri, "r") as graph:
+            told = graph.explain_export(branch, types or None, snapshot=at, ordered=ordered, engine=engine)
+        typer.echo(told)
+        return
     with opened(uri, "r") as graph, shown_progress(quiet=out is None or as_json) as report:
         result = graph.export(
             out,

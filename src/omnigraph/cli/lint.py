@@ -48,7 +48,7 @@ def run(files: Sequence[Path], schema: Path | None, store: str | None = None, *,
 
 
 def _stored_catalog(uri: str) -> Catalog:
-    from omnigraph.graph import open as open_graph  # noqa: PLC0415 - only a store needs storage
+    from omnigraph.opening import open as open_graph  # noqa: PLC0415 - only a store needs storage
 
     return open_graph(uri, "r").schema.catalog
 

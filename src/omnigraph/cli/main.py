@@ -18,6 +18,7 @@ from omnigraph.cli.options import (
     Branch,
     Durability,
     Engine,
+    Explain,
     Inline,
     Param,
     Params,
@@ -145,7 +146,7 @@ def load(
     ] = None,
     actor: Actor = None,
     engine: Engine = "auto",
-    explain: Annotated[bool, typer.Option("--explain", help="Show how it would be done and where, and stop.")] = False,
+    explain: Explain = False,
     durability: Durability = None,
     as_json: AsJson = False,
 ) -> None:
@@ -189,7 +190,7 @@ def query(
         str, typer.Option(metavar="table|json|jsonl|csv|kv|arrow", help="How rows are printed.")
     ] = "table",
     engine: Engine = "auto",
-    explain: Annotated[bool, typer.Option("--explain", help="Show how it would be answered, and stop.")] = False,
+    explain: Explain = False,
     as_json: AsJson = False,
 ) -> None:
     """Run a query that reads."""
@@ -257,7 +258,8 @@ def export(
         str | None, typer.Option(metavar="ID", help="A commit or version, not a head.", show_default=False)
     ] = None,
     ordered: Annotated[bool, typer.Option("--ordered", help="By id within each type.")] = False,
-    engine: Annotated[str, typer.Option(metavar="auto|local|spark", help="Where the work runs.")] = "auto",
+    engine: Engine = "auto",
+    explain: Explain = False,
     as_json: AsJson = False,
 ) -> None:
     """Write the graph as NDJSON, CSV or Parquet."""
@@ -274,6 +276,7 @@ def export(
         format=format,
         ordered=ordered,
         engine=engine,
+        explain=explain,
         as_json=as_json,
     )
 

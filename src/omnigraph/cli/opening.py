@@ -7,7 +7,7 @@ from typing import Literal
 from omnigraph.diagnostics import did_you_mean, quoted
 from omnigraph.errors import NotFound, OmnigraphError
 from omnigraph.graph import Graph
-from omnigraph.graph import open as open_graph
+from omnigraph.opening import open as open_graph
 
 _BRANCH, _STATE = "branch", "branch or commit"
 

@@ -16,6 +16,7 @@ Store = Annotated[
 Uri = Annotated[str | None, typer.Argument(metavar="[URI]", help="The graph, if not --store.", show_default=False)]
 Branch = Annotated[str, typer.Option(help="The branch to work on.")]
 Engine = Annotated[str, typer.Option(metavar="auto|local|spark", help="Where the work runs.")]
+Explain = Annotated[bool, typer.Option("--explain", help="Show how it would be done and where, and stop.")]
 Actor = Annotated[str | None, typer.Option("--as", metavar="ACTOR", help="Who the commit is by.", show_default=False)]
 Durability = Annotated[
     str | None,

@@ -46,7 +46,7 @@ def run_query(
         raise UsageError(f"--format is one of {', '.join(Format)}, not {format}")
     with opened(uri, "r") as graph:
         if explain:
-            typer.echo(graph.explain(source, name, parameters))
+            typer.echo(graph.explain(source, name, parameters, branch=branch, engine=engine))
             return
         at = int(snapshot) if snapshot is not None and snapshot.isdigit() else snapshot
         result = graph.query(source, name, parameters, branch=branch, snapshot=at, engine=engine)

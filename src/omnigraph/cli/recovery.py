@@ -9,7 +9,7 @@ from rich.table import Table
 from omnigraph.cli.output import plural, print_json
 from omnigraph.cli.tables import human, id_column
 from omnigraph.errors import NotFound, RecoveryFailed
-from omnigraph.graph import open as open_graph
+from omnigraph.opening import open as open_graph
 from omnigraph.recovery import Recovery
 from omnigraph.write.sidecar import Sidecar
 

@@ -17,6 +17,7 @@ from omnigraph.bulk.lines import record_lines
 from omnigraph.bulk.streaming import Effort
 from omnigraph.catalog import EntityType
 from omnigraph.errors import NotFound, StorageError, UsageError
+from omnigraph.operations.engines import Choice
 from omnigraph.versioning import Snapshot
 
 LARGE_EXPORT = 20_000_000
@@ -73,6 +74,17 @@ def reasons_for_spark(snapshot: Snapshot, options: ExportOptions) -> Iterator[st
     rows = sum(table.count() for table in tables)
     if rows > LARGE_EXPORT:
         yield f"there are {rows:,} rows to write, and more than {LARGE_EXPORT:,} are a lot"
+
+
+def explained(snapshot: Snapshot, options: ExportOptions, choice: Choice) -> str:
+    """How an export would be done, as a text for people."""
+    lines = [str(choice)]
+    for entity in chosen_types(snapshot, options.types):
+        table = snapshot.table(entity.table_key)
+        parts = len(parts_of(entity, table, ordered=options.ordered))
+        sorting = ", sorted by id" if options.ordered else ""
+        lines.append(f"{entity.name}: {table.count():,} rows in {parts} part{'s' * (parts != 1)}{sorting}")
+    return "\n".join(lines)
 
 
 def export_files(

@@ -1,0 +1,58 @@
+"""Creates and opens graphs."""
+
+import logging
+import os
+from pathlib import Path
+
+from omnigraph.errors import UsageError
+from omnigraph.graph import Graph
+from omnigraph.handles import Mode
+from omnigraph.operations.init import create_graph
+from omnigraph.operations.texts import schema_text
+from omnigraph.storage import Location, location_of, refuse_careless_store
+
+_logger = logging.getLogger(__name__)
+
+
+def init(
+    uri: str | Path,
+    schema: str | Path,
+    *,
+    storage_options: dict[str, str] | None = None,
+    durability: str | None = None,
+) -> Graph:
+    """Creates a graph with this schema, given as text or as the path of a file; fails if a graph is there."""
+    location = _location(uri, storage_options, durability)
+    text, name = schema_text(schema)
+    refuse_careless_store(location)
+    create_graph(location, text, name=name)
+    return Graph(location, "rw")
+
+
+def open(
+    uri: str | Path,
+    mode: Mode = "rw",
+    *,
+    storage_options: dict[str, str] | None = None,
+    durability: str | None = None,
+) -> Graph:
+    """Opens a graph. For writing, what writers left unfinished is settled first; with ``mode="r"`` nothing is written.
+
+    With ``durability="fast"`` a commit is acknowledged before it is on the disk. Without one given,
+    ``OMNIGRAPH_DURABILITY`` decides, and else it is ``"full"``.
+    """
+    if mode not in ("r", "rw"):
+        raise UsageError(f'a graph is opened with mode "r" or "rw", not {mode!r}')
+    return Graph(_location(uri, storage_options, durability), mode)
+
+
+def _location(uri: str | Path, storage_options: dict[str, str] | None, durability: str | None) -> Location:
+    chosen = durability or os.environ.get("OMNIGRAPH_DURABILITY", "full")
+    if chosen not in ("full", "fast"):
+        raise UsageError(f'durability is "full" or "fast", not {chosen!r}')
+    location = location_of(uri, storage_options, durable=chosen == "full")
+    if location.path is not None and not location.durable:
+        _logger.warning(
+            "%s: durability is fast; a power cut may take back commits that were acknowledged", location.uri
+        )
+    return location
