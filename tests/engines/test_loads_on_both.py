@@ -246,10 +246,25 @@ def test_a_wrong_row_of_a_table_is_named_by_its_number(load: Load, tmp_path: Pat
         assert [each[1:] for each in problems(caught)] == [(line, "999 is outside 0..200")]
 
 
-def test_folders_patterns_and_compressed_files(load: Load, tmp_path: Path) -> None:
+def test_a_csv_that_is_none_and_a_row_after_cells_of_several_lines(load: Load, tmp_path: Path) -> None:
+    (tmp_path / "notes.csv").write_text('text,tags\n"a\nb\nc",\n"",x\n')
+    with pytest.raises(og.ValidationError) as caught:
+        load({"Note": tmp_path / "notes.csv"})
+    assert problems(caught) == [("notes.csv", 5, "expected a [String], found the text `x`")]
+    (tmp_path / "notes.csv").write_text("text,tags\na\n")
+    with pytest.raises(og.ValidationError, match=r"notes\.csv: Note: this is not CSV"):
+        load({"Note": tmp_path / "notes.csv"})
+    (tmp_path / "notes.csv").write_text('text,tags\n"a ""b""","[""x"", ""y""]"\n"",\n')
+    graph = load({"Note": tmp_path / "notes.csv"})
+    rows = graph.snapshot().table("node:Note").scan(["text", "tags"]).to_pylist()
+    assert sorted(rows, key=str) == [{"text": "", "tags": None}, {"text": 'a "b"', "tags": ["x", "y"]}]
+
+
+def test_folders_patterns_and_compressed_files(load: Load, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = tmp_path / "input"
     (folder / "nodes" / "Note").mkdir(parents=True)
     pq.write_table(pa.table({"text": ["x", "y"]}), folder / "nodes" / "Note" / "part-0.parquet")
+    monkeypatch.setattr("omnigraph.bulk.sources.BLOCK_BYTES", 700)
     lines(folder, *PEOPLE[:30], name="a.jsonl")
     with gzip.open(folder / "b.jsonl.gz", "wt") as file:
         file.writelines(json.dumps(record) + "\n" for record in PEOPLE[30:])

@@ -19,7 +19,17 @@ from omnigraph.bulk.streams import PLACE, Bucket, PutAside, Splitter, Stream, bu
 from omnigraph.bulk.tabular import read_table
 from omnigraph.catalog import Catalog, EntityType, Value, table_schema
 from omnigraph.catalog.model import ID
-from omnigraph.storage import ROW_ADDRESS, ROW_ID, Location, Table, WrittenRows, open_table, write_change, write_new
+from omnigraph.storage import (
+    ROW_ADDRESS,
+    ROW_ID,
+    Location,
+    Table,
+    WrittenRows,
+    joined,
+    open_table,
+    write_change,
+    write_new,
+)
 from omnigraph.write.change import Origins, Places, TableChange
 from omnigraph.write.row_checks import row_violations
 
@@ -174,7 +184,8 @@ class _Taker:
             return
         table = pa.concat_tables([part.rows for part in parts])
         written = write_new(self._job.tables[key].open(), table)
-        self._outcome.written[key] = self._outcome.written.get(key, WrittenRows()) + written
+        before = self._outcome.written.get(key)
+        self._outcome.written[key] = written if before is None else joined([before, written])
         places = np.concatenate([_places(part.origins) for part in parts])
         fresh = all(part.generated_ids for part in parts)
         self._outcome.shares += splitter.keys(entity, table, places, new_ids=fresh)

@@ -4,8 +4,12 @@ Lines are cut into ranges of bytes, Parquet into groups of rows. What cannot be 
 lines) is one part a file. Where the cuts are depends on the input alone, so that every engine reads the same parts.
 """
 
+import csv
+import io
+import itertools
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import Any, TypeAlias
@@ -19,7 +23,7 @@ from omnigraph.bulk.records import RecordReader
 from omnigraph.bulk.scratch import Files, Piece, Scratch
 from omnigraph.bulk.tabular import read_table
 from omnigraph.catalog import Catalog, EntityType
-from omnigraph.errors import StorageError, UsageError
+from omnigraph.errors import StorageError, UsageError, Violation
 from omnigraph.storage.inputs import InputFile
 
 BLOCK_BYTES = 16 * 1024 * 1024
@@ -202,9 +206,12 @@ def read_part(numbered: Numbered, reader: RecordReader, scratch: Scratch) -> Ite
                 place += reader.read(block, place)
                 yield
         case CsvFile(file, key, codec):
-            for table, first in _csv_tables(file, codec):
-                read_table(reader, entities[key], table, place + first)
-                yield
+            try:
+                for table, first in _csv_tables(file, codec):
+                    read_table(reader, entities[key], table, place + first)
+                    yield
+            except pa.ArrowInvalid as error:
+                reader.faults.report(Violation(entities[key].name, None, f"this is not CSV: {error}", file.name))
         case RowGroups(file, key, groups):
             for table, first in _group_tables(file, groups):
                 read_table(reader, entities[key], table, place + first)
@@ -216,49 +223,64 @@ def read_part(numbered: Numbered, reader: RecordReader, scratch: Scratch) -> Ite
 
 def _blocks(lines: LineRange) -> Iterator[bytes]:
     """Whole lines, a block at a time, without the newline at the end of a block."""
-    with lines.file.open() as file:
-        try:
-            content: Any = file
-            left = lines.end - lines.start
-            if lines.codec is not None:
-                content, left = pa.CompressedInputStream(pa.PythonFile(file), lines.codec), 1 << 62
-            elif lines.start:
-                # A line belongs to the part in which it begins.
-                file.seek(lines.start - 1)
-                left -= len(file.readline()) - 1
-            while left > 0 and (data := content.read(min(BLOCK_BYTES, left))):
-                left -= len(data)
-                if not data.endswith(b"\n"):
-                    rest = content.readline()
-                    data += rest
-                    left -= len(rest)
-                yield data[:-1] if data.endswith(b"\n") else data
-        except OSError as error:
-            raise StorageError(lines.file.name, f"cannot be read: {error}") from error
+    with _uncompressed(lines.file, lines.codec) as content:
+        left = lines.end - lines.start if lines.codec is None else 1 << 62
+        if lines.start:
+            # A line belongs to the part in which it begins.
+            content.seek(lines.start - 1)
+            left -= len(content.readline()) - 1
+        while left > 0 and (data := content.read(min(BLOCK_BYTES, left))):
+            left -= len(data)
+            if not data.endswith(b"\n"):
+                rest = content.readline()
+                data += rest
+                left -= len(rest)
+            yield data[:-1] if data.endswith(b"\n") else data
 
 
 def _csv_tables(file: InputFile, codec: str | None) -> Iterator[tuple[pa.Table, int]]:
+    with _uncompressed(file, codec) as content:
+        reader = pa.csv.open_csv(
+            content,
+            read_options=pa.csv.ReadOptions(block_size=BLOCK_BYTES),
+            parse_options=pa.csv.ParseOptions(newlines_in_values=True),
+            convert_options=_all_texts(file, codec),
+        )
+        count = 0
+        for batch in reader:
+            yield pa.Table.from_batches([batch]), count
+            count += batch.num_rows
+
+
+@contextmanager
+def _uncompressed(file: InputFile, codec: str | None) -> Iterator[Any]:
+    """The content of a file, whatever it is packed in."""
     with file.open() as raw:
-        content = pa.CompressedInputStream(pa.PythonFile(raw), codec) if codec is not None else raw
         try:
-            reader = pa.csv.open_csv(
-                content,
-                read_options=pa.csv.ReadOptions(block_size=BLOCK_BYTES),
-                parse_options=pa.csv.ParseOptions(newlines_in_values=True),
-                convert_options=_all_texts(file, codec),
-            )
-            count = 0
-            for batch in reader:
-                yield pa.Table.from_batches([batch]), count
-                count += batch.num_rows
-        except (pa.ArrowInvalid, OSError) as error:
+            yield raw if codec is None else io.BufferedReader(_Unpacked(raw, codec), BLOCK_BYTES)
+        except OSError as error:
             raise StorageError(file.name, f"cannot be read: {error}") from error
+
+
+class _Unpacked(io.RawIOBase):
+    """A compressed file as what it holds; Arrow's own stream does not know lines."""
+
+    def __init__(self, raw: Any, codec: str) -> None:
+        self._stream = pa.CompressedInputStream(pa.PythonFile(raw), codec)
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        view = memoryview(buffer).cast("B")
+        content = self._stream.read(len(view))
+        view[: len(content)] = content
+        return len(content)
 
 
 def _all_texts(file: InputFile, codec: str | None) -> pa.csv.ConvertOptions:
     """Every column as text, so that its type is decided by the schema; an empty cell without quotes is null."""
-    with file.open() as raw:
-        content = pa.CompressedInputStream(pa.PythonFile(raw), codec) if codec is not None else raw
+    with _uncompressed(file, codec) as content:
         names = pa.csv.open_csv(content, read_options=pa.csv.ReadOptions(block_size=BLOCK_BYTES)).schema.names
     return pa.csv.ConvertOptions(
         column_types={name: pa.string() for name in names},
@@ -315,8 +337,8 @@ def line_of(part: Part, position: int) -> tuple[str, int]:
     match part:
         case LineRange(file, start):
             return file.name, _lines_before(file, start) + position + 1
-        case CsvFile(file):
-            return file.name, position + 2
+        case CsvFile(file, _, codec):
+            return file.name, _csv_line(file, codec, position)
         case RowGroups(file, _, _, first_row):
             return file.name, first_row + position + 1
         case Rows(name, _, _, first_row):
@@ -332,3 +354,12 @@ def _lines_before(file: InputFile, start: int) -> int:
             left -= len(data)
             last = data[-1:]
     return count + (last != b"\n")
+
+
+def _csv_line(file: InputFile, codec: str | None, position: int) -> int:
+    """The line in which a record of a CSV file begins: a cell may have newlines in it."""
+    with _uncompressed(file, codec) as content, io.TextIOWrapper(content, "utf-8", "replace", newline="") as text:
+        records = csv.reader(text)
+        for _ in itertools.islice(records, position + 1):
+            pass
+        return records.line_num + 1

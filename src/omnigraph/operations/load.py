@@ -21,7 +21,7 @@ from omnigraph.catalog import Catalog, EdgeType, NodeType
 from omnigraph.errors import UsageError, ValidationError, Violation
 from omnigraph.operations.engines import Choice
 from omnigraph.operations.inputs import FRAME_NUMBERS, LoadInput
-from omnigraph.storage import WrittenRows, discard, stage_replacement, stage_written
+from omnigraph.storage import WrittenRows, discard, joined, stage_replacement, stage_written
 from omnigraph.versioning import Commit
 from omnigraph.write import WriteAttempt
 from omnigraph.write.forks import is_own
@@ -192,11 +192,13 @@ class _Load:
     def _keep(self, outcomes: Iterable[Outcome]) -> None:
         """Notes what was written, and raises when something is wrong: records that are none first."""
         unreadable, wrong = Faults(), Faults()
+        written: dict[str, list[WrittenRows]] = {}
         for outcome in outcomes:
-            for key, written in outcome.written.items():
-                self._written[key] = self._written.get(key, WrittenRows()) + written
+            for key, rows in outcome.written.items():
+                written.setdefault(key, []).append(rows)
             unreadable.add(outcome.unreadable)
             wrong.add(outcome.wrong)
+        self._written |= {key: joined(parts) for key, parts in written.items()}
         for faults in (unreadable, wrong):
             if faults.total:
                 raise self._refusal(faults)
@@ -213,9 +215,9 @@ class _Load:
             table_staged(self.attempt)
         entities = [entity for key, entity in entities_of(job.catalog).items() if key in touched]
         needed = relied_on(job.catalog, brought=entities, reduced=entities if replaces else ())
-        commit = write_staged(self.attempt, staged, relied_on=needed)
+        # From here on recovery may complete the write, whatever becomes of us: its files must stay.
         self._written.clear()
-        return commit
+        return write_staged(self.attempt, staged, relied_on=needed)
 
     def _result(self, commit: Commit, brought: Iterable[Outcome]) -> LoadResult:
         counts: dict[str, int] = {}
@@ -233,7 +235,7 @@ class _Load:
 
     def _located(self, violation: Violation) -> Violation:
         """The violation with the file and the line that its place stands for."""
-        if violation.line is None:
+        if violation.line is None or violation.file is not None:
             return violation
         number, position = part_and_position(violation.line)
         if number < len(self._parts):

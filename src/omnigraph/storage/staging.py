@@ -90,9 +90,15 @@ class WrittenRows:
         """How many rows were written."""
         return sum(fragment.physical_rows for fragment in (*self.new, *self.rewritten))
 
-    def __add__(self, other: "WrittenRows") -> "WrittenRows":
-        gone = {number: [*self.gone.get(number, ()), *offsets] for number, offsets in other.gone.items()}
-        return WrittenRows(self.new + other.new, self.rewritten + other.rewritten, {**self.gone, **gone})
+
+def joined(parts: Sequence[WrittenRows]) -> WrittenRows:
+    """What several writers have written, as one."""
+    gone: dict[int, list[int]] = {}
+    for part in parts:
+        for number, offsets in part.gone.items():
+            gone.setdefault(number, []).extend(offsets)
+    new = tuple(fragment for part in parts for fragment in part.new)
+    return WrittenRows(new, tuple(fragment for part in parts for fragment in part.rewritten), gone)
 
 
 def write_new(table: Table, rows: pa.Table) -> WrittenRows:
