@@ -329,6 +329,8 @@ class Graph:
         kind = load_mode(mode)
         given = load_input(data, self.schema.catalog, storage_options)
         choice = chosen(engine, given.reasons_for_spark)
+        if given.frames and choice.engine != SPARK:
+            raise UsageError("a Spark DataFrame is loaded on Spark; bring it here first, with `toArrow()`")
         running = engine_of(choice, report, given.frames[0][1] if given.frames else None)
         if from_ is not None:
             with suppress(BranchExists):

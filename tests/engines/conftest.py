@@ -11,9 +11,11 @@ from tests.engines.both import BothWorld
 from tests.unit.query.conftest import ROWS
 from tests.unit.query.world import written
 
-# A query over five rows takes longer to be compiled and planned in steps than to be run.
+# A query over five rows takes longer to be compiled, divided and planned in steps than to be run.
 FOR_FEW_ROWS = {
     "spark.sql.shuffle.partitions": "1",
+    "spark.sql.leafNodeDefaultParallelism": "1",
+    "spark.sql.autoBroadcastJoinThreshold": "-1",
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.adaptive.enabled": "false",
 }
@@ -22,13 +24,15 @@ FOR_FEW_ROWS = {
 @pytest.fixture(scope="session")
 def spark_for_few_rows(spark: SparkSession) -> Iterator[SparkSession]:
     """The session, with settings for a few rows."""
-    before = {name: spark.conf.get(name) for name in FOR_FEW_ROWS}
+    before = {name: spark.conf.get(name, None) for name in FOR_FEW_ROWS}
     for name, value in FOR_FEW_ROWS.items():
         spark.conf.set(name, value)
     yield spark
     for name, earlier in before.items():
-        assert earlier is not None
-        spark.conf.set(name, earlier)
+        if earlier is None:
+            spark.conf.unset(name)
+        else:
+            spark.conf.set(name, earlier)
 
 
 @pytest.fixture(scope="session")

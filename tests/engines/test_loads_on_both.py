@@ -300,6 +300,8 @@ def test_frames_of_spark_are_loaded_together_in_one_commit(
     assert content(graph) == defaults(records)
     assert len(graph.commits.list()) == 2
     wrong = people.selectExpr("concat('q', substring(name, 2)) AS name", "if(age = 7, 999, age) AS age")
+    with pytest.raises(og.UsageError, match="loaded on Spark"):
+        graph.load({"Person": wrong}, engine="local")
     with pytest.raises(og.ValidationError, match=r"Person partition \d+:\d+: Person.age: 999 is outside 0..200"):
         graph.load({"Person": wrong})
 

@@ -67,10 +67,6 @@ class LoadJob:
     tables: Mapping[str, TableAt]
     splitter: Splitter
 
-    @property
-    def buckets(self) -> int:
-        return self.splitter.buckets
-
 
 @dataclass(slots=True)
 class Outcome:
@@ -259,13 +255,13 @@ class MergeRecords:
         return outcome
 
 
-def merge_parts(splitter: Splitter, shares: Sequence[PutAside]) -> list[MergePart]:
+def merge_parts(splitter: Splitter, shares: Sequence[PutAside], wanted: int) -> list[MergePart]:
     """The parts of a merge: each type that was put aside, in each bucket."""
     keys = dict.fromkeys(share.stream.table_key for share in shares if share.stream.purpose == _ROWS)
     return [
         MergePart(key, bucket)
         for key in keys
-        for bucket in buckets_of(splitter, (share for share in shares if share.stream.table_key == key))
+        for bucket in buckets_of(splitter, (share for share in shares if share.stream.table_key == key), wanted)
     ]
 
 

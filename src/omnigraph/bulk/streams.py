@@ -81,18 +81,23 @@ class Bucket:
         return flat(found[stream.columns[0]]) if found is not None else pa.array([], pa.string())
 
 
-def buckets_of(splitter: "Splitter", shares: Iterable[PutAside]) -> list[Bucket]:
-    """What tasks have put aside, bucket by bucket."""
+def buckets_of(splitter: "Splitter", shares: Iterable[PutAside], wanted: int) -> list[Bucket]:
+    """What tasks have put aside, bucket by bucket; neighbours are taken together until they are as few as wanted.
+
+    Rows with equal keys stay in the order in which they were put aside.
+    """
     found: dict[Stream, list[tuple[Piece, ...]]] = {}
     for share in shares:
         found.setdefault(share.stream, []).append(share.pieces)
+    step = -(-splitter.buckets // wanted)
+    groups = [range(start, min(start + step, splitter.buckets)) for start in range(0, splitter.buckets, step)]
     return [
         Bucket(
             splitter.scratch,
-            splitter.buckets > 1,
-            {stream: tuple(pieces[number] for pieces in puts) for stream, puts in found.items()},
+            len(groups) > 1,
+            {stream: tuple(pieces[n] for n in group for pieces in puts) for stream, puts in found.items()},
         )
-        for number in range(splitter.buckets)
+        for group in groups
     ]
 
 

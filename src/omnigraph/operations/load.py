@@ -112,6 +112,8 @@ class _Load:
     splitter: Splitter = field(kw_only=True)
     _parts: list[Part] = field(default_factory=list)
     _written: dict[str, WrittenRows] = field(default_factory=dict)
+    _buckets: int = 1
+    """How many are worked on apart, now that it is known how many rows there are."""
 
     def run(self) -> LoadResult:
         self._parts = self.given.parts(self.splitter.scratch)
@@ -131,6 +133,7 @@ class _Load:
         if not touched:
             return LoadResult(None, {}, {}, self.choice)
         shares = [share for outcome in read for share in outcome.shares]
+        self._buckets = min(bucket_count(2 * sum(outcome.count for outcome in read)), job.splitter.buckets)
         known = self._keys_of_the_graph(job, touched)
         brought = read
         if self.mode is LoadMode.MERGE:
@@ -171,19 +174,19 @@ class _Load:
         return outcomes
 
     def _keys_of_the_graph(self, job: LoadJob, touched: Collection[str]) -> list[PutAside]:
-        if job.splitter.buckets == 1:
+        if self._buckets == 1:
             return []
         parts = keys_parts(job, needed_keys(job, {*touched}))
         return [share for shares in self.engine.run("reading the graph", PutKeysAside(job), parts) for share in shares]
 
     def _merged(self, job: LoadJob, shares: Sequence[PutAside]) -> list[Outcome]:
-        parts = merge_parts(job.splitter, shares)
+        parts = merge_parts(job.splitter, shares, self._buckets)
         outcomes = self.engine.run("merging", MergeRecords(job), parts, rows=_count)
         self._keep(outcomes)
         return outcomes
 
     def _check(self, job: LoadJob, touched: frozenset[str], shares: Sequence[PutAside]) -> None:
-        buckets = buckets_of(job.splitter, shares)
+        buckets = buckets_of(job.splitter, shares, self._buckets)
         verdicts = self.engine.run("checking", CheckBucket(job, touched), buckets)
         faults = _faults(verdicts)
         if faults.total:

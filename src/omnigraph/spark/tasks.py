@@ -12,7 +12,6 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import pyarrow as pa
@@ -35,13 +34,17 @@ class _TaskFailed(Exception):
 
 
 def task_of_parts(stage: str, work: Callable[[Any], Any], parts: Sequence[Any]) -> Callable[[Batches], Batches]:
-    """A task for the numbers of some parts: each becomes a row with the result of `work` on that part."""
+    """A task for the numbers of some parts: each becomes a row with the result of `work` on that part.
+
+    All parts travel to every worker, but a task unpacks only its own: of many buckets, all would take long.
+    """
+    packed = [pickle.dumps(part) for part in parts]
 
     def task(batches: Batches) -> Batches:
         _limit_threads()
         for batch in batches:
             for index in batch.column(0).to_pylist():
-                yield _row(stage, index, partial(work, parts[index]))
+                yield _row(stage, index, lambda: work(pickle.loads(packed[index])))  # noqa: B023, S301 - called at once
 
     return task
 

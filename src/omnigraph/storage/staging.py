@@ -8,8 +8,9 @@ written anew under their old row ids, new rows are written beside them.
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from lance.dataset import Transaction
@@ -24,6 +25,7 @@ from omnigraph.storage.tables import ROW_ADDRESS, ROW_ID, Table, has_version, ty
 
 SMALL_FRAGMENT = 1_024
 MANY_SMALL_FRAGMENTS = 16
+Offsets: TypeAlias = "np.ndarray[tuple[int], np.dtype[np.uint32]]"
 OPERATION = "omnigraph:operation"
 """The transaction property that says whose a version is."""
 
@@ -83,7 +85,7 @@ class WrittenRows:
 
     new: tuple[FragmentMetadata, ...] = ()
     rewritten: tuple[FragmentMetadata, ...] = ()
-    gone: Mapping[int, Sequence[int]] = field(default_factory=dict)
+    gone: Mapping[int, Offsets] = field(default_factory=dict)
 
     @property
     def count(self) -> int:
@@ -93,10 +95,11 @@ class WrittenRows:
 
 def joined(parts: Sequence[WrittenRows]) -> WrittenRows:
     """What several writers have written, as one."""
-    gone: dict[int, list[int]] = {}
+    leaving: dict[int, list[Offsets]] = {}
     for part in parts:
         for number, offsets in part.gone.items():
-            gone.setdefault(number, []).extend(offsets)
+            leaving.setdefault(number, []).append(offsets)
+    gone = {number: np.concatenate(found) for number, found in leaving.items()}
     new = tuple(fragment for part in parts for fragment in part.new)
     return WrittenRows(new, tuple(fragment for part in parts for fragment in part.rewritten), gone)
 
@@ -114,12 +117,19 @@ def write_change(table: Table, rows: pa.Table, present: pa.Table) -> WrittenRows
     """
     positions = pc.index_in(present["id"], value_set=rows["id"].combine_chunks()).combine_chunks()
     row_ids = present[ROW_ID].filter(positions.is_valid()).to_pylist()
-    gone: dict[int, list[int]] = {}
-    for address in present[ROW_ADDRESS].to_pylist():
-        gone.setdefault(address >> 32, []).append(address & 0xFFFFFFFF)
     new = rows.filter(pc.invert(pc.is_in(rows["id"], value_set=present["id"].combine_chunks())))
     rewritten = _Rewritten(rows.take(positions.drop_null()), row_ids)
+    gone = _by_fragment(present[ROW_ADDRESS].to_numpy())
     return WrittenRows(tuple(_fragments(table, new)), tuple(_rewritten(table, rewritten)), gone)
+
+
+def _by_fragment(addresses: "np.ndarray[tuple[int], np.dtype[np.uint64]]") -> dict[int, Offsets]:
+    """The offsets of rows, by the fragments that their addresses are in."""
+    ordered = np.sort(addresses)
+    fragments = (ordered >> np.uint64(32)).astype(np.int64)
+    offsets = ordered.astype(np.uint32)
+    numbers, starts = np.unique(fragments, return_index=True)
+    return dict(zip(numbers.tolist(), np.split(offsets, starts[1:]), strict=True)) if len(ordered) else {}
 
 
 def discard(table: Table, written: WrittenRows) -> None:
@@ -239,7 +249,7 @@ def stage_written(table: Table, written: WrittenRows, operation: str) -> StagedW
     for number, offsets in written.gone.items():
         if number not in removed:
             with typed_errors(table.location, "deletions cannot be written"):
-                remaining = _fragment(table, number).delete_rows(list(offsets))
+                remaining = _fragment(table, number).delete_rows(offsets.tolist())
             if remaining is None:
                 removed.append(number)
             else:
@@ -260,12 +270,15 @@ def _small_fragments(table: Table) -> list[int]:
     return small if len(small) >= MANY_SMALL_FRAGMENTS else []
 
 
-def _rows_of(table: Table, fragments: Sequence[int], gone: Mapping[int, Sequence[int]]) -> _Rewritten:
+def _rows_of(table: Table, fragments: Sequence[int], gone: Mapping[int, Offsets]) -> _Rewritten:
     """The rows that remain of these fragments."""
     if not fragments:
         return _Rewritten(table.schema.empty_table(), [])
     found = table.scan_fragments([_fragment(table, number) for number in fragments])
-    leaving = pa.array([number << 32 | offset for number in fragments for offset in gone.get(number, ())], pa.uint64())
+    leaving = pa.array(
+        [number << 32 | offset for number in fragments if number in gone for offset in gone[number].tolist()],
+        pa.uint64(),
+    )
     found = found.filter(pc.invert(pc.is_in(found[ROW_ADDRESS], value_set=leaving)))
     return _Rewritten(found.drop_columns([ROW_ID, ROW_ADDRESS]), found[ROW_ID].to_pylist())
 
