@@ -9,6 +9,9 @@ import pytest
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+# The session runs thousands of jobs of a few rows: code that is compiled well takes longer than it saves.
+_QUICKLY_COMPILED = "-XX:TieredStopAtLevel=1"
+
 
 @pytest.fixture(scope="session")
 def spark() -> Iterator["SparkSession"]:
@@ -16,5 +19,8 @@ def spark() -> Iterator["SparkSession"]:
     from omnigraph.spark.sessions import session, stop  # noqa: PLC0415 - most runs need no Spark
 
     os.environ.setdefault("OMNIGRAPH_SPARK_RECORD", "off")
-    yield session("local[2,3]")
+    with pytest.MonkeyPatch.context() as environment:
+        environment.setenv("JAVA_TOOL_OPTIONS", _QUICKLY_COMPILED)
+        started = session("local[2,3]")
+    yield started
     stop()
