@@ -30,6 +30,11 @@ def lines_of(block: bytes) -> pa.Array:
     return table["line"].combine_chunks()
 
 
+def line_count(block: bytes) -> int:
+    """How many lines a block has; the last one may have a newline at its end."""
+    return block.count(b"\n") + (not block.endswith(b"\n"))
+
+
 def only_kind_in(block: bytes, count: int) -> str | None:
     """``type:Person`` or ``edge:Knows`` when each of so many lines begins like the first, to the letter; else None."""
     first = re.match(_BEGINNING.encode(), block)
@@ -63,7 +68,7 @@ def rows_of(entity: EntityType, text: bytes, count: int) -> dict[str, pa.Array] 
     try:
         table = pa.json.read_json(
             pa.py_buffer(text),
-            read_options=pa.json.ReadOptions(block_size=1 << 22),
+            read_options=pa.json.ReadOptions(block_size=1 << 22, use_threads=pa.cpu_count() > 1),
             parse_options=pa.json.ParseOptions(
                 explicit_schema=_record_schema(entity), unexpected_field_behavior="error"
             ),

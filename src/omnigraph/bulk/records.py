@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from omnigraph.bulk.blocks import kinds_of, lines_of, only_kind_in, rows_of, text_of
+from omnigraph.bulk.blocks import kinds_of, line_count, lines_of, only_kind_in, rows_of, text_of
 from omnigraph.bulk.columns import json_column
 from omnigraph.bulk.faults import Faults
 from omnigraph.catalog import (
@@ -72,11 +72,8 @@ class RecordReader:
         return rows
 
     def read(self, block: bytes, first_place: int) -> int:
-        """Reads whole lines, type by type in one go where possible, else line by line; returns how many lines they are.
-
-        The last line has no newline at its end.
-        """
-        count = block.count(b"\n") + 1
+        """Reads whole lines, type by type in one go where possible, else line by line; returns how many they are."""
+        count = line_count(block)
         kind = only_kind_in(block, count)
         if kind is not None:
             self._lines_of_type(kind, block, np.arange(first_place, first_place + count, dtype=np.int64))
@@ -107,7 +104,7 @@ class RecordReader:
         columns = rows_of(entity, text, len(places)) if entity is not None else None
         given = self._given(entity, columns, text) if entity is not None and columns is not None else None
         if entity is None or columns is None or given is None:
-            self._lines(zip(places.tolist(), text.split(b"\n"), strict=True))
+            self._lines(zip(places.tolist(), text.removesuffix(b"\n").split(b"\n"), strict=True))
             return
         stated = columns.pop(ID)
         self.add(entity, columns, stated if stated.null_count < len(stated) else None, given, Origins(places))

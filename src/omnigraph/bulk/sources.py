@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet as pq
 
-from omnigraph.bulk.blocks import only_kind_in
+from omnigraph.bulk.blocks import line_count, only_kind_in
 from omnigraph.bulk.records import RecordReader
 from omnigraph.bulk.scratch import Files, Piece, Scratch
 from omnigraph.bulk.tabular import read_table
@@ -222,7 +222,7 @@ def read_part(numbered: Numbered, reader: RecordReader, scratch: Scratch) -> Ite
 
 
 def _blocks(lines: LineRange) -> Iterator[bytes]:
-    """Whole lines, a block at a time, without the newline at the end of a block."""
+    """Whole lines, a block at a time."""
     with _uncompressed(lines.file, lines.codec) as content:
         left = lines.end - lines.start if lines.codec is None else 1 << 62
         if lines.start:
@@ -235,7 +235,7 @@ def _blocks(lines: LineRange) -> Iterator[bytes]:
                 rest = content.readline()
                 data += rest
                 left -= len(rest)
-            yield data[:-1] if data.endswith(b"\n") else data
+            yield data
 
 
 def _csv_tables(file: InputFile, codec: str | None) -> Iterator[tuple[pa.Table, int]]:
@@ -311,7 +311,7 @@ def tables_named_in(part: LineRange, catalog: Catalog) -> set[str]:
     """The tables of the types that records of a part name; what is no record is left for the reading of it."""
     found: set[str] = set()
     for block in _blocks(part):
-        kind = only_kind_in(block, block.count(b"\n") + 1)
+        kind = only_kind_in(block, line_count(block))
         if kind is not None:
             names = {kind.rpartition(":")[2]}
         else:
