@@ -11,6 +11,7 @@ from typing import NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from omnigraph.bulk.columns import flat
 from omnigraph.bulk.loading import LoadJob, LoadMode
 from omnigraph.bulk.sources import entities_of
 from omnigraph.bulk.streams import (
@@ -21,7 +22,6 @@ from omnigraph.bulk.streams import (
     committed,
     complete_values,
     ends_of,
-    flat,
     ids_of,
     is_counted,
     replaced,
@@ -31,7 +31,7 @@ from omnigraph.catalog import EdgeType, EntityType, NodeType
 from omnigraph.catalog.model import DESTINATION, ID, SOURCE
 from omnigraph.errors import Violation
 from omnigraph.storage import ROW_ADDRESS, ROW_ID, among
-from omnigraph.storage.tables import FragmentSize
+from omnigraph.storage.tables import fragment_groups
 from omnigraph.write.change import Origins
 from omnigraph.write.rules import (
     edge_counts,
@@ -98,22 +98,8 @@ def keys_parts(job: LoadJob, streams: dict[str, set[Stream]]) -> list[KeysPart]:
     return [
         KeysPart(key, fragments, tuple(sorted(wanted)))
         for key, wanted in streams.items()
-        for fragments in _groups(job.tables[key].open().fragment_sizes())
+        for fragments in fragment_groups(job.tables[key].open().fragment_sizes(), rows=FRAGMENT_ROWS)
     ]
-
-
-def _groups(sizes: Sequence[FragmentSize]) -> Iterator[tuple[int, ...]]:
-    """Neighbouring fragments, together about as many rows as one part should have."""
-    chosen: list[int] = []
-    rows = 0
-    for each in sizes:
-        chosen.append(each.number)
-        rows += each.rows
-        if rows >= FRAGMENT_ROWS:
-            yield tuple(chosen)
-            chosen, rows = [], 0
-    if chosen:
-        yield tuple(chosen)
 
 
 @dataclass(frozen=True, slots=True)

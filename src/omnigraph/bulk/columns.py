@@ -21,6 +21,12 @@ Report = Callable[[int, str], None]
 _TEXT, _NUMBER, _NONE = frozenset({str}), frozenset({int, float}), frozenset({type(None)})
 
 
+def flat(column: pa.ChunkedArray) -> pa.Array:
+    """A column in one piece."""
+    combined = column.combine_chunks()
+    return combined if isinstance(combined, pa.Array) else pa.concat_arrays(combined.chunks)
+
+
 def json_column(values: Sequence[Any], type: PropertyType, report: Report) -> pa.Array:
     """The column of these values; a wrong one is reported and becomes null."""
     kinds = frozenset(map(type_of, values)) - _NONE

@@ -19,6 +19,7 @@ from omnigraph.catalog import EntityType, arrow_type
 from omnigraph.catalog.model import ID
 from omnigraph.errors import StorageError
 from omnigraph.storage import FragmentSize, Location, Table, open_table
+from omnigraph.storage.tables import fragment_groups
 
 MOST_ROWS, MOST_BYTES = 1_000_000, 128 * 2**20
 """A part ends where its fragments reach this many rows or bytes; one fragment is never divided."""
@@ -99,25 +100,12 @@ def rows_of(piece: Piece) -> int:
     return piece.rows
 
 
-def fragment_groups(fragments: Iterable[FragmentSize]) -> list[tuple[int, ...]]:
-    """Fragments in their order, in groups of about the size of a part."""
-    groups: list[list[int]] = []
-    rows = bytes = 0
-    for fragment in fragments:
-        rows, bytes = rows + fragment.rows, bytes + fragment.bytes
-        if not groups or rows > MOST_ROWS or bytes > MOST_BYTES:
-            groups.append([])
-            rows, bytes = fragment.rows, fragment.bytes
-        groups[-1].append(fragment.number)
-    return [tuple(group) for group in groups]
-
-
 def parts_of(
     entity: EntityType, table: Table, *, format: Format = Format.JSONL, ordered: bool = False, folder: str = ""
 ) -> list[ExportPart]:
     """The parts of one table; one without rows has one part, so that its columns are told all the same."""
     sizes, shape = table.fragment_sizes(), shape_of(entity)
-    groups = fragment_groups(sizes) or [()]
+    groups = fragment_groups(sizes, rows=MOST_ROWS, size=MOST_BYTES) or [()]
     if ordered:
         groups = [tuple(number for group in groups for number in group)]
     return [

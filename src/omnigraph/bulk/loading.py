@@ -12,10 +12,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from omnigraph.bulk.columns import flat
 from omnigraph.bulk.faults import Faults
 from omnigraph.bulk.records import RecordReader, TypeRows
 from omnigraph.bulk.sources import Numbered, entities_of, place_in, read_part
-from omnigraph.bulk.streams import PLACE, Bucket, PutAside, Splitter, Stream, buckets_of, committed, flat, ids_of
+from omnigraph.bulk.streams import PLACE, Bucket, PutAside, Splitter, Stream, buckets_of, committed, ids_of
 from omnigraph.bulk.tabular import read_table
 from omnigraph.catalog import Catalog, EntityType, Value, table_schema
 from omnigraph.catalog.model import ID

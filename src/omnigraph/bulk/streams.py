@@ -9,13 +9,14 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from omnigraph.bulk.buckets import in_buckets
+from omnigraph.bulk.columns import flat
 from omnigraph.bulk.scratch import Piece, Scratch
 from omnigraph.catalog import Catalog, EdgeType, EntityType
 from omnigraph.catalog.model import DESTINATION, ID, SOURCE
 from omnigraph.write.change import Places
+from omnigraph.write.rules import complete
 
 PLACE = "@place"
 """The column that says where a row comes from; no property can be called like this."""
@@ -101,12 +102,6 @@ def buckets_of(splitter: "Splitter", shares: Iterable[PutAside], wanted: int) ->
     ]
 
 
-def flat(column: pa.ChunkedArray) -> pa.Array:
-    """A column in one piece."""
-    combined = column.combine_chunks()
-    return combined if isinstance(combined, pa.Array) else pa.concat_arrays(combined.chunks)
-
-
 @dataclass(frozen=True, slots=True)
 class Splitter:
     """Puts rows aside, cut into so many buckets."""
@@ -152,8 +147,4 @@ def is_counted(edge: EdgeType) -> bool:
 
 def complete_values(rows: pa.Table, columns: Sequence[str], *others: str) -> pa.Table:
     """The id and the values of a unique constraint, where there are all; null is equal to nothing."""
-    chosen = rows.select([*dict.fromkeys((ID, *columns, *others))])
-    for column in columns:
-        if chosen[column].null_count:
-            chosen = chosen.filter(pc.is_valid(chosen[column]))
-    return chosen
+    return complete(rows.select([*dict.fromkeys((ID, *columns, *others))]), columns)

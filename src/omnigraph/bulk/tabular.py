@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from omnigraph.bulk.columns import Report, json_column
+from omnigraph.bulk.columns import Report, flat, json_column
 from omnigraph.bulk.records import RecordReader
 from omnigraph.catalog import EdgeType, EntityType, NodeType, PropertyType, Scalar, Vector, arrow_type, derived_ids
 from omnigraph.catalog.model import DESTINATION, ID, SOURCE
@@ -31,7 +31,7 @@ def read_table(reader: RecordReader, entity: EntityType, table: pa.Table, first_
         return
     before = reader.faults.total
     origins = Origins(np.arange(first_place, first_place + table.num_rows, dtype=np.int64))
-    named = {name: _flat(column) for name, column in zip(table.column_names, table.columns, strict=True)}
+    named = {name: flat(column) for name, column in zip(table.column_names, table.columns, strict=True)}
     ends = _ends(reader, entity, named, origins) if isinstance(entity, EdgeType) else {}
     stated = named.pop(ID, None)
     if ID in entity.properties and stated is not None:
@@ -163,8 +163,3 @@ def _is_text(type: pa.DataType) -> bool:
 
 def _is_list(type: pa.DataType) -> bool:
     return bool(pa.types.is_list(type) or pa.types.is_large_list(type) or pa.types.is_fixed_size_list(type))
-
-
-def _flat(column: pa.ChunkedArray) -> pa.Array:
-    combined = column.combine_chunks()
-    return combined if isinstance(combined, pa.Array) else pa.concat_arrays(combined.chunks)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from omnigraph.storage import Location, Table, open_table
+from omnigraph.storage.tables import fragment_groups
 
 PART_ROWS = 1 << 18
 """About how many rows one task reads. A task costs some 50 ms, and reading so many rows not much more."""
@@ -39,18 +40,5 @@ def parts_of(
             columns=tuple(columns),
             filter=filter,
         )
-        for group in _fragment_groups(table, rows)
+        for group in fragment_groups(table.fragment_sizes(), rows=rows)
     ]
-
-
-def _fragment_groups(table: Table, rows: int) -> list[tuple[int, ...]]:
-    """Fragments that follow one another, together as long as there is room; a large one is alone."""
-    groups: list[list[int]] = []
-    room = 0
-    for fragment in table.fragment_sizes():
-        if not groups or fragment.rows > room:
-            groups.append([])
-            room = rows
-        groups[-1].append(fragment.number)
-        room -= fragment.rows
-    return [tuple(group) for group in groups]

@@ -4,7 +4,7 @@ Opening an exact version lists nothing, so it costs the same after ten thousand 
 one session, and with it the caches of metadata and indexes.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Literal
@@ -211,3 +211,17 @@ def has_version(location: Location, version: int) -> bool:
 def version_file(version: int) -> str:
     """The file of a version, below its table; Lance counts down, so that the newest comes first in a listing."""
     return f"{_VERSIONS}/{2**64 - 1 - version:020}.manifest"
+
+
+def fragment_groups(sizes: Iterable[FragmentSize], *, rows: int, size: int | None = None) -> list[tuple[int, ...]]:
+    """Fragments that follow one another, together as long as there is room for rows and bytes; a large one is alone."""
+    groups: list[list[int]] = []
+    rows_left = bytes_left = 0
+    for fragment in sizes:
+        if not groups or fragment.rows > rows_left or (size is not None and fragment.bytes > bytes_left):
+            groups.append([])
+            rows_left, bytes_left = rows, size or 0
+        groups[-1].append(fragment.number)
+        rows_left -= fragment.rows
+        bytes_left -= fragment.bytes
+    return [tuple(group) for group in groups]

@@ -14,13 +14,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from omnigraph.bulk import export
-from omnigraph.bulk.export import ExportPart, Format, fragment_groups, parts_of, written_piece
+from omnigraph.bulk.export import ExportPart, Format, parts_of, written_piece
 from omnigraph.bulk.lines import cell_header, cell_lines, record_lines, shape_of
 from omnigraph.bulk.streaming import Effort, sorted_stream, streamed
 from omnigraph.catalog import EntityType, compile_schema, table_schema, value_to_json
 from omnigraph.errors import StorageError
 from omnigraph.storage import FragmentSize, Location, Table, commit_created, stage_append, stage_create
 from omnigraph.storage.commits import commit_staged
+from omnigraph.storage.tables import fragment_groups
 
 CATALOG = compile_schema(
     """
@@ -161,13 +162,11 @@ def test_an_error_of_the_rows_comes_out_as_it_is() -> None:
         assert caught.value.problem == "is gone"
 
 
-def test_fragments_are_grouped_until_they_are_many_rows_or_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(export, "MOST_ROWS", 10)
-    monkeypatch.setattr(export, "MOST_BYTES", 100)
+def test_fragments_are_grouped_until_they_are_many_rows_or_bytes() -> None:
     sizes = [(4, 1), (6, 1), (1, 1), (50, 1), (1, 60), (1, 60), (0, 0)]
     fragments = [FragmentSize(number, rows, bytes) for number, (rows, bytes) in enumerate(sizes)]
-    assert fragment_groups(fragments) == [(0, 1), (2,), (3,), (4,), (5, 6)]
-    assert fragment_groups([]) == []
+    assert fragment_groups(fragments, rows=10, size=100) == [(0, 1), (2,), (3,), (4,), (5, 6)]
+    assert fragment_groups([], rows=10) == []
 
 
 @pytest.fixture
