@@ -15,7 +15,7 @@ demo: $(READY) ## Set everything up and run the main job on the sample
 	$(BIN)/omnigraph demo
 
 test: $(READY) ## Set everything up and run the tests
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest --numprocesses auto --maxprocesses 4 --dist loadgroup
 
 lint: $(READY) ## Check style and types
 	$(BIN)/ruff format --check .

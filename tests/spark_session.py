@@ -13,6 +13,13 @@ if TYPE_CHECKING:
 _QUICKLY_COMPILED = "-XX:TieredStopAtLevel=1"
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Tests that need the session run in one process, for it is one for all of them, also where several run."""
+    for item in items:
+        if "spark" in getattr(item, "fixturenames", ()) or "Spark" in item.name:
+            item.add_marker(pytest.mark.xdist_group("spark"))
+
+
 @pytest.fixture(scope="session")
 def spark() -> Iterator["SparkSession"]:
     """Two slots, three attempts for each task."""

@@ -155,20 +155,29 @@ def test_a_driver_that_is_killed_leaves_no_process_and_all_or_nothing(
     kills(len(DEATHS))
 
 
+# What a shell starts in the background ignores Ctrl-C, and so would whoever it starts.
+COMMAND = """
+import signal
+signal.signal(signal.SIGINT, signal.default_int_handler)
+from omnigraph.cli.main import run
+run()
+"""
+
+
 def test_ctrl_c_on_the_command_ends_it_and_all_that_it_started(graph: og.Graph, tmp_path: Path) -> None:
     many = tmp_path / "many"
     many.mkdir()
     for number in range(400):
         lines(many / f"{number}.jsonl", *records(range(number, number + 1), age=1))
     mark = str(tmp_path / "mark")
-    command = [sys.executable, "-c", "from omnigraph.cli.main import run; run()"]
+    command = [sys.executable, "-c", COMMAND]
     command += ["load", graph.uri, "--data", str(many), "--engine", "spark"]
     environment = {**os.environ, "OMNIGRAPH_SPARK_RECORD": "off", "OMNIGRAPH_MARK": mark}
     with subprocess.Popen(
         command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     ) as child:
         deadline = time.monotonic() + 240
-        while not any(folder.glob("*.arrow") for folder in scratch_of(graph)):
+        while not any([*folder.glob("*.arrow")] for folder in scratch_of(graph)):
             assert child.poll() is None
             assert time.monotonic() < deadline
             time.sleep(0.01)

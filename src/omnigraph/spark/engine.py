@@ -15,6 +15,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from omnigraph.bulk.engine import Progress, Report, no_report
 from omnigraph.errors import EngineFailed, OmnigraphError
+from omnigraph.spark.interrupts import held_back
 from omnigraph.spark.jobs import is_classic, rows_of
 from omnigraph.spark.tasks import ROW, Batches, Outcome, error_in, task_of_partition, task_of_parts
 
@@ -36,7 +37,8 @@ class SparkEngine:
     def slots(self) -> int:
         """The tasks that the session runs at the same time; over Spark Connect what its settings say of that."""
         if is_classic(self.session):
-            return self.session.sparkContext.defaultParallelism
+            with held_back():
+                return self.session.sparkContext.defaultParallelism
         told = self.session.conf.get("spark.default.parallelism", None)
         return int(told) if told else self._partitions_of_a_range()
 
@@ -58,8 +60,9 @@ class SparkEngine:
         if not parts:
             self._report(Progress(stage, 0, 0, None if rows is None else 0))
             return []
-        numbers = self.session.range(0, len(parts), 1, len(parts))
-        frame = numbers.mapInArrow(task_of_parts(stage, work, parts), ROW)
+        with held_back():
+            numbers = self.session.range(0, len(parts), 1, len(parts))
+            frame = numbers.mapInArrow(task_of_parts(stage, work, parts), ROW)
         return self._results(stage, frame, total=len(parts), rows=rows)
 
     def run_frame(
@@ -76,7 +79,8 @@ class SparkEngine:
         too. Spark may join small partitions of a shuffle before it comes to that, so the numbers only tell the
         partitions of one job apart.
         """
-        results = frame.mapInArrow(task_of_partition(stage, work), ROW)
+        with held_back():
+            results = frame.mapInArrow(task_of_partition(stage, work), ROW)
         return self._results(stage, results, total=None, rows=rows)
 
     def _results(

@@ -24,7 +24,8 @@ from pyspark.find_spark_home import _find_spark_home
 
 from omnigraph.errors import EngineFailed
 
-_LAYOUT = "1"
+SIZE = "size"
+_LAYOUT = "2"
 _SCALA = "2.13"  # that of every Spark 4; its scripts say it, too
 _OLDEST_WITH_CACHE = 24
 _MISSING_MODULE = "--add-modules=jdk.incubator.vector"
@@ -54,7 +55,20 @@ class Java:
     def class_cache(self) -> Path | None:
         """Where the cache of Spark's classes is when it was made; None for a Java that cannot have one."""
         found = re.search(r'JAVA_VERSION="(\d+)', _release(self.home))
-        return self.kept / "classes.aot" if found and int(found[1]) >= _OLDEST_WITH_CACHE else None
+        return self.kept / "classes" / "cache.aot" if found and int(found[1]) >= _OLDEST_WITH_CACHE else None
+
+    @property
+    def has_class_cache(self) -> bool:
+        """Whether the cache is there and is whole: the file beside it says how large it was made."""
+        cache = self.class_cache
+        try:
+            return cache is not None and cache.stat().st_size == int(cache.with_name(SIZE).read_text())
+        except (OSError, ValueError):
+            return False
+
+    def forget_class_cache(self) -> None:
+        """Removes the cache, so that the next session makes another."""
+        shutil.rmtree(self.kept / "classes", ignore_errors=True)
 
     @cached_property
     def jars(self) -> str:

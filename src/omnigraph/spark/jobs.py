@@ -1,17 +1,21 @@
 """One Spark job that can be watched and cancelled, in a session of this process's JVM or over Spark Connect.
 
-A job runs in a thread of its own. So the caller's thread is free to report progress, and Ctrl-C meets it there and not
-in the middle of a call to the JVM.
+A job runs in a thread of its own, and another one counts what is done. So the caller's thread is free to report
+progress, and Ctrl-C meets it there and not in the middle of a call to the JVM.
 """
 
 import threading
 import time
 import uuid
 from collections.abc import Callable, Iterable
+from queue import SimpleQueue
 from typing import Any, Protocol
 
+from py4j.protocol import Py4JError
 from pyspark import InheritableThread, SparkContext
 from pyspark.sql import DataFrame, Row, SparkSession
+
+from omnigraph.spark.interrupts import held_back
 
 _POLL = 0.1
 _LONGEST_GOODBYE = 20.0
@@ -124,11 +128,11 @@ def rows_of(frame: DataFrame, *, stage: str, watch: Callable[[int], None]) -> li
             outcome.append(error)
 
     thread = InheritableThread(run, session=session, name=f"omnigraph-{stage}", daemon=True)
-    thread.start()
     try:
-        _follow(thread, job, watch)
+        _follow(thread, job, session, watch)
     except BaseException:
-        _abandon(thread, job)
+        with held_back():
+            _abandon(thread, job)
         raise
     [rows] = outcome
     if isinstance(rows, BaseException):
@@ -136,16 +140,33 @@ def rows_of(frame: DataFrame, *, stage: str, watch: Callable[[int], None]) -> li
     return rows
 
 
-def _follow(thread: threading.Thread, job: Job, watch: Callable[[int], None]) -> None:
+def _follow(thread: threading.Thread, job: Job, session: SparkSession, watch: Callable[[int], None]) -> None:
+    """Starts the job's thread, waits for it, and tells `watch` what another one counts.
+
+    The thread that waits asks the JVM nothing, and so it can be interrupted.
+    """
+    counts: SimpleQueue[int | None] = SimpleQueue()
+
+    def count() -> None:
+        try:
+            while thread.is_alive():
+                counts.put(job.completed())
+                thread.join(_POLL)
+        except Py4JError:
+            thread.join()  # the JVM is gone, and the job says so itself
+        finally:
+            counts.put(None)
+
+    counting = InheritableThread(count, session=session, name=f"{thread.name}-progress", daemon=True)
+    with held_back():
+        thread.start()
+        counting.start()
     seen = 0
-    while True:
-        thread.join(_POLL)
-        if not thread.is_alive():
-            return
-        completed = job.completed()
+    while (completed := counts.get()) is not None:
         if completed > seen:
             seen = completed
             watch(seen)
+    thread.join()
 
 
 def _abandon(thread: threading.Thread, job: Job) -> None:

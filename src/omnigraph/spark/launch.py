@@ -5,6 +5,7 @@ something that only they know of: a cluster, or settings that are for the start 
 """
 
 import os
+import shutil
 import struct
 import subprocess
 import sys
@@ -24,6 +25,7 @@ from omnigraph.errors import EngineFailed
 from omnigraph.spark.java import Java
 
 _STAGE = "start Spark"
+_FOLDERS = "omnigraph-spark-"
 _LONGEST_START = 300.0
 _LONGEST_END = 20.0
 _FOR_SCRIPTS = ("spark.driver.extra", "spark.driver.default", "spark.jars", "spark.submit.")
@@ -55,7 +57,7 @@ def start_jvm(java: Java, conf: Mapping[str, str], options: Sequence[str] = ()) 
 
     What it and its workers print goes to a file that has no name, so nothing is left of it.
     """
-    log = tempfile.TemporaryFile(prefix="omnigraph-spark-")  # noqa: SIM115 - open for as long as the JVM runs
+    log = tempfile.TemporaryFile(prefix=_FOLDERS)  # noqa: SIM115 - open for as long as the JVM runs
     try:
         if _needs_scripts(conf):
             return _by_scripts(java, conf, log)
@@ -72,20 +74,28 @@ def _needs_scripts(conf: Mapping[str, str]) -> bool:
     return told or any(name.startswith(_FOR_SCRIPTS) for name in conf)
 
 
-def _cached_classes(java: Java) -> list[str]:
-    """Java goes on without a cache that does not fit, but says so if its file is not there."""
-    cache = java.class_cache
-    return [f"-XX:AOTCache={cache}"] if cache is not None and cache.exists() else []
-
-
 def _directly(java: Java, conf: Mapping[str, str], options: Sequence[str], log: IO[bytes]) -> Jvm:
+    """Starts Java with its cache of classes. If it does not start with that, the cache may be why, and is removed."""
+    if options or not java.has_class_cache:
+        return _joined(*_started(java, conf, options, log), log)
+    try:
+        return _joined(*_started(java, conf, [f"-XX:AOTCache={java.class_cache}"], log), log)
+    except EngineFailed:
+        java.forget_class_cache()
+        return _joined(*_started(java, conf, (), log), log)
+
+
+def _started(
+    java: Java, conf: Mapping[str, str], options: Sequence[str], log: IO[bytes]
+) -> tuple[subprocess.Popen[bytes], int, str]:
+    """The process, the port on which it listens, and its secret."""
     recording = any(option.startswith("-XX:AOTMode") for option in options)
     command = [str(java.executable), "-cp", java.jars, f"-Xmx{conf['spark.driver.memory']}", *java.options, *options]
-    command += [*([] if recording else _cached_classes(java)), "org.apache.spark.deploy.SparkSubmit"]
+    command += ["org.apache.spark.deploy.SparkSubmit"]
     for name, value in conf.items():
         command += ["--conf", f"{name}={value}"]
-    with tempfile.TemporaryDirectory(prefix="omnigraph-spark-") as folder:
-        told = Path(folder) / "gateway"
+    with _own_folder() as folder:
+        told = folder / "gateway"
         environment = {**_environment(java), "SPARK_CONNECT_MODE": "0", "_PYSPARK_DRIVER_CONN_INFO_PATH": str(told)}
         process = subprocess.Popen(  # noqa: S603 - our own Java
             [*command, "pyspark-shell"],
@@ -96,15 +106,41 @@ def _directly(java: Java, conf: Mapping[str, str], options: Sequence[str], log: 
             process_group=None if recording else 0,  # Ctrl-C on the terminal is for Python to handle
         )
         try:
-            port, secret = _door(process, told, log)
+            return process, *_door(process, told, log)
         except BaseException:
             with process:  # closes its input, too
                 process.kill()
             raise
-    # PySpark joins a JVM that runs already only when its environment says so.
+
+
+def _joined(process: subprocess.Popen[bytes], port: int, secret: str, log: IO[bytes]) -> Jvm:
+    """PySpark joins a JVM that runs already only when its environment says so."""
     with _in_environment({"PYSPARK_GATEWAY_PORT": str(port), "PYSPARK_GATEWAY_SECRET": secret}):
-        gateway = launch_gateway()  # type: ignore[no-untyped-call]
-    return Jvm(process, gateway, log)
+        return Jvm(process, launch_gateway(), log)  # type: ignore[no-untyped-call]
+
+
+@contextmanager
+def _own_folder() -> Iterator[Path]:
+    """A folder with the number of this process in its name; what processes left that were killed is removed first."""
+    for left in Path(tempfile.gettempdir()).glob(f"{_FOLDERS}*-*"):
+        number = left.name.removeprefix(_FOLDERS).partition("-")[0]
+        if number.isdecimal() and _is_stale(left, int(number)):
+            shutil.rmtree(left, ignore_errors=True)
+    with tempfile.TemporaryDirectory(prefix=f"{_FOLDERS}{os.getpid()}-") as folder:
+        yield Path(folder)
+
+
+def _is_stale(folder: Path, process: int) -> bool:
+    """Whether a folder is older than any start takes, and its process is gone; one of another container may not be."""
+    try:
+        if time.time() - folder.stat().st_mtime < _LONGEST_START:
+            return False
+        os.kill(process, 0)
+    except (FileNotFoundError, ProcessLookupError):
+        return True
+    except PermissionError:
+        return False
+    return False
 
 
 def _by_scripts(java: Java, conf: Mapping[str, str], log: IO[bytes]) -> Jvm:

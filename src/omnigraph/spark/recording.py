@@ -7,6 +7,7 @@ here costs nothing but the speed of the next start.
 
 import fcntl
 import os
+import select
 import shutil
 import signal
 import subprocess
@@ -16,7 +17,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from omnigraph.spark.java import Java, found_java, replaced
+from omnigraph.spark.java import SIZE, Java, found_java, replaced
 
 _SWITCH = "OMNIGRAPH_SPARK_RECORD"
 _LONGEST = 600.0
@@ -25,7 +26,7 @@ _IN_BACKGROUND = 10
 
 def record_in_background(java: Java) -> None:
     """Begins to make the cache if there is none, unless `OMNIGRAPH_SPARK_RECORD` is `off`."""
-    if os.environ.get(_SWITCH) == "off" or java.class_cache is None or java.class_cache.exists():
+    if os.environ.get(_SWITCH) == "off" or java.class_cache is None or java.has_class_cache:
         return
     threading.Thread(target=record, args=(java, _IN_BACKGROUND), name="omnigraph-recording", daemon=True).start()
 
@@ -35,8 +36,9 @@ def record(java: Java, niceness: int = 0) -> bool:
     if java.class_cache is None:
         return False
     with _alone(java.kept / "recording") as alone:
-        if alone and not java.class_cache.exists():
-            for left in java.kept.glob(f".{java.class_cache.name}-*"):
+        if alone and not java.has_class_cache:
+            java.forget_class_cache()
+            for left in java.kept.glob(f".{java.class_cache.parent.name}-*"):
                 shutil.rmtree(left)
             command = [sys.executable, "-c", f"from omnigraph.spark.recording import main; main({niceness:d})"]
             path = os.pathsep.join(path or str(Path.cwd()) for path in sys.path)
@@ -52,7 +54,7 @@ def record(java: Java, niceness: int = 0) -> bool:
                     child.wait(_LONGEST)
                 except subprocess.TimeoutExpired:
                     child.kill()
-    return java.class_cache.exists()
+    return java.has_class_cache
 
 
 @contextmanager
@@ -70,18 +72,24 @@ def _alone(file: Path) -> Iterator[bool]:
 def main(niceness: int) -> None:
     """What the child does."""
     os.nice(niceness)
-    threading.Thread(target=_end_with_parent, daemon=True).start()
+    threading.Thread(target=_end_with_parent, args=(os.getppid(),), daemon=True).start()
     java = found_java()
     assert java.class_cache is not None
-    with replaced(java.class_cache) as new:
-        notes = new.with_name("notes")
+    with replaced(java.class_cache.parent) as new:
+        new.mkdir()
+        notes, cache = new.with_name("notes"), new / java.class_cache.name
         _train(java, notes)
-        _write(java, notes, new)
+        _write(java, notes, cache)
+        (new / SIZE).write_text(str(cache.stat().st_size))
 
 
-def _end_with_parent() -> None:
-    """The end of the input is the end of the parent. The group is this process and every Java that it started."""
-    sys.stdin.buffer.read()
+def _end_with_parent(parent: int) -> None:
+    """Ends this process and every Java that it started, for they are one group, when the parent has ended.
+
+    Its end is that of our input, unless others have that from it, too; then it is seen a little later.
+    """
+    while os.getppid() == parent and not select.select([sys.stdin], [], [], 1.0)[0]:
+        pass
     os.killpg(0, signal.SIGKILL)
 
 

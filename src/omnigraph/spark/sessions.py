@@ -8,12 +8,10 @@ and lower case are kept. A name with dots in it is taken as it is.
 import importlib.util
 import os
 import re
-import signal
 import sys
 import threading
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
 from pyspark import SparkConf, SparkContext
@@ -21,6 +19,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from omnigraph.errors import EngineFailed, UsageError
+from omnigraph.spark.interrupts import held_back
 from omnigraph.spark.java import Java, found_java
 from omnigraph.spark.jobs import is_classic
 from omnigraph.spark.launch import Jvm, start_jvm
@@ -122,7 +121,8 @@ def with_attempts(master: str) -> str:
 def _running() -> SparkSession | None:
     """The session of this process."""
     try:
-        return SparkSession.active()
+        with held_back():
+            return SparkSession.active()
     except PySparkException:
         return None
 
@@ -157,30 +157,22 @@ def _in_jvm(java: Java, settings: Mapping[str, str], options: Sequence[str]) -> 
     """A session in the JVM that this process has, or in a new one."""
     jvm = _jvm or start_jvm(java, settings, options)
     try:
-        with _own_signals():
+        with held_back():
             spark_conf = SparkConf(_jvm=jvm.gateway.jvm).setAll(list(settings.items()))
             context = SparkContext(conf=spark_conf, gateway=jvm.gateway)
         context.pythonExec = settings.get("spark.pyspark.python", sys.executable)
-        return SparkSession(context), jvm
+        with held_back():  # once more, for the context has put a handler for Ctrl-C there that cancels jobs
+            started = SparkSession(context)
+        return started, jvm
     except BaseException as error:
         if jvm is not _jvm:
+            if SparkContext._active_spark_context is not None:
+                SparkContext._active_spark_context.stop()
             SparkContext._gateway = SparkContext._jvm = None
             jvm.stop()
         if isinstance(error, Exception):
             raise EngineFailed("start Spark", str(error).splitlines()[0][:500]) from None
         raise
-
-
-@contextmanager
-def _own_signals() -> Iterator[None]:
-    """A handler that the program has for Ctrl-C stays; for Python's own PySpark puts one that cancels jobs."""
-    before = signal.getsignal(signal.SIGINT)
-    try:
-        yield
-    finally:
-        ours = threading.current_thread() is threading.main_thread()
-        if ours and before is not None and before is not signal.default_int_handler:
-            signal.signal(signal.SIGINT, before)
 
 
 def _remote(url: str, conf: Mapping[str, str]) -> SparkSession:

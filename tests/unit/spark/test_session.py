@@ -4,8 +4,6 @@ import os
 import signal
 import subprocess
 import sys
-import threading
-import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -16,8 +14,8 @@ import omnigraph as og
 from omnigraph.errors import EngineFailed, UsageError
 from omnigraph.spark.java import found_java, replaced
 from omnigraph.spark.launch import start_jvm
-from omnigraph.spark.recording import record_in_background
 from omnigraph.spark.sessions import conf_of, session, with_attempts
+from tests.crash.spark_moments import of_environment, wait_until_gone
 
 
 def test_a_session_that_runs_is_used_as_it_is(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -62,6 +60,8 @@ def test_the_environment_has_settings() -> None:
 
 
 SLEEPER = """
+import signal
+signal.signal(signal.SIGINT, signal.default_int_handler)  # what a shell starts in the background ignores it
 import time
 from omnigraph.spark import SparkEngine, session
 spark = session("local[2]")
@@ -93,25 +93,10 @@ def test_ctrl_c_ends_a_job_and_a_killed_process_leaves_neither_jvm_nor_workers(t
         child.send_signal(signal.SIGINT)
         assert child.stdout.readline() == "left [] 3\n"
         assert child.stdout.readline() == "running\n"
-        assert len(_of_environment(str(tmp_path))) >= 4  # itself, the JVM, the daemon and its workers
+        assert len(of_environment(str(tmp_path))) >= 4  # itself, the JVM, the daemon and its workers
         child.send_signal(signal.SIGKILL)
         assert child.stderr.read() == ""
-    deadline = time.monotonic() + 60
-    while _of_environment(str(tmp_path)) and time.monotonic() < deadline:
-        time.sleep(0.2)
-    assert _of_environment(str(tmp_path)) == []
-
-
-def _of_environment(text: str) -> list[int]:
-    """The processes that have a text in their environment."""
-    found = []
-    for folder in Path("/proc").iterdir():
-        try:
-            if folder.name.isdigit() and text.encode() in (folder / "environ").read_bytes():
-                found.append(int(folder.name))
-        except OSError:
-            continue
-    return found
+    wait_until_gone(str(tmp_path))
 
 
 def test_the_java_of_the_packages_serves_the_scripts_of_spark(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -166,14 +151,6 @@ def test_two_that_make_the_same_thing_at_once_get_one(tmp_path: Path) -> None:
     assert (place / "file").read_text() == "whole"
 
 
-def test_nothing_is_recorded_when_that_is_switched_off(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("OMNIGRAPH_SPARK_RECORD", "off")
-    monkeypatch.setenv("OMNIGRAPH_CACHE", str(tmp_path))
-    record_in_background(found_java())
-    assert "omnigraph-recording" not in {thread.name for thread in threading.enumerate()}
-
-
-@pytest.mark.parametrize("code", ["import omnigraph; omnigraph.spark; dir(omnigraph.spark)", "import omnigraph"])
-def test_the_package_is_there_without_loading_spark(code: str) -> None:
-    script = f"{code}\nimport sys\nassert 'pyspark' not in sys.modules"
+def test_the_package_is_there_without_loading_spark() -> None:
+    script = "import omnigraph, sys; omnigraph.spark; dir(omnigraph.spark); assert 'pyspark' not in sys.modules"
     subprocess.run([sys.executable, "-c", script], check=True)
