@@ -50,3 +50,15 @@ edge Counts: Counter -> Counter { weight: F64 }
 def catalog() -> Catalog:
     """A small world with every kind of type in it."""
     return compile_schema(SOCIAL_SCHEMA)
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """One line with the count of cases."""
+    counted = [
+        value
+        for report in terminalreporter.stats.get("passed", [])
+        for name, value in report.user_properties
+        if name == "kills"
+    ]
+    if counted:
+        terminalreporter.write_line(f"crash cases: {len(counted)} passed, {sum(counted)} processes killed")

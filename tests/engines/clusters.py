@@ -109,6 +109,7 @@ def rows_of(graph: og.Graph) -> list[str]:
 def ages_after_a_lost_executor(inputs: Path, uri: Path) -> dict[str, int]:
     """How often each age is there after a merge in the middle of which an executor was killed."""
     graph = og.open(uri, durability="fast")
+    sources.PART_BYTES = 800  # some dozen tasks, so that there is a middle
     moments = Moments(session(), {"reading": _kill_an_executor})
     result = graph.load(inputs / "changes.jsonl", "merge", engine="spark", report=moments.report)
     moments.join()
