@@ -8,6 +8,7 @@ in further runs, because watching takes time away from the work.
 import importlib
 import importlib.util
 import json
+import os
 import shutil
 import statistics
 import subprocess
@@ -166,7 +167,9 @@ def _watched(contestant: str, folder: Path, *files: Path) -> Run:
 
 def _started(contestant: str, target: str, files: tuple[Path, ...]) -> subprocess.Popen[str]:
     command = [sys.executable, "-m", "benchmarks.pipeline", contestant, target, *map(str, files)]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=Path(__file__).parents[1])
+    # Nobody shares the cores with a recorder of Spark's classes, which the first session of a machine would start.
+    quiet = {**os.environ, "OMNIGRAPH_SPARK_RECORD": "off"}
+    return subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=Path(__file__).parents[1], env=quiet)
 
 
 def _said(process: subprocess.Popen[str]) -> Run:
