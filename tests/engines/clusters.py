@@ -88,7 +88,20 @@ def outcome_of_work(inputs: Path, uri: Path) -> dict[str, Any]:
         "refused": refused,
         "rows": rows_of(graph),
         "answers": [answer(graph, query) for query in QUERIES],
+        "as a table": as_a_table(graph),
     }
+
+
+def as_a_table(graph: og.Graph) -> list[Any]:
+    """What the format `omnigraph` reads of the graph, before and after it has written to a branch."""
+    spark = session()
+    notes = spark.read.format("omnigraph").option("type", "Note").option("filter", "words >= 790").load(graph.uri)
+    copies = notes.selectExpr("concat('copy of ', title) AS title", "words")
+    written = copies.write.format("omnigraph").option("type", "Note").option("branch", "copies").option("from", "main")
+    written.mode("append").save(graph.uri)
+    read = spark.read.format("omnigraph").option("type", "Note").option("branch", "copies").load(graph.uri)
+    found = read.selectExpr("count(*) AS notes", "sum(words) AS words").collect()[0]
+    return [notes.count(), found["notes"], found["words"], graph.snapshot().table("node:Note").count()]
 
 
 def answer(graph: og.Graph, query: str) -> list[str]:

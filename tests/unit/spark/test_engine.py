@@ -120,11 +120,26 @@ def test_a_worker_that_is_always_killed_fails_the_stage(spark: SparkSession) -> 
     assert caught.value.problem == "a worker ended unexpectedly, at each attempt"
 
 
-def test_progress_is_reported_on_the_way_and_rows_at_the_end(spark: SparkSession) -> None:
+def waited(file: Path | None) -> int:
+    """Ends when the file is there, at once without one."""
+    deadline = time.monotonic() + 120
+    while file is not None and not file.exists() and time.monotonic() < deadline:
+        time.sleep(0.02)
+    return 7
+
+
+def test_progress_is_reported_on_the_way_and_rows_at_the_end(spark: SparkSession, tmp_path: Path) -> None:
     seen: list[Progress] = []
-    SparkEngine(spark, seen.append).run("sleep", slept, [0.0, 0.0, 1.0, 1.0], rows=lambda result: result)
-    assert seen[0] == Progress("sleep", 0, 4)
-    assert seen[-1] == Progress("sleep", 4, 4, 28)
+    told = tmp_path / "told"
+
+    def report(progress: Progress) -> None:
+        seen.append(progress)
+        if progress.done:
+            told.touch()
+
+    SparkEngine(spark, report).run("wait", waited, [None, None, told, told], rows=lambda result: result)
+    assert seen[0] == Progress("wait", 0, 4)
+    assert seen[-1] == Progress("wait", 4, 4, 28)
     assert any(0 < progress.done < 4 and progress.total == 4 for progress in seen)
 
 
