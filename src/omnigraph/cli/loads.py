@@ -13,6 +13,7 @@ from omnigraph.cli.output import print_json
 from omnigraph.cli.progress import shown_progress
 from omnigraph.cli.tables import human
 from omnigraph.errors import NotFound, UsageError
+from omnigraph.operations.engines import LOCAL
 from omnigraph.operations.load import LoadMode
 
 
@@ -43,7 +44,8 @@ def run_load(
     if as_json:
         print_json(result.as_json())
         return
-    typer.echo(str(result.choice), err=True)
+    if result.engine == LOCAL:  # Spark was announced before it was started
+        typer.echo(str(result.choice), err=True)
     table = Table("type", "records")
     for name, count in {**result.nodes, **result.edges}.items():
         table.add_row(name, f"{count:,}")

@@ -73,13 +73,21 @@ def explained(given: LoadInput, mode: LoadMode, choice: Choice) -> str:
     """How a load would be done, as a text for people."""
     buckets = bucket_count(given.expected_keys)
     parts = given.parts(Memory())
-    lines = [str(choice), f"mode: {mode}", f"reading: {len(parts)} parts, about {given.records:,} records"]
+    lines = [
+        str(choice),
+        f"mode: {mode}",
+        f"reading: {_some(len(parts), 'part')}, about {_some(given.records, 'record')}",
+    ]
     lines += [f"reading {key.partition(':')[2]}: the partitions of a DataFrame" for key, _ in given.frames]
     if mode is LoadMode.MERGE:
-        lines.append(f"merging: by id, in {buckets} bucket{'s' * (buckets > 1)} for each type")
-    lines.append(f"checking: ids, unique values, ends and numbers of edges, in {buckets} bucket{'s' * (buckets > 1)}")
+        lines.append(f"merging: by id, in {_some(buckets, 'bucket')} for each type")
+    lines.append(f"checking: ids, unique values, ends and numbers of edges, in {_some(buckets, 'bucket')}")
     lines.append("writing: the rows of all types in one commit")
     return "\n".join(lines)
+
+
+def _some(count: int, noun: str) -> str:
+    return f"{count:,} {noun}{'s' * (count != 1)}"
 
 
 def load(attempt: WriteAttempt, given: LoadInput, mode: LoadMode, engine: Engine, choice: Choice) -> LoadResult:
