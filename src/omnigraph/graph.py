@@ -2,7 +2,6 @@
 
 import logging
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
@@ -14,7 +13,6 @@ from omnigraph.compiler import CompiledQuery, compile_query
 from omnigraph.diagnostics import any_of
 from omnigraph.engines import answer_on_spark, engine_of, to_frame
 from omnigraph.errors import (
-    BranchExists,
     BranchInUse,
     ExpectedVersionMismatch,
     NotFound,
@@ -24,7 +22,7 @@ from omnigraph.errors import (
 from omnigraph.failpoints import Writer
 from omnigraph.handles import Commits, GraphBranches, Mode, Schema, check_writable
 from omnigraph.operations.analyze import Analysis, analyze, requested, write_back
-from omnigraph.operations.branches import delete, place_of
+from omnigraph.operations.branches import begun, delete, place_of
 from omnigraph.operations.diff import Change, diff_snapshots
 from omnigraph.operations.engines import SPARK, chosen
 from omnigraph.operations.export import ExportOptions, export_files, exported_lines, reasons_for_spark, target_of
@@ -269,17 +267,15 @@ class Graph:
             check_writable(self._mode)
         elif from_ is not None or actor is not None:
             raise UsageError("a branch is begun, and an actor named, only for what is written")
-        if from_ is not None:
-            with suppress(BranchExists):
-                self.branches.create(branch, from_)
-        at = self.snapshot(branch) if snapshot is None else self._resolved(snapshot)
-        found = replace(analyze(at, request, report), to_frame=to_frame)
-        if not write:
-            return found
-        order = WriteRequest(
-            kind=Writer.LOAD, branch=branch, actor=actor, message=f"analyze {algorithm}", tables=request.tables
-        )
-        return self._write(order, lambda attempt: write_back(attempt, found, request.write, report))
+        with begun(self._location, self._branches, branch, from_):
+            at = self.snapshot(branch) if snapshot is None else self._resolved(snapshot)
+            found = replace(analyze(at, request, report), to_frame=to_frame)
+            if not write:
+                return found
+            order = WriteRequest(
+                kind=Writer.LOAD, branch=branch, actor=actor, message=f"analyze {algorithm}", tables=request.tables
+            )
+            return self._write(order, lambda attempt: write_back(attempt, found, request.write, report))
 
     # --- writing ---
 
@@ -332,19 +328,17 @@ class Graph:
         if given.frames and choice.engine != SPARK:
             raise UsageError("a Spark DataFrame is loaded on Spark; bring it here first, with `toArrow()`")
         running = engine_of(choice, report, given.frames[0][1] if given.frames else None)
-        if from_ is not None:
-            with suppress(BranchExists):
-                self.branches.create(branch, from_)
 
         def run(attempt: WriteAttempt) -> LoadResult:
             return load(attempt, given, kind, running, choice)
 
         request = WriteRequest(kind=Writer.LOAD, branch=branch, actor=actor, message=given.message)
-        try:
-            return self._write(request, run)
-        except ExpectedVersionMismatch:
-            # Others were quicker. A long load might never win, so now it holds all tables from the beginning.
-            return self._write(replace(request, tables=tuple(self.snapshot(branch).manifest.pins)), run)
+        with begun(self._location, self._branches, branch, from_):
+            try:
+                return self._write(request, run)
+            except ExpectedVersionMismatch:
+                # Others were quicker. A long load might never win, so now it holds all tables from the beginning.
+                return self._write(replace(request, tables=tuple(self.snapshot(branch).manifest.pins)), run)
 
     def explain_load(
         self,

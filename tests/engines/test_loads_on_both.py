@@ -276,8 +276,11 @@ def test_folders_patterns_and_compressed_files(load: Load, tmp_path: Path, monke
 
 
 def test_a_load_can_make_its_branch(load: Load, tmp_path: Path) -> None:
-    load(lines(tmp_path, *PEOPLE[:2]))
-    graph = load(lines(tmp_path, *PEOPLE[2:], *KNOWS), branch="review/1", from_="main")
+    graph = load(lines(tmp_path, *PEOPLE[:2]))
+    with pytest.raises(og.ValidationError):
+        load(lines(tmp_path, *KNOWS), branch="review/1", from_="main")
+    assert [branch.name for branch in graph.branches.list()] == ["main"]
+    load(lines(tmp_path, *PEOPLE[2:], *KNOWS), branch="review/1", from_="main")
     assert graph.snapshot("main").table("node:Person").count() == 2
     assert content(graph, "review/1") == defaults([*PEOPLE, *KNOWS])
     assert graph.snapshot("review/1").manifest.pins["node:Note"] == graph.snapshot().manifest.pins["node:Note"]

@@ -1,13 +1,22 @@
 """Creates, lists and deletes branches."""
 
 import logging
-from contextlib import ExitStack, suppress
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
 from omnigraph import failpoints
-from omnigraph.errors import BranchExists, BranchInUse, NotFound, PreconditionFailed, StorageError, UsageError
+from omnigraph.errors import (
+    BranchExists,
+    BranchInUse,
+    NotFound,
+    OmnigraphError,
+    PreconditionFailed,
+    StorageError,
+    UsageError,
+)
 from omnigraph.failpoints import Point
 from omnigraph.recovery import Mode, recover
 from omnigraph.storage import Location, delete_branch
@@ -74,6 +83,27 @@ def create(graph: Location, branches: Branches, name: str, from_: str) -> Branch
         branches.create(name, place_of(branches, from_))
         failpoints.hit(Point.BRANCH_CREATED)
     return described(branches, CommitGraph(branches), name)
+
+
+@contextmanager
+def begun(graph: Location, branches: Branches, name: str, from_: str | None) -> Iterator[None]:
+    """A branch for a write: with `from_`, it is created there if it does not exist, and goes again if the block fails.
+
+    One that somebody has written to meanwhile, or begun another on, stays.
+    """
+    head = None
+    if from_ is not None:
+        with suppress(BranchExists):
+            head = create(graph, branches, name, from_).head.graph_commit_id
+    try:
+        yield
+    except BaseException as error:
+        if head is not None:
+            try:
+                delete(graph, branches, name, if_commit=head)
+            except OmnigraphError as problem:
+                error.add_note(f"the new branch `{name}` stays: {problem}")
+        raise
 
 
 def listed(branches: Branches) -> list[BranchInfo]:

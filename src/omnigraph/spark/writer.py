@@ -6,7 +6,6 @@ between leaves its rows aside, and the next write removes what is older than a d
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
@@ -20,9 +19,9 @@ from omnigraph.bulk.scratch import Files, Stretch
 from omnigraph.bulk.sources import PART_ROWS, Rows
 from omnigraph.catalog import Catalog, EntityType
 from omnigraph.diagnostics import did_you_mean
-from omnigraph.errors import BranchExists, NotFound, UsageError
+from omnigraph.errors import NotFound, UsageError
 from omnigraph.failpoints import Writer as WriterKind
-from omnigraph.operations.branches import create
+from omnigraph.operations.branches import begun
 from omnigraph.operations.engines import Choice
 from omnigraph.operations.files import read_schema_files
 from omnigraph.operations.inputs import LoadInput
@@ -115,18 +114,16 @@ class Writer(datasource.DataSourceArrowWriter):
         options = self._options
         branches = Branches(options.graph)
         open_for_writing(options.graph, branches)
-        if options.from_ is not None:
-            with suppress(BranchExists):
-                create(options.graph, branches, options.branch, options.from_)
         _, catalog = read_schema_files(options.graph)
         given = LoadInput(aside=tuple(self._rows(messages)))
         request = WriteRequest(
             kind=WriterKind.LOAD, branch=options.branch, actor=options.actor, message=f"load {options.type}"
         )
         choice = Choice("local", "the rows are already here")
-        Writes(options.graph, catalog, branches).run(
-            request, lambda attempt: load(attempt, given, options.mode, InProcess(), choice)
-        )
+        with begun(options.graph, branches, options.branch, options.from_):
+            Writes(options.graph, catalog, branches).run(
+                request, lambda attempt: load(attempt, given, options.mode, InProcess(), choice)
+            )
 
     def _rows(self, messages: Sequence[RowsAside]) -> Iterator[Rows]:
         for number, message in enumerate(messages):
