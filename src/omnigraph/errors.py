@@ -5,10 +5,10 @@ error survives the pickle of a Spark worker or a process pool whole.
 """
 
 from collections.abc import Sequence
-from enum import StrEnum
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 from omnigraph.diagnostics import Diagnostic, render_all
+from omnigraph.violations import Violation
 
 
 class OmnigraphError(Exception):
@@ -326,34 +326,6 @@ class ChangesGap(OmnigraphError):
     @property
     def details(self) -> dict[str, Any]:
         return {"branch": self.branch, "version": self.version}
-
-
-class Rule(StrEnum):
-    """What kind of rule a violation breaks."""
-
-    VALUE = "value"
-    ID = "id"
-    UNIQUE = "unique"
-    END = "end"
-    CARDINALITY = "cardinality"
-
-
-class Violation(NamedTuple):
-    """One thing that is wrong with one record."""
-
-    type: str
-    property: str | None
-    problem: str
-    file: str | None = None
-    line: int | None = None
-    rule: Rule = Rule.VALUE
-    id: str | None = None
-
-    def __str__(self) -> str:
-        line = "" if self.line is None else f":{self.line}"
-        place = f"{self.file}{line}: " if self.file is not None else ""
-        subject = f"{self.type}.{self.property}" if self.property else self.type
-        return f"{place}{subject}: {self.problem}"
 
 
 class ValidationError(OmnigraphError):

@@ -9,7 +9,6 @@ from typing import Any, Literal, TypeVar, cast
 
 from omnigraph.bulk.engine import Report, no_report
 from omnigraph.bulk.export import Format
-from omnigraph.compiler import CompiledQuery, compile_query
 from omnigraph.diagnostics import any_of
 from omnigraph.engines import answer_on_spark, engine_of, to_frame
 from omnigraph.errors import (
@@ -20,7 +19,7 @@ from omnigraph.errors import (
     UsageError,
 )
 from omnigraph.failpoints import Writer
-from omnigraph.handles import Commits, GraphBranches, Mode, Schema, check_writable
+from omnigraph.handles import Commits, CompiledQueries, GraphBranches, Mode, Schema, check_writable
 from omnigraph.operations.analyze import Analysis, analyze, requested, write_back
 from omnigraph.operations.branches import begun, delete, place_of
 from omnigraph.operations.diff import Change, diff_snapshots
@@ -36,13 +35,11 @@ from omnigraph.operations.load import explained as explained_load
 from omnigraph.operations.merge import MergeOptions, MergeResult, merge
 from omnigraph.operations.mutate import MutationResult, mutate
 from omnigraph.operations.read import QueryResult, engine_for, planned, read
-from omnigraph.operations.texts import text_of
 from omnigraph.operations.three_way import Strategy
 from omnigraph.operations.writing import WriteRequest, Writes, open_for_writing
 from omnigraph.query import AdjacencyCache, Shortcuts
 from omnigraph.recovery import Recoveries
 from omnigraph.storage import Location, among
-from omnigraph.syntax import QUERY
 from omnigraph.versioning import (
     MAIN,
     Branches,
@@ -54,7 +51,6 @@ from omnigraph.versioning import (
 from omnigraph.write import WriteAttempt
 
 Durability = Literal["full", "fast"]
-_KEPT_QUERIES = 256
 _Result = TypeVar("_Result")
 _logger = logging.getLogger(__name__)
 
@@ -72,7 +68,7 @@ class Graph:
         self.branches = GraphBranches(location, self._branches, mode)
         self.recoveries = Recoveries(location)
         self._writes = Writes(location, catalog, self._branches)
-        self._queries: dict[tuple[str, str, str | None], CompiledQuery] = {}
+        self._queries = CompiledQueries(catalog)
         self._adjacency = AdjacencyCache()
 
         if mode == "rw":
@@ -161,7 +157,7 @@ class Graph:
     ) -> QueryResult:
         """Runs a query that reads: on the head of a branch, or on a snapshot, commit, version or time."""
         at = self.snapshot(branch) if snapshot is None else self._resolved(snapshot)
-        query = self._compiled(source, name)
+        query = self._queries.compiled(source, name)
         plan = planned(query, params or {}, at)
         choice = engine_for(engine, plan, at)
         if choice.engine != SPARK:
@@ -179,7 +175,7 @@ class Graph:
     ) -> str:
         """How a query will be answered, and where: what is scanned with which columns and filters, walked, joined."""
         at = self.snapshot(branch)
-        query = self._compiled(source, name)
+        query = self._queries.compiled(source, name)
         plan = planned(query, params or {}, at)
         choice = engine_for(engine, plan, at)
         if choice.engine == SPARK:
@@ -290,7 +286,7 @@ class Graph:
         if_commit: str | None = None,
     ) -> MutationResult:
         """Runs a mutation; with `if_commit`, only on top of that commit."""
-        query = self._compiled(source, name)
+        query = self._queries.compiled(source, name)
 
         def run(attempt: WriteAttempt) -> MutationResult:
             return mutate(attempt, query, params or {})
@@ -405,16 +401,6 @@ class Graph:
     def _write(self, request: WriteRequest, work: Callable[[WriteAttempt], _Result]) -> _Result:
         check_writable(self._mode)
         return self._writes.run(request, work)
-
-    def _compiled(self, source: str | Path, name: str | None) -> CompiledQuery:
-        """A query of a source, compiled once as long as it is among the last that were used."""
-        text, file = (source, "<query>") if isinstance(source, str) else (text_of(source, QUERY), str(source))
-        key = (text, file, name)
-        if key not in self._queries:
-            if len(self._queries) >= _KEPT_QUERIES:
-                self._queries.pop(next(iter(self._queries)), None)
-            self._queries[key] = compile_query(text, self.schema.catalog, name, name=file)
-        return self._queries[key]
 
     def _snapshot(self, manifest: Manifest) -> Snapshot:
         return Snapshot(self._location, self.schema.catalog, manifest)

@@ -2,16 +2,21 @@
 
 from collections.abc import Callable, Iterator
 from itertools import islice
+from pathlib import Path
 from typing import Literal
 
 from omnigraph.catalog import Catalog
+from omnigraph.compiler import CompiledQuery, compile_query
 from omnigraph.errors import UsageError
 from omnigraph.operations.branches import BranchInfo, create, delete, listed
 from omnigraph.operations.diff import Change, diff_snapshots
+from omnigraph.operations.texts import text_of
 from omnigraph.storage import Location
+from omnigraph.syntax import QUERY
 from omnigraph.versioning import MAIN, Branches, Commit, CommitGraph, Snapshot, commit_with_id
 
 Mode = Literal["r", "rw"]
+_KEPT_QUERIES = 256
 
 
 def check_writable(mode: Mode) -> None:
@@ -26,6 +31,24 @@ class Schema:
     def __init__(self, text: str, catalog: Catalog) -> None:
         self.text = text
         self.catalog = catalog
+
+
+class CompiledQueries:
+    """The queries that were asked of a graph last, compiled once as long as they are among them."""
+
+    def __init__(self, catalog: Catalog) -> None:
+        self._catalog = catalog
+        self._kept: dict[tuple[str, str, str | None], CompiledQuery] = {}
+
+    def compiled(self, source: str | Path, name: str | None) -> CompiledQuery:
+        """A query of a source, which is a text or the path of one."""
+        text, file = (source, "<query>") if isinstance(source, str) else (text_of(source, QUERY), str(source))
+        key = (text, file, name)
+        if key not in self._kept:
+            if len(self._kept) >= _KEPT_QUERIES:
+                self._kept.pop(next(iter(self._kept)), None)
+            self._kept[key] = compile_query(text, self._catalog, name, name=file)
+        return self._kept[key]
 
 
 class Commits:

@@ -27,8 +27,8 @@ from omnigraph.errors import (
     StorageError,
     UsageError,
     ValidationError,
-    Violation,
 )
+from omnigraph.violations import Violation
 
 DIAGNOSTIC = Source("a.gq", "query q {").diagnostic(Code.QUERY_SYNTAX, "what", Span(0, 5), hint="how")
 

@@ -15,6 +15,7 @@ PACKAGE = Path(omnigraph.__file__).parent
 FLOORS = (
     {"codes"},
     {"diagnostics"},
+    {"violations"},
     {"errors"},
     {"syntax"},
     {"catalog"},

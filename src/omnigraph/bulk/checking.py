@@ -29,9 +29,9 @@ from omnigraph.bulk.streams import (
 )
 from omnigraph.catalog import EdgeType, EntityType, NodeType
 from omnigraph.catalog.model import DESTINATION, ID, SOURCE
-from omnigraph.errors import Violation
 from omnigraph.storage import ROW_ADDRESS, ROW_ID, among
 from omnigraph.storage.tables import fragment_groups
+from omnigraph.violations import Violation
 from omnigraph.write.change import Origins
 from omnigraph.write.rules import (
     edge_counts,

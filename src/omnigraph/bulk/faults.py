@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from omnigraph.errors import Violation
+from omnigraph.violations import Violation
 from omnigraph.write.validate import SHOWN_VIOLATIONS
 
 

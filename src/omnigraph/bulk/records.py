@@ -25,7 +25,7 @@ from omnigraph.catalog import (
 )
 from omnigraph.catalog.model import DESTINATION, ID, SOURCE
 from omnigraph.diagnostics import did_you_mean, quoted
-from omnigraph.errors import Violation
+from omnigraph.violations import Violation
 from omnigraph.write.change import Origins, Places
 from omnigraph.write.ids import new_ids
 

@@ -23,8 +23,9 @@ from omnigraph.bulk.records import RecordReader
 from omnigraph.bulk.scratch import Files, Piece, Scratch
 from omnigraph.bulk.tabular import read_table
 from omnigraph.catalog import Catalog, EntityType
-from omnigraph.errors import StorageError, UsageError, Violation
+from omnigraph.errors import StorageError, UsageError
 from omnigraph.storage.inputs import InputFile
+from omnigraph.violations import Violation
 
 BLOCK_BYTES = 16 * 1024 * 1024
 PART_BYTES = 64 * 1024 * 1024

@@ -18,11 +18,12 @@ from omnigraph.bulk.scratch import Memory, Scratch, scratch_files
 from omnigraph.bulk.sources import LineRange, Numbered, Part, entities_of, line_of, part_and_position, tables_named_in
 from omnigraph.bulk.streams import PutAside, Splitter, buckets_of
 from omnigraph.catalog import Catalog, EdgeType, NodeType
-from omnigraph.errors import UsageError, ValidationError, Violation
+from omnigraph.errors import UsageError, ValidationError
 from omnigraph.operations.engines import Choice
 from omnigraph.operations.inputs import FRAME_NUMBERS, LoadInput
 from omnigraph.storage import WrittenRows, discard, joined, stage_replacement, stage_written
 from omnigraph.versioning import Commit
+from omnigraph.violations import Violation
 from omnigraph.write import WriteAttempt
 from omnigraph.write.forks import is_own
 from omnigraph.write.protocol import StagedTable, relied_on, table_staged, tables_to_write, write_staged

@@ -10,10 +10,11 @@ import pyarrow.compute as pc
 
 from omnigraph.catalog import EdgeType, EntityType, NodeType
 from omnigraph.catalog.model import DESTINATION, ID, SOURCE
-from omnigraph.errors import MergeConflicts, NotFound, Rule, Violation
+from omnigraph.errors import MergeConflicts, NotFound
 from omnigraph.operations.three_way import ConflictKind, MergeConflict, Strategy, TableMerge, merged_table
 from omnigraph.storage import Differences, among, differing_rows
 from omnigraph.versioning import Branches, Commit, CommitGraph, MergedParent, Place, Snapshot
+from omnigraph.violations import Rule, Violation
 from omnigraph.write import TableChange, WriteAttempt, write_changes
 from omnigraph.write.row_checks import row_violations
 from omnigraph.write.set_checks import SetChecks

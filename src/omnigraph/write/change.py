@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from omnigraph.catalog import EntityType
-from omnigraph.errors import Violation
+from omnigraph.violations import Violation
 
 NO_IDS = pa.array([], pa.string())
 

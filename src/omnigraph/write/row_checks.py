@@ -7,7 +7,7 @@ import pyarrow.compute as pc
 
 from omnigraph.catalog import Enum, List, NodeType, Property
 from omnigraph.diagnostics import any_of, quoted
-from omnigraph.errors import Violation
+from omnigraph.violations import Violation
 from omnigraph.write.change import TableChange
 
 

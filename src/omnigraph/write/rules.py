@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from omnigraph.catalog import EdgeType, EntityType
 from omnigraph.catalog.model import ID, SOURCE
 from omnigraph.diagnostics import quoted
-from omnigraph.errors import Rule, Violation
+from omnigraph.violations import Rule, Violation
 from omnigraph.write.change import NO_IDS, Origins
 
 NOWHERE = Origins()

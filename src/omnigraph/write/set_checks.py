@@ -10,9 +10,9 @@ import pyarrow.compute as pc
 
 from omnigraph.catalog import EdgeType, NodeType
 from omnigraph.catalog.model import DESTINATION, ID, SOURCE
-from omnigraph.errors import Violation
 from omnigraph.storage import among
 from omnigraph.versioning import Snapshot
+from omnigraph.violations import Violation
 from omnigraph.write.change import NO_IDS, TableChange
 from omnigraph.write.rules import (
     complete,

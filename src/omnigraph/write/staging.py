@@ -10,9 +10,10 @@ from ulid import ULID
 from omnigraph.catalog import EdgeType, EntityType, NodeType, UnspellableKey, node_id, table_schema
 from omnigraph.catalog.model import DESTINATION, ID, SOURCE
 from omnigraph.compiler import ir
-from omnigraph.errors import KeyConflict, ValidationError, Violation
+from omnigraph.errors import KeyConflict, ValidationError
 from omnigraph.storage import among, holds, lance_filter
 from omnigraph.versioning import Snapshot
+from omnigraph.violations import Violation
 from omnigraph.write.change import TableChange
 from omnigraph.write.predicates import Resolve, predicates
 
