@@ -29,6 +29,7 @@ FLOORS = (
     {"query"},
     {"analytics"},
     {"operations"},
+    {"maintenance"},
     {"spark"},
     {"engines", "handles"},
     {"graph"},

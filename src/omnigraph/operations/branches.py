@@ -26,6 +26,7 @@ from omnigraph.versioning.names import check_branch_name
 from omnigraph.write import WriteFence
 from omnigraph.write.fence import EXISTENCE
 from omnigraph.write.forks import is_own, table_root
+from omnigraph.write.retention import holding_history
 
 _logger = logging.getLogger(__name__)
 
@@ -74,7 +75,7 @@ def create(graph: Location, branches: Branches, name: str, from_: str) -> Branch
     check_branch_name(name)
     if name == MAIN:
         raise UsageError(f"`{MAIN}` is always there")
-    with ExitStack() as held:
+    with holding_history(graph, "branch create"), ExitStack() as held:
         # The one that it begins on must not be deleted meanwhile. Those who create take both locks in the same order.
         for each in sorted({name, place_of(branches, from_).branch}):
             held.enter_context(WriteFence(graph, each, "branch create")).take([EXISTENCE])

@@ -1,0 +1,1 @@
+"""Keeping a graph healthy: indexes, compaction, repair and cleanup."""
