@@ -20,7 +20,17 @@ from omnigraph.errors import (
 from omnigraph.failpoints import Point
 from omnigraph.recovery import Mode, recover
 from omnigraph.storage import Location, delete_branch
-from omnigraph.versioning import MAIN, Branches, Commit, CommitGraph, Manifest, ManifestLog, Place, commit_with_id
+from omnigraph.versioning import (
+    MAIN,
+    Branches,
+    Commit,
+    CommitGraph,
+    Manifest,
+    ManifestLog,
+    Place,
+    commit_with_id,
+    no_snapshot,
+)
 from omnigraph.versioning.branches import fork_name
 from omnigraph.versioning.names import check_branch_name
 from omnigraph.write import WriteFence
@@ -66,7 +76,7 @@ def place_of(branches: Branches, reference: str) -> Place:
     try:
         branches.manifest_at(place)
     except NotFound as error:
-        raise NotFound("snapshot of commit", reference, f"its branch `{place.branch}` was deleted") from error
+        raise no_snapshot(reference, place.branch, error) from error
     return place
 
 

@@ -2,7 +2,13 @@
 
 from omnigraph.versioning.branches import Branches
 from omnigraph.versioning.commit_graph import CommitGraph
-from omnigraph.versioning.history import commit_since, commit_with_id, manifest_at_time, manifest_of_commit
+from omnigraph.versioning.history import (
+    commit_since,
+    commit_with_id,
+    manifest_at_time,
+    manifest_of_commit,
+    no_snapshot,
+)
 from omnigraph.versioning.log import ManifestLog
 from omnigraph.versioning.manifest import MAIN, Commit, Manifest, Pin, Place
 from omnigraph.versioning.publisher import MergedParent, Publication, new_commit_id, publish
@@ -25,5 +31,6 @@ __all__ = [
     "manifest_at_time",
     "manifest_of_commit",
     "new_commit_id",
+    "no_snapshot",
     "publish",
 ]

@@ -17,7 +17,7 @@ from omnigraph.storage import (
     delete_branch,
     objects_at,
 )
-from omnigraph.versioning.log import HEAD_NOTES, MANIFEST_FOLDER, ManifestLog
+from omnigraph.versioning.log import MANIFEST_FOLDER, ManifestLog
 from omnigraph.versioning.manifest import (
     MAIN,
     MAIN_INCARNATION,
@@ -28,6 +28,7 @@ from omnigraph.versioning.manifest import (
     commit_to_row,
 )
 from omnigraph.versioning.names import check_branch_name, logical_name, physical_name
+from omnigraph.versioning.retained import HEAD_NOTES, delete_retained
 
 _ARCHIVE = "__history"
 
@@ -49,6 +50,11 @@ class Branches:
         self._logs: dict[str, ManifestLog] = {}
         self._lock = threading.RLock()
         self.main = ManifestLog(graph)
+
+    @property
+    def graph(self) -> Location:
+        """Where the graph lies that they are branches of."""
+        return self._graph
 
     def log(self, name: str = MAIN) -> ManifestLog:
         """The manifests of a branch, as it is now: one that was deleted and created again is another."""
@@ -91,10 +97,15 @@ class Branches:
         with self._lock:
             self._logs.pop(name, None)
         objects_at(self._graph).delete(f"{HEAD_NOTES}/{physical_name(name)}")
+        delete_retained(self._graph, physical_name(name))
 
     def manifest_at(self, place: Place) -> Manifest:
         """The manifest of a commit, wherever it lies; `NotFound` when its branch is gone."""
         return self._log_at(place).at(place.version)
+
+    def commits_at(self, place: Place) -> tuple[Commit, ...]:
+        """The last commits up to that of a place; `NotFound` when its branch is gone."""
+        return self._log_at(place).commits_to(place.version)
 
     def archive_of(self, incarnation: str) -> Archive | None:
         """What is still known of a branch that was deleted."""
@@ -123,13 +134,13 @@ class Branches:
     def _archive(self, log: ManifestLog) -> None:
         """Writes down the commits that only this branch has; those who merged them refer to them for ever."""
         commits: list[Commit] = []
-        manifest = log.head()
+        remembered = log.head().commits
         while True:
-            own = [each for each in manifest.commits if each.incarnation == log.incarnation]
+            own = [each for each in remembered if each.incarnation == log.incarnation]
             commits += [each for each in reversed(own) if each not in commits[-1:]]
-            if not own or own[0] is not manifest.commits[0]:
+            if not own or own[0] is not remembered[0]:
                 break
-            manifest = log.at(own[0].manifest_version)
+            remembered = log.commits_to(own[0].manifest_version)
         assert log.origin is not None
         origin = {"branch": log.origin.branch, "incarnation": log.origin.incarnation, "version": log.origin.version}
         document = {"origin": origin, "commits": [_spelled(commit_to_row(each)) for each in commits]}

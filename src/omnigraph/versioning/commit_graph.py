@@ -96,7 +96,7 @@ class CommitGraph:
     def _read(self, place: Place) -> None:
         """Gets to know the commits around a place."""
         try:
-            commits = self._branches.manifest_at(place).commits
+            commits = self._branches.commits_at(place)
         except NotFound:
             archive = self._branches.archive_of(place.incarnation)
             if archive is None:

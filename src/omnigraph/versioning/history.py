@@ -9,6 +9,7 @@ from omnigraph.versioning.branches import Branches
 from omnigraph.versioning.commit_graph import CommitGraph
 from omnigraph.versioning.log import ManifestLog
 from omnigraph.versioning.manifest import Commit, Manifest
+from omnigraph.versioning.tags import tag_named
 
 
 def commit_since(log: ManifestLog, commit_id: str, version: int) -> Commit | None:
@@ -23,23 +24,25 @@ def commit_since(log: ManifestLog, commit_id: str, version: int) -> Commit | Non
 
 def _newest_first(log: ManifestLog) -> Iterator[Commit]:
     """The commits of one branch, read in strides."""
-    manifest = log.head()
+    commits = log.head().commits
     while True:
-        yield from reversed(manifest.commits)
-        before = manifest.commits[0].manifest_version - 1
+        yield from reversed(commits)
+        before = commits[0].manifest_version - 1
         if before < log.first_version:
             return
-        manifest = log.at(before)
+        commits = log.commits_to(before)
 
 
 def commit_with_id(branches: Branches, commit_id: str) -> Commit:
-    """A commit of any branch, also of one that was deleted after it was merged."""
+    """A commit of any branch, also of one that was deleted after it was merged; by its id, or by a tag."""
+    if (tag := tag_named(branches.graph, commit_id)) is not None:
+        return branches.manifest_at(tag.place).commit
     logs = _logs(branches)
     for log in logs:
         # Ids sort by time, so it is found by halving; but clocks of several machines may disagree.
-        manifest = _last_where(log, lambda commit: commit.graph_commit_id <= commit_id, log.head().version)
-        if manifest is not None and manifest.commit.graph_commit_id == commit_id:
-            return manifest.commit
+        commit = _last_where(log, lambda commit: commit.graph_commit_id <= commit_id, log.head().version)
+        if commit is not None and commit.graph_commit_id == commit_id:
+            return commit
     graph = CommitGraph(branches)
     for log in logs:
         for commit in graph.reachable(log.head().commit):
@@ -63,31 +66,37 @@ def manifest_of_commit(branches: Branches, commit_id: str) -> Manifest:
     try:
         return branches.manifest_at(commit.place)
     except NotFound as error:
-        raise NotFound("snapshot of commit", commit_id, f"its branch `{commit.branch}` was deleted") from error
+        raise no_snapshot(commit_id, commit.branch, error) from error
+
+
+def no_snapshot(commit_id: str, branch: str, error: NotFound) -> NotFound:
+    """Why the graph cannot be read as it was at a commit that is known."""
+    reason = "cleanup has removed it" if error.kind == "version" else f"its branch `{branch}` was deleted"
+    return NotFound("snapshot of commit", commit_id, reason)
 
 
 def manifest_at_time(branches: Branches, log: ManifestLog, instant: datetime) -> Manifest:
     """The manifest that was the newest of a branch at an instant; before it was forked, that of its parent."""
     newest = log.head().version
     while True:
-        manifest = _last_where(log, lambda commit: commit.created_at <= instant, newest)
-        if manifest is not None:
-            return manifest
+        commit = _last_where(log, lambda commit: commit.created_at <= instant, newest)
+        if commit is not None:
+            return log.at(commit.manifest_version)
         origin = log.origin
         if origin is None:
             raise NotFound("commit at", instant.isoformat(), "the graph is younger")
         log, newest = branches.log(origin.branch), origin.version
 
 
-def _last_where(log: ManifestLog, holds: Callable[[Commit], bool], newest: int) -> Manifest | None:
-    """The newest manifest of a branch whose commit holds a property that all older ones hold too."""
+def _last_where(log: ManifestLog, holds: Callable[[Commit], bool], newest: int) -> Commit | None:
+    """The newest commit of a branch that has a property which all older ones have too."""
     low, high = log.first_version, newest
-    found: Manifest | None = None
+    found: Commit | None = None
     while low <= high:
         middle = (low + high) // 2
-        manifest = log.at(middle)
-        if holds(manifest.commit):
-            found, low = manifest, middle + 1
+        commit = log.commits_to(middle)[-1]
+        if holds(commit):
+            found, low = commit, middle + 1
         else:
             high = middle - 1
     return found

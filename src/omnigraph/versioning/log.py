@@ -33,20 +33,19 @@ from omnigraph.versioning.manifest import (
     MAIN,
     MAIN_INCARNATION,
     STAMP,
+    Commit,
     Manifest,
     Place,
     manifest_from_rows,
     manifest_to_rows,
 )
 from omnigraph.versioning.names import physical_name
+from omnigraph.versioning.retained import HEAD_NOTES, Retained, milestone_of, read_retained, write_retained
 
 MANIFEST_FOLDER = "__manifest"
-# Notes of the newest version of each branch, so that opening a graph need not list them all. They may be behind, never
-# ahead; whoever removes old versions must leave no gap above them.
-HEAD_NOTES = "__heads"
-# How long the newest version that was seen may serve as the start of the search for the newest there is. Cleanup keeps
-# every version that is younger than an hour, so the search never starts in a gap.
-_TRUSTED_SECONDS = 60.0
+# How long the newest version that was seen may serve as the start of the search for the newest there is. On a store
+# where publishers take no turns, cleanup keeps every version that is younger than twice this.
+TRUSTED_SECONDS = 60.0
 FIRST_VERSION = 1
 _TURN_SECONDS = 10.0
 _logger = logging.getLogger(__name__)
@@ -158,9 +157,9 @@ class ManifestLog:
     def _head(self) -> tuple[Table, Manifest]:
         with self._lock:
             known = self._newest
-        if known is not None and time.monotonic() - known[2] < _TRUSTED_SECONDS:
+        if known is not None and time.monotonic() - known[2] < TRUSTED_SECONDS:
             table, manifest, _ = known
-            if not has_version(self._location, table.version + 1):
+            if not has_version(self._location, table.version + 1) and not self._may_be_below_gap(table.version):
                 return table, manifest
         table = self._newest_table()
         _check_stamp(table)
@@ -169,28 +168,64 @@ class ManifestLog:
         return table, manifest
 
     def _newest_table(self) -> Table:
-        """The newest version, from the one that the last writer noted; without a note, from a listing of all."""
+        """The newest version, from the one that the last writer noted; without a note, from a listing of all.
+
+        Notes spare those who open a graph a listing. They may be behind, never ahead.
+        """
         noted = self._objects.read(self._note)
         version = int(noted) if noted is not None and noted.isdigit() else 0
-        if version < self.first_version or not has_version(self._location, version):
-            try:
-                return open_table(self._location)
-            except StorageError as error:
-                raise StorageError(self._graph.uri, f"there is no graph here: {error.problem}") from error
-        while has_version(self._location, version + 1):
-            version += 1
-        return open_table(self._location, version)
+        if version >= self.first_version and has_version(self._location, version):
+            while has_version(self._location, version + 1):
+                version += 1
+            if version >= self.retained().floor:
+                return open_table(self._location, version)
+        try:
+            return open_table(self._location)
+        except StorageError as error:
+            raise StorageError(self._graph.uri, f"there is no graph here: {error.problem}") from error
+
+    def retained(self) -> Retained:
+        """What cleanup has left of this branch."""
+        return read_retained(self._graph, self._name, self.incarnation)
+
+    def retain(self, retained: Retained) -> None:
+        """Says what will be left of this branch; whoever cleans up does so before removing anything."""
+        write_retained(self._graph, self._name, self.incarnation, retained)
+
+    def _may_be_below_gap(self, version: int) -> bool:
+        """Whether versions after this one may be missing because they were removed, and not because none came.
+
+        It is asked after the next one was found missing: cleanup says what it removes before it does. On an object
+        store it leaves alone what is so young that somebody may trust an older one.
+        """
+        return self._graph.path is not None and version < self.retained().floor
 
     def at(self, version: int) -> Manifest:
-        """An exact version."""
-        if version < self.first_version:
+        """An exact version; `NotFound` for one that never was, or of which cleanup has left no more than its commit."""
+        if version >= self.first_version and not self.retained().has(version):
+            raise NotFound("version", str(version), "cleanup has removed it")
+        manifest = self._at(version)
+        if manifest is None:
             raise NotFound("version", str(version))
+        return manifest
+
+    def commits_to(self, version: int) -> tuple[Commit, ...]:
+        """The last commits up to that of a version, which is the last of them. Cleanup removes none of them."""
+        manifest = self._at(version) or self._at(min(milestone_of(version), self.head().version))
+        commits = [each for each in manifest.commits if each.manifest_version <= version] if manifest else []
+        if not commits or commits[-1].manifest_version != version:
+            raise NotFound("version", str(version))
+        return tuple(commits)
+
+    def _at(self, version: int) -> Manifest | None:
+        if version < self.first_version:
+            return None
         try:
             table = open_table(self._location, version)
-        except StorageError as error:
+        except StorageError:
             if has_version(self._location, version):
                 raise
-            raise NotFound("version", str(version)) from error
+            return None
         return manifest_from_rows(table.scan().to_pylist())
 
     def append(self, base: Manifest, following: Manifest) -> Manifest:

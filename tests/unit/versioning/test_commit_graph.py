@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import omnigraph as og
 from omnigraph.errors import NotFound
-from omnigraph.versioning import Branches, Commit, CommitGraph, Manifest, Place
+from omnigraph.versioning import Branches, Commit, CommitGraph, Place
 from omnigraph.versioning.branches import Archive
 from omnigraph.versioning.manifest import REMEMBERED_COMMITS
 
@@ -50,13 +50,13 @@ class Histories:
             )
         self.graph = CommitGraph(cast("Branches", self))
 
-    def manifest_at(self, place: Place) -> Manifest:
+    def commits_at(self, place: Place) -> tuple[Commit, ...]:
         self.reads += 1
         (line,) = (commit for commit in self.commits.values() if commit.place == place)
         commits = [line]
         while len(commits) < self._remembered and commits[0].parent_commit_id is not None:
             commits.insert(0, self.commits[commits[0].parent_commit_id])
-        return Manifest({}, tuple(commits))
+        return tuple(commits)
 
     def archive_of(self, incarnation: str) -> Archive | None:
         assert incarnation in {each.incarnation for each in self.commits.values()}
@@ -180,10 +180,10 @@ def test_commits_of_a_line_that_is_gone_are_not_found() -> None:
     histories = Histories(FORK)
     lost = histories.commits.pop("2")
 
-    def gone(place: Place) -> Manifest:
+    def gone(place: Place) -> tuple[Commit, ...]:
         raise NotFound("branch", place.branch)
 
-    histories.manifest_at = gone  # type: ignore[method-assign]
+    histories.commits_at = gone  # type: ignore[method-assign]
     with pytest.raises(NotFound):
         histories.graph.parents(lost)
 
