@@ -85,6 +85,8 @@ def _rounds(folder: Path) -> list[Figure]:
     The last rounds take turns with the first ones of another graph, so that both meet the same noise.
     """
     graphs = {name: _filled_graph(folder / name, items=FEW_ITEMS) for name in ("many", "few")}
+    once = _filled_graph(folder / "once", items=FEW_ITEMS)
+    _round(once, 0)
     turns = count()
     sizes = []
     for _ in range(ROUNDS - LAST_ROUNDS):
@@ -95,6 +97,9 @@ def _rounds(folder: Path) -> list[Figure]:
     seconds = medians(work, rounds=LAST_ROUNDS)
     many, few = seconds["many"], seconds["few"]
     growth = (sizes[-1] - sizes[0]) / (len(sizes) - 1)
+    for graph in (graphs["many"], once):
+        graph.cleanup(keep=1, grace="0s", confirm=True)
+    large, small = _size(Path(graphs["many"].uri)), _size(Path(once.uri))
     return [
         Figure(
             name=f"the last of {ROUNDS} branches created, written, merged and deleted / the first ones",
@@ -104,7 +109,14 @@ def _rounds(folder: Path) -> list[Figure]:
             raw=f"{many * 1e3:.0f} ms against {few * 1e3:.0f} ms (medians of {LAST_ROUNDS} each)",
         ),
         Figure(
-            name="growth of the store with each of them, before there is a cleanup",
+            name=f"the store after {ROUNDS} of them and a cleanup / after the first and a cleanup",
+            value=large / small,
+            unit="x",
+            bound=1.3,
+            raw=f"{large / 2**10:,.0f} KiB against {small / 2**10:,.0f} KiB",
+        ),
+        Figure(
+            name="growth of the store with each of them, before cleanup",
             value=growth / 2**10,
             unit="KiB",
             bound=None,

@@ -32,6 +32,7 @@ import omnigraph as og
 from benchmarks.measure import Figure
 from benchmarks.pipeline_data import FRIENDSHIPS, PEOPLE, SCHEMA, write_lines, write_parquet
 from omnigraph import spark
+from omnigraph.storage import FULL_TEXT_PARAMETERS
 
 LINES = 10_000_000
 PARQUET_PEOPLE, PARQUET_FRIENDSHIPS = 1_000_000, 10_000_000
@@ -316,7 +317,7 @@ def _as(schema: pa.Schema, columns: list[pa.Array]) -> pa.RecordBatch:
 
 
 def _lance(target: Path, nodes: str, edges: str) -> Run:
-    """The rows as they are, with ids, and a BTREE for each column that our indexes cover."""
+    """The rows as they are, with ids, and the same indexes as ours."""
 
     def friendships() -> Iterator[pa.RecordBatch]:
         first = _FIRST_ID
@@ -330,8 +331,9 @@ def _lance(target: Path, nodes: str, edges: str) -> Run:
     people = _written(target / "people", rows, PEOPLE)
     known = _written(target / "friendships", friendships(), FRIENDSHIPS)
     clock.part("write")
-    for dataset, column in ((people, "id"), (known, "id"), (known, "src"), (known, "dst")):
+    for dataset, column in ((people, "id"), (people, "name"), (known, "id"), (known, "src"), (known, "dst")):
         dataset.create_scalar_index(column, "BTREE")
+    people.create_scalar_index("name", "INVERTED", name="name_inverted", **FULL_TEXT_PARAMETERS)
     clock.part("indexes")
     return clock.result()
 

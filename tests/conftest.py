@@ -28,7 +28,7 @@ node Person implements Named {
     bio: String @index
     joined: DateTime?
     photo: Blob?
-    embedding: Vector(4)? @embed("bio", model="small")
+    embedding: Vector(4)? @embed("bio", model="mock/small")
     sketch: Vector(4)?
     @range(age, 0..200)
     @check(name, "^[A-Z].*")

@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from omnigraph import spark
     from omnigraph.catalog import Catalog, compile_schema
+    from omnigraph.catalog.migration import MigrationPlan
     from omnigraph.compiler import CompiledQuery, compile_queries, compile_query
+    from omnigraph.embedding import EmbeddingFailed, ModelMismatch, UnsuitableModel
     from omnigraph.errors import (
         BranchExists,
         BranchInUse,
@@ -29,22 +31,30 @@ if TYPE_CHECKING:
         PreconditionFailed,
         QueryError,
         RecoveryFailed,
+        RecoveryPending,
         RecoveryRequired,
         SchemaError,
         StorageError,
+        TagExists,
         UsageError,
         ValidationError,
     )
     from omnigraph.graph import Graph
+    from omnigraph.maintenance.cleanup import CleanupResult
+    from omnigraph.maintenance.optimize import OptimizeResult
+    from omnigraph.maintenance.repair import RepairResult
+    from omnigraph.maintenance.status import Status
     from omnigraph.opening import init, open  # noqa: A004 - as in the interface
     from omnigraph.operations.branches import BranchInfo
     from omnigraph.operations.diff import Change
+    from omnigraph.operations.embed import EmbedResult
     from omnigraph.operations.feed import ChangeBlock
     from omnigraph.operations.load import LoadResult
     from omnigraph.operations.merge import MergeResult
     from omnigraph.operations.mutate import MutationResult
     from omnigraph.operations.read import QueryResult
     from omnigraph.operations.three_way import MergeConflict
+    from omnigraph.versioning.tags import Tag
 
     __version__: str
 
@@ -56,8 +66,11 @@ __all__ = [
     "Change",
     "ChangeBlock",
     "ChangesGap",
+    "CleanupResult",
     "CompiledQuery",
     "Conflict",
+    "EmbedResult",
+    "EmbeddingFailed",
     "EngineFailed",
     "ExpectedVersionMismatch",
     "FenceHeld",
@@ -69,18 +82,27 @@ __all__ = [
     "MergeConflict",
     "MergeConflicts",
     "MergeResult",
+    "MigrationPlan",
+    "ModelMismatch",
     "MutationResult",
     "NotDurable",
     "NotFound",
     "OmnigraphError",
+    "OptimizeResult",
     "ParameterError",
     "PreconditionFailed",
     "QueryError",
     "QueryResult",
     "RecoveryFailed",
+    "RecoveryPending",
     "RecoveryRequired",
+    "RepairResult",
     "SchemaError",
+    "Status",
     "StorageError",
+    "Tag",
+    "TagExists",
+    "UnsuitableModel",
     "UsageError",
     "ValidationError",
     "compile_queries",
@@ -100,7 +122,13 @@ _HOMES = {
     "MergeConflict": "omnigraph.operations.three_way",
     "MergeResult": "omnigraph.operations.merge",
     "ChangesGap": "omnigraph.errors",
+    "CleanupResult": "omnigraph.maintenance.cleanup",
+    "OptimizeResult": "omnigraph.maintenance.optimize",
     "Conflict": "omnigraph.errors",
+    "EmbedResult": "omnigraph.operations.embed",
+    "EmbeddingFailed": "omnigraph.embedding",
+    "ModelMismatch": "omnigraph.embedding",
+    "UnsuitableModel": "omnigraph.embedding",
     "EngineFailed": "omnigraph.errors",
     "ExpectedVersionMismatch": "omnigraph.errors",
     "FenceHeld": "omnigraph.errors",
@@ -115,13 +143,16 @@ _HOMES = {
     "PreconditionFailed": "omnigraph.errors",
     "QueryError": "omnigraph.errors",
     "RecoveryFailed": "omnigraph.errors",
+    "RecoveryPending": "omnigraph.errors",
     "RecoveryRequired": "omnigraph.errors",
     "SchemaError": "omnigraph.errors",
     "StorageError": "omnigraph.errors",
+    "TagExists": "omnigraph.errors",
     "UsageError": "omnigraph.errors",
     "ValidationError": "omnigraph.errors",
     "Catalog": "omnigraph.catalog",
     "compile_schema": "omnigraph.catalog",
+    "MigrationPlan": "omnigraph.catalog.migration",
     "CompiledQuery": "omnigraph.compiler",
     "compile_queries": "omnigraph.compiler",
     "compile_query": "omnigraph.compiler",
@@ -129,6 +160,9 @@ _HOMES = {
     "LoadResult": "omnigraph.operations.load",
     "MutationResult": "omnigraph.operations.mutate",
     "QueryResult": "omnigraph.operations.read",
+    "RepairResult": "omnigraph.maintenance.repair",
+    "Status": "omnigraph.maintenance.status",
+    "Tag": "omnigraph.versioning.tags",
     "init": "omnigraph.opening",
     "open": "omnigraph.opening",
 }

@@ -1,8 +1,9 @@
 """Every stable diagnostic code, in one table.
 
 Scripts, editors and agents match on these codes, so a code never changes its meaning and is never reused. The
-letter says who speaks: ``S`` the schema language, ``Q`` the query parser, ``T`` the query typechecker, ``L`` lint
-advice that does not stop anything. `docs/reference/codes.md` explains each with an example.
+letter says who speaks: ``S`` the schema language, ``OG-M`` the plan from one schema to another, ``Q`` the
+query parser, ``T`` the query typechecker, ``L`` lint advice that does not stop anything. `docs/reference/codes.md`
+explains each with an example.
 """
 
 from enum import StrEnum
@@ -46,6 +47,13 @@ class Code(StrEnum):
     INVALID_CARDINALITY = "S116", "invalid cardinality"
     INVALID_RENAME = "S117", "a rename cannot be followed"
     INVALID_TYPE = "S118", "a type that cannot be stored"
+
+    REQUIRED_ADDED = "OG-M001", "a required property is added without a value for the rows that are there"
+    TYPE_CHANGED = "OG-M002", "a property cannot take another type"
+    MADE_REQUIRED = "OG-M003", "a nullable property cannot become required"
+    KEY_CHANGED = "OG-M004", "a key cannot be changed"
+    ENDS_CHANGED = "OG-M005", "the ends of an edge cannot be changed"
+    KIND_CHANGED = "OG-M006", "a name cannot become another kind of type"
 
     QUERY_SYNTAX = "Q001", "unexpected text in a query"
     QUERY_UNTERMINATED = "Q002", "a text or comment in a query never ends"
@@ -98,3 +106,4 @@ class Code(StrEnum):
     SEARCH_WITHOUT_INDEX = "L006", "a text search reads every row"
     CONSTANT_CONDITION = "L007", "a condition does not depend on the graph"
     MISSPELT_ANNOTATION = "L008", "an unknown annotation looks like a known one"
+    RENAME_DONE = "L009", "a rename has been done already"

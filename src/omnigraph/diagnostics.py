@@ -17,6 +17,7 @@ from omnigraph.codes import Code
 
 _EXCERPT_WIDTH = 120
 _LONGEST_NAME = 64
+_KIBI = 1_024
 _TAB_WIDTH = 4
 
 
@@ -253,3 +254,11 @@ def did_you_mean(name: str, known: Iterable[str]) -> str | None:
     if 0 < len(candidates) <= 12:
         return f"known here: {any_of(sorted(candidates))}"
     return None
+
+
+def size_text(size: int) -> str:
+    """A number of bytes as people read it."""
+    number, units = float(size), ["B", "KiB", "MiB", "GiB", "TiB"]
+    while number >= _KIBI and len(units) > 1:
+        number, units = number / _KIBI, units[1:]
+    return f"{number:,.0f} {units[0]}" if units[0] == "B" else f"{number:,.1f} {units[0]}"

@@ -13,10 +13,10 @@ if TYPE_CHECKING:
     from omnigraph.versioning import Snapshot
 
 
-def engine_of(choice: Choice, report: Report, frame: Any = None) -> Engine:
+def engine_of(choice: Choice, report: Report, frame: Any = None, *, threads: int | None = None) -> Engine:
     """The engine that was chosen; a frame has a session of its own. Spark is told, for starting it takes seconds."""
     if choice.engine != SPARK:
-        return InProcess(report)
+        return InProcess(report, threads)
     from omnigraph import spark
 
     sys.stderr.write(f"{choice}\n")

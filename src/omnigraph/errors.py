@@ -237,20 +237,39 @@ class BranchExists(Conflict):
 
 
 class BranchInUse(Conflict):
-    """A branch that others were forked from; these must go first."""
+    """A branch that others were forked from, or one of whose commits has a tag; these must go first."""
 
     code = "branch_in_use"
 
-    def __init__(self, name: str, descendants: Sequence[str]) -> None:
-        super().__init__(name, tuple(descendants))
-        self.name, self.descendants = name, tuple(descendants)
+    def __init__(self, name: str, descendants: Sequence[str], tags: Sequence[str] = ()) -> None:
+        super().__init__(name, tuple(descendants), tuple(tags))
+        self.name, self.descendants, self.tags = name, tuple(descendants), tuple(tags)
 
     def __str__(self) -> str:
-        return f"branch `{self.name}` cannot be deleted: {', '.join(self.descendants)} began on it"
+        began = [f"{', '.join(self.descendants)} began on it"] if self.descendants else []
+        named = [f"{', '.join(self.tags)} names a commit of it"] if self.tags else []
+        return f"branch `{self.name}` cannot be deleted: {'; '.join([*began, *named])}"
 
     @property
     def details(self) -> dict[str, Any]:
-        return {"name": self.name, "descendants": list(self.descendants)}
+        return {"name": self.name, "descendants": list(self.descendants), "tags": list(self.tags)}
+
+
+class TagExists(Conflict):
+    """There is a tag of that name already."""
+
+    code = "tag_exists"
+
+    def __init__(self, name: str) -> None:
+        super().__init__(name)
+        self.name = name
+
+    def __str__(self) -> str:
+        return f"there is already a tag `{self.name}`"
+
+    @property
+    def details(self) -> dict[str, Any]:
+        return {"name": self.name}
 
 
 class FenceHeld(Conflict):
@@ -367,12 +386,29 @@ class RecoveryRequired(OmnigraphError):
     def __str__(self) -> str:
         found = f"{self.table_key} has a version after {self.pinned} that no commit made"
         if self.operation_id is None:
-            return f"{found}, and no sidecar says whose it is"
+            return f"{found}, and no sidecar says whose it is; look at it with `omnigraph repair`"
         return f"{found}: write {self.operation_id} did not finish; open the graph for writing to have it undone"
 
     @property
     def details(self) -> dict[str, Any]:
         return {"table_key": self.table_key, "pinned": self.pinned, "operation_id": self.operation_id}
+
+
+class RecoveryPending(Conflict):
+    """Writes that did not finish, or are still at work, so that it is not known yet what their tables will hold."""
+
+    code = "recovery_pending"
+
+    def __init__(self, operations: Sequence[str]) -> None:
+        super().__init__(tuple(operations))
+        self.operations = tuple(operations)
+
+    def __str__(self) -> str:
+        return f"not settled yet: {', '.join(self.operations)}; open the graph for writing, and try again"
+
+    @property
+    def details(self) -> dict[str, Any]:
+        return {"operations": list(self.operations)}
 
 
 class RecoveryFailed(OmnigraphError):

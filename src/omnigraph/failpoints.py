@@ -27,7 +27,9 @@ class Writer(StrEnum):
 
     MUTATE = "mutate"
     LOAD = "load"
+    EMBED = "embed"
     ENSURE_INDICES = "ensure_indices"
+    OPTIMIZE = "optimize"
     MERGE = "merge"
 
 
@@ -67,6 +69,10 @@ class Point(StrEnum):
     RECOVERY_RECORD_AUDIT = "recovery.record_audit"
     RECOVERY_AFTER_AUDIT = "recovery.after_audit"
     LEASE_RENEWAL = "fence.lease_renewal"
+    CLEANUP_DECIDED = "cleanup.decided"
+    CLEANUP_VERSIONS_REMOVED = "cleanup.versions_removed"
+    REPAIR_BEFORE_PUBLISH = "repair.before_publish"
+    REPAIR_AFTER_PUBLISH = "repair.after_publish"
 
 
 class _Action(StrEnum):

@@ -1,11 +1,11 @@
 """The façade: one thin object, one method a verb."""
 
 import logging
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
-from typing import Any, Literal, TypeVar, cast
+from typing import Any, cast
 
 from omnigraph.bulk.engine import Report, no_report
 from omnigraph.bulk.export import Format
@@ -13,22 +13,21 @@ from omnigraph.diagnostics import any_of
 from omnigraph.engines import answer_on_spark, engine_of, to_frame
 from omnigraph.errors import (
     BranchInUse,
-    ExpectedVersionMismatch,
     NotFound,
     PreconditionFailed,
     UsageError,
 )
 from omnigraph.failpoints import Writer
-from omnigraph.handles import Commits, CompiledQueries, GraphBranches, Mode, Schema, check_writable
+from omnigraph.handles import check_writable
+from omnigraph.maintained import MaintainedGraph
 from omnigraph.operations.analyze import Analysis, analyze, requested, write_back
-from omnigraph.operations.branches import begun, delete, place_of
+from omnigraph.operations.branches import begun, delete
 from omnigraph.operations.diff import Change, diff_snapshots
+from omnigraph.operations.embed import EmbedJob, EmbedResult, embed, embed_reasons, targets_of
 from omnigraph.operations.engines import SPARK, chosen
 from omnigraph.operations.export import ExportOptions, export_files, exported_lines, reasons_for_spark, target_of
 from omnigraph.operations.export import explained as explained_export
 from omnigraph.operations.feed import ChangeBlock, blocks_after
-from omnigraph.operations.files import read_schema_files
-from omnigraph.operations.indexes import build_missing_indexes, index_reasons
 from omnigraph.operations.inputs import load_input
 from omnigraph.operations.load import LoadMode, LoadResult, load, load_mode
 from omnigraph.operations.load import explained as explained_load
@@ -36,89 +35,22 @@ from omnigraph.operations.merge import MergeOptions, MergeResult, merge
 from omnigraph.operations.mutate import MutationResult, mutate
 from omnigraph.operations.read import QueryResult, engine_for, planned, read
 from omnigraph.operations.three_way import Strategy
-from omnigraph.operations.writing import WriteRequest, Writes, open_for_writing
-from omnigraph.query import AdjacencyCache, Shortcuts
-from omnigraph.recovery import Recoveries
-from omnigraph.storage import Location, among
+from omnigraph.operations.writing import WriteRequest
+from omnigraph.query import Shortcuts
+from omnigraph.storage import among
 from omnigraph.versioning import (
     MAIN,
-    Branches,
-    Manifest,
     Snapshot,
-    manifest_at_time,
-    manifest_of_commit,
 )
 from omnigraph.write import WriteAttempt
 
-Durability = Literal["full", "fast"]
-_Result = TypeVar("_Result")
 _logger = logging.getLogger(__name__)
 
 
-class Graph:
+class Graph(MaintainedGraph):
     """A graph. Reads see one commit, whole; writes become one commit, or nothing."""
 
-    def __init__(self, location: Location, mode: Mode) -> None:
-        self._location = location
-        self._mode = mode
-        self._branches = Branches(location)
-        text, catalog = read_schema_files(location)
-        self.schema = Schema(text, catalog)
-        self.commits = Commits(self._branches, self._resolved)
-        self.branches = GraphBranches(location, self._branches, mode)
-        self.recoveries = Recoveries(location)
-        self._writes = Writes(location, catalog, self._branches)
-        self._queries = CompiledQueries(catalog)
-        self._adjacency = AdjacencyCache()
-
-        if mode == "rw":
-            open_for_writing(location, self._branches)
-
-    @property
-    def uri(self) -> str:
-        """Where the graph lives."""
-        return self._location.uri
-
-    @property
-    def durability(self) -> Durability:
-        """Whether an acknowledged commit survives a power cut (``full``) or may not (``fast``)."""
-        return "full" if self._location.durable else "fast"
-
-    def refresh(self) -> None:
-        """Catches up with other processes; of a graph open for writing, also completes writes that they left undone.
-
-        Every read and write looks for the newest commit anyway, so only a process that has been idle needs this.
-        """
-        if self._mode == "rw":
-            self._writes.heal(patient=False)
-        self._branches.main.head()
-
     # --- reading ---
-
-    def snapshot(self, branch: str = MAIN) -> Snapshot:
-        """The graph as it is now."""
-        return self._snapshot(self._branches.log(branch).head())
-
-    def snapshot_at(
-        self,
-        *,
-        version: int | None = None,
-        commit: str | None = None,
-        time: datetime | None = None,
-        branch: str = MAIN,
-    ) -> Snapshot:
-        """The graph as it was: at a commit, or at a version of a branch or an instant in its history."""
-        given = [each for each in (version, commit, time) if each is not None]
-        if len(given) != 1:
-            raise UsageError("name one of version, commit and time")
-        if version is not None:
-            return self._snapshot(self._branches.log(branch).at(version))
-        if commit is not None:
-            return self._snapshot(manifest_of_commit(self._branches, commit))
-        assert time is not None
-        if time.tzinfo is None:
-            raise UsageError("a time needs a zone")
-        return self._snapshot(manifest_at_time(self._branches, self._branches.log(branch), time))
 
     def entity(self, type: str, id: str, at: Snapshot | str | int | datetime | None = None) -> dict[str, Any] | None:
         """One entity with its properties, now or at a snapshot, commit, version or time; None if it is not there."""
@@ -130,20 +62,6 @@ class Graph:
             raise UsageError(f"an id is a text, not {id!r}")
         rows: list[dict[str, Any]] = snapshot.table(entity.table_key).scan(filter=among("id", [id])).to_pylist()
         return rows[0] if rows else None
-
-    def _resolved(self, at: Snapshot | str | int | datetime | None) -> Snapshot:
-        match at:
-            case None:
-                return self.snapshot()
-            case Snapshot():
-                return at
-            case str():
-                return self._snapshot(self._branches.manifest_at(place_of(self._branches, at)))
-            case int() if not isinstance(at, bool):
-                return self.snapshot_at(version=at)
-            case datetime():
-                return self.snapshot_at(time=at)
-        raise UsageError(f"a snapshot is named by a commit, a version or a time, not by {at!r}")
 
     def query(
         self,
@@ -180,7 +98,7 @@ class Graph:
         choice = engine_for(engine, plan, at)
         if choice.engine == SPARK:
             plan = planned(query, params or {}, at, Shortcuts.NONE)
-        return f"{choice}\n{plan.explain()}"
+        return f"{choice}\n{plan.explain(at)}"
 
     def export(
         self,
@@ -330,11 +248,7 @@ class Graph:
 
         request = WriteRequest(kind=Writer.LOAD, branch=branch, actor=actor, message=given.message)
         with begun(self._location, self._branches, branch, from_):
-            try:
-                return self._write(request, run)
-            except ExpectedVersionMismatch:
-                # Others were quicker. A long load might never win, so now it holds all tables from the beginning.
-                return self._write(replace(request, tables=tuple(self.snapshot(branch).manifest.pins)), run)
+            return self._write_in_the_end(request, run)
 
     def explain_load(
         self,
@@ -347,6 +261,30 @@ class Graph:
         """How a load would be done, and where; nothing but the names and sizes of the input is read."""
         given = load_input(data, self.schema.catalog, storage_options)
         return explained_load(given, load_mode(mode), chosen(engine, given.reasons_for_spark))
+
+    def embed(
+        self,
+        type: str,
+        property: str | None = None,
+        *,
+        all: bool = False,
+        branch: str = MAIN,
+        actor: str | None = None,
+        batch: int | None = None,
+        engine: str = "auto",
+        report: Report = no_report,
+    ) -> EmbedResult:
+        """Fills the vectors of a type that are missing, or `all` of them, with one commit for each `batch` of rows.
+
+        If it is interrupted, the same call goes on where it was.
+        """
+        check_writable(self._mode)
+        targets = targets_of(self.schema.catalog, type, property, everything=all)
+        at = self.snapshot(branch)
+        choice = chosen(engine, lambda: embed_reasons(at, targets))
+        job = EmbedJob(engine=lambda told: engine_of(choice, told), choice=choice, rows=batch, report=report)
+        request = WriteRequest(kind=Writer.EMBED, branch=branch, actor=actor, message="embed")
+        return embed(job, targets, self._write, request)
 
     def merge(
         self,
@@ -375,7 +313,7 @@ class Graph:
 
         self._branches.log(source)
         request = WriteRequest(kind=Writer.MERGE, branch=into, actor=actor, message=f"merge {source}")
-        result = self._write(request, run)
+        result = self._write_in_the_end(request, run)
         return self._without_branch(source, result) if delete_branch and not dry_run else result
 
     def _without_branch(self, source: str, result: MergeResult) -> MergeResult:
@@ -386,21 +324,3 @@ class Graph:
             _logger.warning("branch %s was merged, and stays: %s", source, error)
             return result
         return replace(result, branch_deleted=True)
-
-    def ensure_indices(
-        self, *, actor: str | None = None, engine: str = "auto", report: Report = no_report
-    ) -> dict[str, list[str]]:
-        """Builds the indexes that are missing, as one commit; returns the columns by table."""
-        running = engine_of(chosen(engine, lambda: index_reasons(self.snapshot())), report)
-
-        def run(attempt: WriteAttempt) -> dict[str, list[str]]:
-            return build_missing_indexes(attempt, running)[1]
-
-        return self._write(WriteRequest(kind=Writer.ENSURE_INDICES, actor=actor, message="indexes"), run)
-
-    def _write(self, request: WriteRequest, work: Callable[[WriteAttempt], _Result]) -> _Result:
-        check_writable(self._mode)
-        return self._writes.run(request, work)
-
-    def _snapshot(self, manifest: Manifest) -> Snapshot:
-        return Snapshot(self._location, self.schema.catalog, manifest)

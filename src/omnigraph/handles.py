@@ -1,4 +1,4 @@
-"""The parts of a graph that have verbs of their own: its schema, its commits, its branches."""
+"""The parts of a graph that have verbs of their own: its schema, its commits, its branches, its tags."""
 
 from collections.abc import Callable, Iterator
 from itertools import islice
@@ -6,14 +6,20 @@ from pathlib import Path
 from typing import Literal
 
 from omnigraph.catalog import Catalog
+from omnigraph.catalog.migration import MigrationPlan
 from omnigraph.compiler import CompiledQuery, compile_query
-from omnigraph.errors import UsageError
+from omnigraph.diagnostics import Source
+from omnigraph.errors import NotFound, UsageError
 from omnigraph.operations.branches import BranchInfo, create, delete, listed
 from omnigraph.operations.diff import Change, diff_snapshots
-from omnigraph.operations.texts import text_of
+from omnigraph.operations.schema_plan import schema_plan
+from omnigraph.operations.tags import create as create_tag
+from omnigraph.operations.tags import delete as delete_tag
+from omnigraph.operations.texts import schema_text, text_of
 from omnigraph.storage import Location
 from omnigraph.syntax import QUERY
 from omnigraph.versioning import MAIN, Branches, Commit, CommitGraph, Snapshot, commit_with_id
+from omnigraph.versioning.tags import Tag, tag_named, tags
 
 Mode = Literal["r", "rw"]
 _KEPT_QUERIES = 256
@@ -28,9 +34,15 @@ def check_writable(mode: Mode) -> None:
 class Schema:
     """The accepted schema of a graph."""
 
-    def __init__(self, text: str, catalog: Catalog) -> None:
+    def __init__(self, text: str, catalog: Catalog, snapshot: Callable[[str], Snapshot]) -> None:
         self.text = text
         self.catalog = catalog
+        self._snapshot = snapshot
+
+    def plan(self, new: str | Path, branch: str = MAIN) -> MigrationPlan:
+        """What leads to another schema, a text or the path of one, with the rows that a branch has; writes nothing."""
+        text, name = schema_text(new)
+        return schema_plan(self._snapshot(branch), Source(name, text))
 
 
 class CompiledQueries:
@@ -67,7 +79,7 @@ class Commits:
         return [*islice(chosen, limit)]
 
     def show(self, commit_id: str) -> Commit:
-        """One commit."""
+        """One commit, by its id or a tag."""
         return commit_with_id(self._branches, commit_id)
 
     def changes(self, commit_id: str) -> Iterator[Change]:
@@ -99,3 +111,39 @@ class GraphBranches:
     def list(self) -> list[BranchInfo]:
         """All branches with their heads, `main` first."""
         return listed(self._branches)
+
+
+class GraphTags:
+    """The tags of a graph."""
+
+    def __init__(self, location: Location, branches: Branches, mode: Mode) -> None:
+        self._location = location
+        self._branches = branches
+        self._mode = mode
+
+    def create(
+        self, name: str, commit: str | int | None = None, *, message: str | None = None, actor: str | None = None
+    ) -> Tag:
+        """A name for a commit, which is kept as long as it has one.
+
+        The commit is named by its id, a branch or another tag, or a version of `main`; without one it is the newest.
+        """
+        check_writable(self._mode)
+        at = MAIN if commit is None else commit
+        return create_tag(self._location, self._branches, name, at, message=message, actor=actor)
+
+    def delete(self, name: str) -> None:
+        """The end of a tag. Its commit stays until a cleanup, and after that if something else keeps it."""
+        check_writable(self._mode)
+        delete_tag(self._location, name)
+
+    def show(self, name: str) -> Tag:
+        """One tag."""
+        tag = tag_named(self._location, name)
+        if tag is None:
+            raise NotFound("tag", name)
+        return tag
+
+    def list(self) -> list[Tag]:
+        """All tags, by name."""
+        return tags(self._location)

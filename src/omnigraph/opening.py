@@ -2,6 +2,7 @@
 
 import logging
 import os
+from dataclasses import replace
 from pathlib import Path
 
 from omnigraph.errors import UsageError
@@ -20,9 +21,10 @@ def init(
     *,
     storage_options: dict[str, str] | None = None,
     durability: str | None = None,
+    upkeep: bool | None = None,
 ) -> Graph:
     """Creates a graph with this schema, given as text or as the path of a file; fails if a graph is there."""
-    location = _location(uri, storage_options, durability)
+    location = _location(uri, storage_options, durability, upkeep)
     text, name = schema_text(schema)
     refuse_careless_store(location)
     create_graph(location, text, name=name)
@@ -35,22 +37,29 @@ def open(
     *,
     storage_options: dict[str, str] | None = None,
     durability: str | None = None,
+    upkeep: bool | None = None,
 ) -> Graph:
     """Opens a graph. For writing, what writers left unfinished is settled first; with ``mode="r"`` nothing is written.
 
     With ``durability="fast"`` a commit is acknowledged before it is on the disk. Without one given,
-    ``OMNIGRAPH_DURABILITY`` decides, and else it is ``"full"``.
+    ``OMNIGRAPH_DURABILITY`` decides, and else it is ``"full"``. With ``upkeep=False``, or without one given with
+    ``OMNIGRAPH_UPKEEP=off``, small writes leave the tables as they find them.
     """
     if mode not in ("r", "rw"):
         raise UsageError(f'a graph is opened with mode "r" or "rw", not {mode!r}')
-    return Graph(_location(uri, storage_options, durability), mode)
+    return Graph(_location(uri, storage_options, durability, upkeep), mode)
 
 
-def _location(uri: str | Path, storage_options: dict[str, str] | None, durability: str | None) -> Location:
+def _location(
+    uri: str | Path, storage_options: dict[str, str] | None, durability: str | None, upkeep: bool | None
+) -> Location:
     chosen = durability or os.environ.get("OMNIGRAPH_DURABILITY", "full")
     if chosen not in ("full", "fast"):
         raise UsageError(f'durability is "full" or "fast", not {chosen!r}')
+    if (switch := os.environ.get("OMNIGRAPH_UPKEEP", "on")) not in ("on", "off"):
+        raise UsageError(f'OMNIGRAPH_UPKEEP is "on" or "off", not {switch!r}')
     location = location_of(uri, storage_options, durable=chosen == "full")
+    location = replace(location, upkeep=switch == "on" if upkeep is None else upkeep)
     if location.path is not None and not location.durable:
         _logger.warning(
             "%s: durability is fast; a power cut may take back commits that were acknowledged", location.uri

@@ -281,6 +281,27 @@ def test_the_graph_may_be_named_in_the_environment(graph: Path, monkeypatch: pyt
 # --- branches ---
 
 
+def test_indexes_are_built_on_a_branch_and_shown_with_what_they_cover(forked: Path) -> None:
+    def listed(*options: str) -> dict[str, tuple[str, int, int]]:
+        indexes = as_json(omnigraph_cli("indexes", forked, "--list", "--json", *options))["indexes"]
+        people = [each for each in indexes if each["table_key"] == "node:Person"]
+        return {each["name"]: (each["state"], each["covered_rows"], each["rows"]) for each in people}
+
+    assert listed()["name_btree"] == ("missing", 0, 1)
+    built = as_json(omnigraph_cli("indexes", forked, "--branch", "review", "--as", "ada", "--json"))
+    assert (built["commit"]["branch"], built["commit"]["actor"]) == ("review", "ada")
+    assert built["built"] == {"node:Person": ["id_btree", "name_btree", "name_inverted"]}
+    assert built["pending"]["edge:WorksAt"]["src_btree"] == "there are no rows"
+    assert listed("--branch", "review")["name_btree"] == ("complete", 3, 3)
+    assert listed()["name_btree"] == ("missing", 0, 1)
+    _mutate(forked, "review", "more", 'insert Person { name: "Dan" }')
+    assert listed("--branch", "review")["name_btree"] == ("partial", 3, 4)
+    shown = omnigraph_cli("indexes", forked).stdout
+    assert "name_inverted" in shown
+    assert shown.endswith("3 indexes built, 3 pending\n")
+    assert omnigraph_cli("indexes", forked).stdout.endswith("every index that can be built is there, 3 pending\n")
+
+
 def _mutate(graph: Path, branch: str, name: str, statements: str) -> None:
     query = f"query {name} {{ {statements} }}"
     assert omnigraph_cli("mutate", "-e", query, "--branch", branch, "--store", graph).returncode == 0

@@ -8,13 +8,14 @@ from typing import NamedTuple
 import pytest
 
 from omnigraph.catalog import Catalog, check_schema, compile_schema
+from omnigraph.catalog.migration import migration_plan
 from omnigraph.codes import Code
 from omnigraph.compiler import check_queries
 from omnigraph.diagnostics import Diagnostic, Source
 from omnigraph.syntax import MAX_NESTING, MAX_SOURCE_BYTES, QUERY, SCHEMA, Language, decoded
 
 PAGE = Path(__file__).parents[2] / "docs" / "reference" / "codes.md"
-SECTIONS = {"Schema": "S", "Query syntax": "Q", "Typecheck": "T", "Lint advice": "L"}
+SECTIONS = {"Schema": "S", "Schema changes": "OG-M", "Query syntax": "Q", "Typecheck": "T", "Lint advice": "L"}
 
 _HEADING = re.compile(r"^(?P<level>###?) (?P<title>.+)$", re.MULTILINE)
 _BLOCK = re.compile(r"^```(?P<info>[^\n]*)\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -117,6 +118,10 @@ UNSHOWN: dict[Code, tuple[Callable[[], tuple[Diagnostic, ...]], ...]] = {
         lambda: _schema_findings('node A @rename_from("Author") {} node B @rename_from("Author") {}', _BEFORE),
         lambda: _schema_findings('node Author { name: String @key, mail: String? @rename_from("e_mail") }', _BEFORE),
     ),
+    Code.RENAME_DONE: (
+        lambda: _schema_findings('node Author @rename_from("Writer") { name: String @key }', _BEFORE),
+        lambda: _schema_findings('node Author { name: String @key @rename_from("title") }', _BEFORE),
+    ),
     Code.QUERY_NESTING: (
         lambda: _query_findings(_query_of(_within("not { ", "$p.name = 1", " }"))),
         lambda: _query_findings(_query_of(f"$p.name = {_within('[', '1', ']')}")),
@@ -184,9 +189,12 @@ def test_the_common_schema_of_the_page_has_no_findings(common_schema: str) -> No
 @pytest.mark.parametrize("code", EXAMPLES)
 def test_the_example_of_a_code_provokes_that_code_and_no_other(code: str, catalog: Catalog) -> None:
     info, text = EXAMPLES[code]
-    assert info in (("pg", "gq") if code.startswith("L") else ("pg",) if code.startswith("S") else ("gq",))
+    assert info in (("pg", "gq") if code.startswith("L") else ("pg",) if code.startswith(("S", "OG-M")) else ("gq",))
     source = Source(f"example.{info}", text)
-    findings = (check_schema(source) if info == "pg" else check_queries(source, catalog)).diagnostics
+    if code.startswith("OG-M"):
+        findings = migration_plan(catalog, source).refused
+    else:
+        findings = (check_schema(source) if info == "pg" else check_queries(source, catalog)).diagnostics
     assert _codes(findings) == {code}
     for finding in findings:
         assert finding.file == source.name
@@ -203,5 +211,5 @@ def test_a_code_that_no_example_can_show_is_provoked_alone(
     findings = findings_of()
     assert _codes(findings) == {code}
     for finding in findings:
-        assert finding.file == f"example.{'pg' if code.startswith('S') else 'gq'}"
+        assert finding.file == f"example.{'pg' if code.startswith('S') or code is Code.RENAME_DONE else 'gq'}"
         _assert_reads_well(finding)

@@ -44,8 +44,8 @@ def test_a_diff_is_exactly_what_the_mutations_did(graph: og.Graph) -> None:
     mutate(graph, 'update Person set { age: 2, bio: "new" } where name = "Ada"')
     mutate(graph, 'delete Note where id = "n" insert Company { name: "B", size: 2 }')
     assert short(diff_snapshots(before, graph.snapshot())) == [
-        ("Person", "insert", "Cid", ("name", "bio")),
-        ("Person", "update", "Ada", ("age", "bio")),
+        ("Person", "insert", "Cid", ("name", "bio", "embedding")),
+        ("Person", "update", "Ada", ("age", "bio", "embedding")),
         ("Company", "insert", "B", ("name", "size")),
         ("Note", "delete", "n", ("text",)),
         ("Knows", "insert", "k2", ("src", "dst")),
@@ -161,8 +161,8 @@ def test_a_type_that_only_one_side_has_is_empty_on_the_other(graph: og.Graph) ->
     now = graph.snapshot()
     before = without(now, "Person", "Knows")
     assert short(diff_snapshots(before, now))[:2] == [
-        ("Person", "insert", "Ada", ("name", "age", "bio")),
-        ("Person", "insert", "Bob", ("name", "bio")),
+        ("Person", "insert", "Ada", ("name", "age", "bio", "embedding")),
+        ("Person", "insert", "Bob", ("name", "bio", "embedding")),
     ]
     assert [(each.type, each.kind) for each in diff_snapshots(now, before)] == [
         ("Person", "delete"),

@@ -33,9 +33,15 @@ DOORS = {
     "commit_created": {"omnigraph.storage.commits", "omnigraph.versioning.log", "omnigraph.operations.init"},
     "restore": {"omnigraph.recovery.apply"},
     "create_branch": {"omnigraph.versioning.branches", "omnigraph.write.forks"},
-    "delete_branch": {"omnigraph.versioning.branches", "omnigraph.write.forks", "omnigraph.operations.branches"},
+    "delete_branch": {
+        "omnigraph.versioning.branches",
+        "omnigraph.write.forks",
+        "omnigraph.operations.branches",
+        "omnigraph.maintenance.orphans",
+    },
     "append_row": {"omnigraph.recovery.audit"},
-    "publish": {"omnigraph.write.protocol", "omnigraph.recovery.apply"},
+    # Repair commits nothing: it makes versions visible that are there, so it has no phases to go through.
+    "publish": {"omnigraph.write.protocol", "omnigraph.recovery.apply", "omnigraph.maintenance.repair"},
     "write_sidecar": {"omnigraph.write.protocol"},
     "delete_sidecar": {"omnigraph.write.protocol", "omnigraph.recovery.apply"},
 }

@@ -9,6 +9,7 @@ from omnigraph.catalog import compile_schema
 from omnigraph.codes import Code
 from omnigraph.diagnostics import Source, Span, any_of, nearest_name, quoted
 from omnigraph.errors import (
+    BranchInUse,
     EngineFailed,
     ExpectedVersionMismatch,
     FenceHeld,
@@ -22,9 +23,11 @@ from omnigraph.errors import (
     PreconditionFailed,
     QueryError,
     RecoveryFailed,
+    RecoveryPending,
     RecoveryRequired,
     SchemaError,
     StorageError,
+    TagExists,
     UsageError,
     ValidationError,
 )
@@ -53,6 +56,9 @@ DIAGNOSTIC = Source("a.gq", "query q {").diagnostic(Code.QUERY_SYNTAX, "what", S
         RecoveryRequired("node:Person", 3),
         RecoveryRequired("node:Person", 3, "01H"),
         RecoveryFailed("01H.json", "cannot be understood"),
+        RecoveryPending(["01H", "01J"]),
+        BranchInUse("b", ["c"], ["v1"]),
+        TagExists("v1"),
         ValidationError([Violation("Person", "age", "is old", "a.jsonl", 3)], 7),
     ],
 )

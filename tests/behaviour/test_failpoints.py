@@ -23,7 +23,11 @@ PACKAGE = Path(og.__file__).parent
 PAGE = Path(__file__).parents[2] / "docs" / "reference" / "failpoints.md"
 ENUMS: list[type[StrEnum]] = [Point, Step, Writer]
 
-SCHEMA = "node Person { name: String @key }\nnode City { name: String @key }\nedge LivesIn: Person -> City\n"
+SCHEMA = """
+node Person { name: String @key, vector: Vector(4)? @embed("name", model="mock/x") }
+node City { name: String @key }
+edge LivesIn: Person -> City
+"""
 ADD = """
 query person($name: String) { insert Person { name: $name } }
 query city($name: String) { insert City { name: $name } }
@@ -110,7 +114,7 @@ def test_no_failpoint_is_hit_by_anything_but_a_member() -> None:
     ("text", "culprit"),
     [
         ("mutate.after_phase_e=error", "mutate.after_phase_e"),
-        ("optimize.after_phase_a=error", "optimize.after_phase_a"),
+        ("compact.after_phase_a=error", "compact.after_phase_a"),
         ("init.table_created=error;nowhere=crash", "nowhere"),
         ("mutate.after_phase_a", "mutate.after_phase_a"),
         ("mutate.after_phase_a=", "mutate.after_phase_a="),
@@ -225,8 +229,16 @@ def _load(graph: og.Graph, folder: Path) -> None:
     graph.load(folder / "data.jsonl")
 
 
+def _embed(graph: og.Graph, folder: Path) -> None:
+    graph.embed("Person", all=True)
+
+
 def _ensure_indices(graph: og.Graph, folder: Path) -> None:
     graph.ensure_indices()
+
+
+def _optimize(graph: og.Graph, folder: Path) -> None:
+    graph.optimize()
 
 
 def _merge(graph: og.Graph, folder: Path) -> None:
@@ -236,7 +248,9 @@ def _merge(graph: og.Graph, folder: Path) -> None:
 WRITERS: dict[Writer, Callable[[og.Graph, Path], None]] = {
     Writer.MUTATE: _mutate,
     Writer.LOAD: _load,
+    Writer.EMBED: _embed,
     Writer.ENSURE_INDICES: _ensure_indices,
+    Writer.OPTIMIZE: _optimize,
     Writer.MERGE: _merge,
 }
 
@@ -254,7 +268,7 @@ def test_a_write_reaches_every_step_of_its_writer_and_of_no_other(
     graph.mutate(ADD, "both", {"name": "Yan"}, branch="other")
     with failpoints.armed(";".join(f"{name}={NEVER}" for name in failpoints.names())) as reached:
         WRITERS[writer](graph, tmp_path)
-    tables = 2
+    tables = 1 if writer is Writer.EMBED else 2
     per_table = {Step.TABLE_STAGED, Step.TABLE_COMMITTED}
     expected = {f"{writer}.{step}": tables if step in per_table else 1 for step in Step}
     steps = {f"{each}.{step}" for each in Writer for step in Step}

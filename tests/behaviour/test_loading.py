@@ -251,3 +251,22 @@ def test_reading_in_one_go_and_line_by_line_agree(
         except og.ValidationError as error:
             outcomes.append(([], [(each.line, each.property, each.problem) for each in error.violations]))
     assert outcomes[0] == outcomes[1]
+
+
+def test_dictionaries_say_nothing_of_the_keys_that_they_lack(tmp_path: Path) -> None:
+    graph = og.init(tmp_path / "people", 'node Person { name: String @key, age: I32?, city: String @default("Oslo") }')
+    graph.load({"Person": [{"name": "A"}, {"name": "B", "age": 2}, {"name": "C", "city": "Rome"}]})
+    graph.load({"Person": [{"name": "B", "city": "Bonn"}, {"name": "A", "age": 1}]}, mode="merge")
+    rows = graph.snapshot().table("node:Person").scan(["name", "age", "city"]).to_pylist()
+    assert {row["name"]: (row["age"], row["city"]) for row in rows} == {
+        "A": (1, "Oslo"),
+        "B": (2, "Bonn"),
+        "C": (None, "Rome"),
+    }
+
+
+def test_a_wrong_dictionary_is_named_by_its_row_whatever_keys_it_has(tmp_path: Path) -> None:
+    graph = og.init(tmp_path / "people", "node Person { name: String @key, age: I32? }")
+    with pytest.raises(og.ValidationError) as caught:
+        graph.load({"Person": [{"name": "A"}, {"name": "B", "age": 2}, {"age": 3}]})
+    assert [each.line for each in caught.value.violations] == [3]

@@ -9,8 +9,9 @@ import pytest
 
 import omnigraph as og
 from omnigraph.failpoints import Writer
-from omnigraph.operations.merge import MergeKind, MergeOptions, merge
+from omnigraph.operations.merge import MergeKind, MergeOptions, MergeResult, merge
 from omnigraph.operations.writing import WriteRequest
+from omnigraph.write import WriteAttempt
 from tests.behaviour.people import (
     ages,
     other_handle,
@@ -274,3 +275,22 @@ def test_cursors_of_other_branches_and_no_cursors_are_refused(graph: og.Graph) -
     for wrong in (cursor, "", "x", "é", "W10", cursor[:-5]):
         with pytest.raises(og.UsageError):
             [*graph.changes(wrong, "b")]
+
+
+def test_a_merge_wins_in_the_end_against_writers_that_are_quicker(
+    graph: og.Graph, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    graph.branches.create("b")
+    set_age(graph, 5, "b")
+    attempts = []
+
+    def overtaken(attempt: WriteAttempt, *rest: Any) -> MergeResult:
+        attempts.append(attempt)
+        if len(attempts) == 1:
+            set_age(other_handle(graph), 7, name="Bob")
+        return merge(attempt, *rest)
+
+    monkeypatch.setattr("omnigraph.graph.merge", overtaken)
+    graph.merge("b")
+    assert len(attempts) == 2
+    assert ages(graph) == {"Ada": 5, "Bob": 7}

@@ -221,3 +221,16 @@ def test_defaults_and_blobs_are_stored(graph: og.Graph) -> None:
 def test_a_read_is_not_run_as_a_mutation(graph: og.Graph) -> None:
     with pytest.raises(og.OmnigraphError, match="reads; run it with query"):
         graph.mutate("query q { match { $p: Person } return { $p.name } }")
+
+
+def test_blobs_survive_many_small_writes(tmp_path: Path) -> None:
+    graph = og.init(tmp_path / "photos", "node Photo { name: String @key, content: Blob? }")
+    insert = "query q($name: String, $content: Blob?) { insert Photo { name: $name, content: $content } }"
+    expected: dict[str, bytes | None] = {}
+    for number in range(40):
+        expected[f"p{number}"] = None if number % 7 == 0 else bytes([number]) * number
+        graph.mutate(insert, params={"name": f"p{number}", "content": expected[f"p{number}"]})
+    graph.mutate('query q { delete Photo where name = "p3" }')
+    del expected["p3"]
+    rows = graph.snapshot().table("node:Photo").scan(["name", "content"]).to_pylist()
+    assert {row["name"]: row["content"] for row in rows} == expected

@@ -42,8 +42,8 @@ def cases_of(write: Write) -> list[Case]:
     before += [f"{writer}.{Step.TABLE_STAGED}@{number + 1}" for number in range(tables)]
     before += [f"{writer}.{Step.BEFORE_PHASE_A}", f"{Point.SIDECAR_WRITE}"]
     cut = [f"{writer}.{Step.AFTER_PHASE_A}"]
-    cut += [f"{writer}.{Step.TABLE_COMMITTED}@{number}" for number in range(1, tables)]
-    committed = [f"{writer}.{Step.TABLE_COMMITTED}@{tables}", f"{writer}.{Step.AFTER_PHASE_B}"]
+    cut += [f"{writer}.{Step.TABLE_COMMITTED}@{number}" for number in range(1, write.commits)]
+    committed = [f"{writer}.{Step.TABLE_COMMITTED}@{write.commits}", f"{writer}.{Step.AFTER_PHASE_B}"]
     committed += [f"{Point.PUBLISH_BEFORE_SWAP}"]
     published = [f"{Point.PUBLISH_AFTER_SWAP}", f"{writer}.{Step.AFTER_PHASE_C}", f"{Point.SIDECAR_DELETE}"]
     return [
@@ -155,21 +155,35 @@ WRITES = [
 ]
 BRANCH_WRITES = [
     Write(kind, tables, ground)
-    for kind in (Kind.MUTATE, *LOADS)
+    for kind in (Kind.MUTATE, *LOADS, Kind.INDEXES)
     for ground in (Ground.FORKING, Ground.FORKED)
     for tables in (1, 2, 5)
-    if SOAKING or (kind is Kind.MUTATE and tables == 2)
+    if SOAKING
+    or (kind is Kind.MUTATE and tables == 2)
+    or (kind is Kind.INDEXES and tables == 1 and ground is Ground.FORKING)
 ]
+# Only nodes are put in order here, and only those that a branch has of its own.
+OPTIMIZES = [Write(Kind.OPTIMIZE, 2), *([Write(Kind.OPTIMIZE, 2, Ground.FORKED)] if SOAKING else [])]
 MERGES = [
     Write(kind, tables)
     for kind in (Kind.FAST_FORWARD, Kind.TRUE_MERGE)
     for tables in (1, 2, 5)
     if SOAKING or tables == 2
 ]
+
+
+def is_tried(write: Write, case: Case) -> bool:
+    """Steps that all writers share are tried with others, and of many versions every second, unless there is time."""
+    if SOAKING or write.kind is not Kind.OPTIMIZE:
+        return True
+    return case.failpoint.startswith("optimize.") and not case.failpoint.endswith(("@2", "@4"))
+
+
 CASES = [
     pytest.param(write, case, id=f"{write.kind}-{write.ground}-{write.tables}-{case.failpoint}")
-    for write in (*WRITES, *BRANCH_WRITES, *MERGES)
+    for write in (*WRITES, *BRANCH_WRITES, *OPTIMIZES, *MERGES)
     for case in cases_of(write)
+    if is_tried(write, case)
 ]
 
 

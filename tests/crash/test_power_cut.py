@@ -24,7 +24,7 @@ MIXES = int(os.environ.get("OMNIGRAPH_POWER_CUTS", "1"))
 """How many images of each moment chance decides on; of an acknowledgement twice as many."""
 SCHEMA = """
 node Person { name: String @key, age: I32? }
-node City { name: String @key }
+node City { name: String @key, part: String? @index("substring"), tags: [String]? @index, open: Bool? @index }
 node Document { title: String @key, scan: Blob? }
 edge LivesIn: Person -> City
 """
@@ -117,6 +117,10 @@ def _load_a_large_blob(graph: og.Graph, folder: Path) -> None:
 
 def _ensure_indices(graph: og.Graph, _: Path) -> None:
     graph.ensure_indices()
+
+
+def _optimize(graph: og.Graph, _: Path) -> None:
+    graph.optimize()
 
 
 WRITES: list[Write] = [_mutate_one_table, _mutate_three_tables, _load_a_large_blob, _ensure_indices]
@@ -243,6 +247,21 @@ def test_a_write_is_whole_or_absent_after_a_power_cut_and_there_once_acknowledge
     disk: ForgetfulDisk, graph: og.Graph, write: Write, folder: Path
 ) -> None:
     outcome, acknowledged = _written(disk, graph, write, folder)
+    _check_power_cuts(disk, acknowledged, outcome, folder)
+
+
+def test_an_optimize_of_several_versions_is_whole_or_absent_after_a_power_cut_and_there_once_acknowledged(
+    disk: ForgetfulDisk, graph: og.Graph, folder: Path
+) -> None:
+    with disk.watched():
+        graph.ensure_indices()
+        _mutate_one_table(graph, folder)
+    disk.settle()
+    disk.moments.clear()
+    version = graph.snapshot().manifest.pins["node:Person"].version
+    outcome, acknowledged = _written(disk, graph, _optimize, folder)
+    assert outcome.tables == ("node:Person",)
+    assert graph.snapshot().manifest.pins["node:Person"].version == version + 3
     _check_power_cuts(disk, acknowledged, outcome, folder)
 
 

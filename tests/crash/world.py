@@ -11,7 +11,13 @@ import omnigraph as og
 from omnigraph.versioning import MAIN
 
 SCHEMA = """
-node A { name: String @key, value: I32? }
+node A {
+    name: String @key
+    value: I32? @index
+    part: String? @index("substring")
+    kind: enum(x, y)? @index
+    tags: [String]? @index
+}
 node B { name: String @key, value: I32? }
 node C { name: String @key, value: I32? }
 edge E: A -> B { value: I32? }
@@ -33,6 +39,7 @@ class Kind(StrEnum):
     MERGE = "merge"
     OVERWRITE = "overwrite"
     INDEXES = "indexes"
+    OPTIMIZE = "optimize"
     FAST_FORWARD = "fast_forward"
     TRUE_MERGE = "true_merge"
 
@@ -44,6 +51,8 @@ class Kind(StrEnum):
                 return "mutate"
             case Kind.INDEXES:
                 return "ensure_indices"
+            case Kind.OPTIMIZE:
+                return "optimize"
             case Kind.FAST_FORWARD | Kind.TRUE_MERGE:
                 return "merge"
             case _:
@@ -77,6 +86,11 @@ class Write:
     ground: Ground = Ground.MAIN
 
     @property
+    def commits(self) -> int:
+        """How many versions of tables the write makes; putting a table in order takes three."""
+        return 3 * self.tables if self.kind is Kind.OPTIMIZE else self.tables
+
+    @property
     def before(self) -> dict[str, State]:
         """What each branch holds before the write."""
         before = state_before(self.tables)
@@ -107,9 +121,19 @@ class Write:
             prepare(graph, self.tables, folder, BRANCH)
         if self.kind.merges_a_branch:
             perform(graph, Kind.MUTATE, self.tables, folder, BRANCH)
+        if self.kind is Kind.OPTIMIZE:
+            _disorder(graph, self.tables, folder, self.ground.branch)
         if self._meanwhile:
             write_records(folder / "meanwhile.jsonl", self._meanwhile)
             graph.load(folder / "meanwhile.jsonl")
+
+
+def _disorder(graph: og.Graph, tables: int, folder: Path, branch: str) -> None:
+    """Leaves nodes as they are, but in several fragments, and with indexes that do not cover all of them."""
+    graph.ensure_indices(branch=branch)
+    again = {row for row in state_before(tables) if row[0] in NODES and row[1].endswith("0")}
+    write_records(folder / "again.jsonl", again)
+    graph.load(folder / "again.jsonl", "merge", branch=branch)
 
 
 def types_of(tables: int) -> list[str]:
@@ -140,7 +164,7 @@ def state_after(kind: Kind, tables: int) -> State:
     before, types = state_before(tables), types_of(tables)
     new = rows_of(types, "new", 2)
     match kind:
-        case Kind.INDEXES:
+        case Kind.INDEXES | Kind.OPTIMIZE:
             return before
         case Kind.FAST_FORWARD | Kind.TRUE_MERGE:
             raise AssertionError("what a merge makes of `main` depends on both branches")
@@ -186,7 +210,9 @@ def perform(graph: og.Graph, kind: Kind, tables: int, folder: Path, branch: str 
     new = rows_of(types, "new", 2)
     match kind:
         case Kind.INDEXES:
-            graph.ensure_indices(actor=ACTOR)
+            graph.ensure_indices(branch=branch, actor=ACTOR)
+        case Kind.OPTIMIZE:
+            graph.optimize(branch=branch, actor=ACTOR)
         case Kind.FAST_FORWARD | Kind.TRUE_MERGE:
             graph.merge(BRANCH, into=branch, actor=ACTOR)
         case Kind.MUTATE:

@@ -10,7 +10,6 @@ from pyspark.sql import SparkSession
 from omnigraph.errors import OmnigraphError
 from omnigraph.query import Shortcuts
 from omnigraph.spark.executor import execute_on_spark
-from omnigraph.storage import Table, location_of, open_table
 from tests.unit.query.world import LanceReader, World
 
 
@@ -19,10 +18,6 @@ class OpenedTables(LanceReader):
     """The tables of a reader, as tasks of Spark open them."""
 
     commit_id: str = "a commit"
-
-    def table(self, table_key: str) -> Table:
-        dataset = self.tables[table_key]
-        return open_table(location_of(dataset.uri), dataset.version)
 
 
 @dataclass

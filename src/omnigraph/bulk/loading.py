@@ -18,8 +18,10 @@ from omnigraph.bulk.records import RecordReader, TypeRows
 from omnigraph.bulk.sources import Numbered, entities_of, place_in, read_part
 from omnigraph.bulk.streams import PLACE, Bucket, PutAside, Splitter, Stream, buckets_of, committed, ids_of
 from omnigraph.bulk.tabular import read_table
+from omnigraph.bulk.vectors import with_vectors
 from omnigraph.catalog import Catalog, EntityType, Value, table_schema
 from omnigraph.catalog.model import ID
+from omnigraph.embedding import Settings
 from omnigraph.storage import (
     ROW_ADDRESS,
     ROW_ID,
@@ -67,6 +69,8 @@ class LoadJob:
     mode: LoadMode
     tables: Mapping[str, TableAt]
     splitter: Splitter
+    models: Settings
+    """How the models that fill vectors are reached."""
 
 
 @dataclass(slots=True)
@@ -158,7 +162,7 @@ class _Taker:
     def _take(self, rows: TypeRows) -> None:
         key = rows.entity.table_key
         if self._job.mode is not LoadMode.MERGE:
-            rows = replace(rows, rows=completed(rows, None), given={})
+            rows = replace(rows, rows=with_vectors(rows, completed(rows, None), None, self._job.models), given={})
             change = TableChange(entity=rows.entity, rows=rows.rows, origins=rows.origins)
             self._outcome.wrong.extend(row_violations(change))
         self._outcome.rows[key] = self._outcome.rows.get(key, 0) + rows.rows.num_rows
@@ -244,7 +248,8 @@ class MergeRecords:
         read = _from_put(entity, _last_of_each(records))
         table = self.job.tables[key].open()
         known = _known(entity, table, flat(read.rows[ID]), part.bucket)
-        rows = completed(read, known if known.num_rows else None)
+        there = known if known.num_rows else None
+        rows = with_vectors(read, completed(read, there), there, self.job.models)
         outcome.rows[key] = rows.num_rows
         outcome.wrong.extend(row_violations(TableChange(entity=entity, rows=rows, origins=read.origins)))
         if outcome.wrong.total:

@@ -21,7 +21,8 @@ from omnigraph.storage import Location, Taken, locks_at, objects_at
 from omnigraph.storage.objects import store_at
 
 SCRATCH = "__bulk"
-_HELD = "held"
+HELD = "held"
+"""The lock of a job, in its folder."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,9 +100,10 @@ def scratch_files(graph: Location, operation_id: str) -> Iterator[Files]:
     """A folder for the files of one job, while the block runs. What dead jobs left is removed first."""
     objects = objects_at(graph)
     for name in objects.folders(SCRATCH):
-        _remove_if_dead(graph, name)
+        if is_dead(graph, name, wait=0):
+            objects.delete_folder(f"{SCRATCH}/{name}")
     folder = graph.child(SCRATCH, operation_id)
-    lock = locks_at(folder).take(_HELD, "bulk work", 0)
+    lock = locks_at(folder).take(HELD, "bulk work", 0)
     try:
         yield Files(folder)
     finally:
@@ -109,13 +111,13 @@ def scratch_files(graph: Location, operation_id: str) -> Iterator[Files]:
         objects.delete_folder(f"{SCRATCH}/{operation_id}")
 
 
-def _remove_if_dead(graph: Location, name: str) -> None:
+def is_dead(graph: Location, name: str, *, wait: float) -> bool:
+    """Whether the job of a folder has ended; on an object store that takes a while to know."""
     try:
-        lock = locks_at(graph.child(SCRATCH, name)).take(_HELD, "removal", 0)
+        locks_at(graph.child(SCRATCH, name)).take(HELD, "removal", wait).release()
     except Taken:
-        return
-    lock.release()
-    objects_at(graph).delete_folder(f"{SCRATCH}/{name}")
+        return False
+    return True
 
 
 @contextmanager

@@ -144,10 +144,10 @@ def implied_type(file: InputFile, catalog: Catalog) -> EntityType | None:
     return None
 
 
-def parts_of_table(name: str, entity: EntityType, table: pa.Table, scratch: Scratch) -> list[Part]:
-    """The parts of a table in memory."""
+def parts_of_table(entity: EntityType, table: pa.Table, first_row: int, scratch: Scratch) -> list[Part]:
+    """The parts of a table in memory, which itself may be a part of what was handed over."""
     slices = [(start, table.slice(start, PART_ROWS)) for start in range(0, table.num_rows, PART_ROWS)]
-    return [Rows(name, entity.table_key, scratch.put([rows])[0], start) for start, rows in slices]
+    return [Rows(entity.name, entity.table_key, scratch.put([rows])[0], first_row + start) for start, rows in slices]
 
 
 def _without_compression(name: str) -> tuple[str, str | None]:

@@ -1,6 +1,7 @@
 """The compiled schema: types, constraints, keys, identities."""
 
 from omnigraph.catalog.compile import CompiledSchema, check_schema, compile_schema
+from omnigraph.catalog.indexes import IndexIntent, IndexKind, index_intents
 from omnigraph.catalog.keys import UnspellableKey, derived_ids, node_id
 from omnigraph.catalog.model import (
     Cardinality,
@@ -37,6 +38,8 @@ __all__ = [
     "Embedding",
     "EntityType",
     "Enum",
+    "IndexIntent",
+    "IndexKind",
     "Interface",
     "KeptAnnotation",
     "List",
@@ -56,6 +59,7 @@ __all__ = [
     "check_schema",
     "compile_schema",
     "derived_ids",
+    "index_intents",
     "literal_hint",
     "literal_value",
     "node_id",

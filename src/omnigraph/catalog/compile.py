@@ -127,6 +127,7 @@ class _Compilation:
             key=constraints.key,
             unique=tuple(constraints.unique),
             indexes=tuple(constraints.indexes),
+            substrings=tuple(constraints.substrings),
             ranges=tuple(constraints.ranges),
             checks=tuple(constraints.checks),
             annotations=kept_annotations(declaration.annotations, self._findings),
@@ -151,6 +152,7 @@ class _Compilation:
             properties=properties,
             unique=tuple(constraints.unique),
             indexes=tuple(constraints.indexes),
+            substrings=tuple(constraints.substrings),
             annotations=kept_annotations(declaration.annotations, self._findings),
         )
 

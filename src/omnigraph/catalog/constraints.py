@@ -16,6 +16,8 @@ from omnigraph.syntax import nodes
 
 _EDGE_CONSTRAINTS = ("unique", "index")
 _LONGEST_PROBLEM = 120
+SUBSTRING = "substring"
+"""The word of `@index` for an index that also finds parts of texts."""
 
 _Bound: TypeAlias = nodes.IntLiteral | nodes.FloatLiteral | None
 
@@ -36,6 +38,7 @@ class Constraints:
     key: tuple[str, ...] = ()
     unique: list[tuple[str, ...]] = field(default_factory=list)
     indexes: list[tuple[str, ...]] = field(default_factory=list)
+    substrings: list[str] = field(default_factory=list)
     ranges: list[Range] = field(default_factory=list)
     checks: list[Check] = field(default_factory=list)
 
@@ -49,7 +52,9 @@ def constraints_of(
     """All constraints of a type: the short forms of its properties, then those that name their properties."""
     found = Constraints()
     for name, annotation in short_forms:
-        _add(annotation, [nodes.NameArgument(name, span=annotation.span)], target, found, findings)
+        named = nodes.NameArgument(name, span=annotation.span)
+        if not annotation.arguments or _add_substring(annotation, named, target, found, findings):
+            _add(annotation, [named], target, found, findings)
     for annotation in annotations:
         keyword = next((argument for argument in annotation.arguments if argument.keyword is not None), None)
         if keyword is not None:
@@ -98,6 +103,31 @@ def _add(
         listed = found.unique if kind == "unique" else found.indexes
         if columns not in listed:
             listed.append(columns)
+
+
+def _add_substring(
+    annotation: nodes.Annotation, name: nodes.NameArgument, target: Target, found: Constraints, findings: Findings
+) -> bool:
+    """Adds what `@index("substring")` says beyond `@index`; False after reporting that it cannot be said."""
+    match annotation.arguments:
+        case (nodes.Argument(nodes.TextLiteral(kind), None),) if kind == SUBSTRING:
+            pass
+        case _:
+            findings.report(
+                Code.ANNOTATION_ARGUMENTS,
+                f"`@index` behind a property takes nothing, or {quoted(SUBSTRING)} as a text",
+                annotation.span,
+                f'write `@index`, or `@index("{SUBSTRING}")` to find parts of words',
+            )
+            return False
+    type = _type_of(name, target, findings)
+    if type is not None and type is not Scalar.STRING:
+        message = f"{quoted(name.name)} is {type}, and only a String has substrings"
+        findings.report(Code.CONSTRAINT_NOT_ALLOWED, message, annotation.span, "write `@index`")
+        return False
+    if name.name not in found.substrings:
+        found.substrings.append(name.name)
+    return True
 
 
 def _set_key(columns: tuple[str, ...], span: Span, found: Constraints, findings: Findings) -> None:

@@ -67,7 +67,9 @@ class Identities:
             if old is None or not renamable:
                 continue
             if each.name in known and old not in known:
-                continue  # renamed in an earlier version, and the annotation is still there
+                message = f"{kind} {quoted(each.name)} has its name already, and there is no {quoted(old)}"
+                self._findings.report(Code.RENAME_DONE, message, each.span, "the annotation can be removed")
+                continue
             problem = None
             if old in names:
                 problem = f"{kind} {quoted(old)} is still declared"
@@ -79,6 +81,8 @@ class Identities:
                 problem = f"{kind} {quoted(old)} is renamed twice"
             if problem is not None:
                 hint = did_you_mean(old, known) if old not in known else None
+                if old in names and old in known:
+                    hint = f"give {quoted(old)} another name in one change, and its name to this in the next"
                 self._findings.report(Code.INVALID_RENAME, problem, each.span, hint)
                 continue
             sources[each.name] = old

@@ -85,8 +85,13 @@ def _merged(
             "a type may drop the `?` of its interface, and change nothing else",
         )
         return own
-    given = {annotation.name for annotation in own.annotations}
-    added = tuple(annotation for annotation in inherited.annotations if annotation.name not in given)
+    # Two kinds of `@index` add up; of anything else there is one.
+    given = {annotation.name for annotation in own.annotations} - {"index"}
+    added = tuple(
+        annotation
+        for annotation in inherited.annotations
+        if annotation.name not in given and annotation not in own.annotations
+    )
     return replace(own, annotations=own.annotations + added)
 
 

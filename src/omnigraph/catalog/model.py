@@ -95,6 +95,9 @@ class _TableType:
     properties: Mapping[str, Property]
     unique: tuple[tuple[str, ...], ...] = ()
     indexes: tuple[tuple[str, ...], ...] = ()
+    substrings: tuple[str, ...] = ()
+    """The properties whose index finds parts of their texts; `indexes` has them too."""
+
     annotations: tuple[KeptAnnotation, ...] = ()
 
     @cached_property

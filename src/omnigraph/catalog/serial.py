@@ -104,6 +104,7 @@ def _table_to_json(entity: EntityType) -> dict[str, Any]:
         "properties": _properties_to_json(entity.properties),
         "unique": [list(names) for names in entity.unique],
         "indexes": [list(names) for names in entity.indexes],
+        "substrings": list(entity.substrings),
         "annotations": _annotations_to_json(entity.annotations),
     }
 
@@ -115,6 +116,8 @@ def _table_from_json(data: Mapping[str, Any]) -> dict[str, Any]:
         "properties": _properties_from_json(data["properties"]),
         "unique": tuple(tuple(names) for names in data["unique"]),
         "indexes": tuple(tuple(names) for names in data["indexes"]),
+        # A graph that was made without knowing of them has none.
+        "substrings": tuple(data.get("substrings", ())),
         "annotations": _annotations_from_json(data["annotations"]),
     }
 

@@ -1,4 +1,4 @@
-"""Declares the command that analyses a graph as a whole.
+"""Declares the commands that compute something from the whole graph: analyses, and vectors.
 
 As in `main`, a command imports what it needs in its body, and only there.
 """
@@ -13,8 +13,43 @@ from omnigraph.cli.options import Actor, AsJson, Branch, Durability, Engine, Sto
 
 
 def declare(app: typer.Typer) -> None:
-    """Adds the command to an application."""
+    """Adds the commands to an application."""
     app.command()(analyze)
+    app.command()(embed)
+
+
+def embed(
+    type: Annotated[str, typer.Argument(metavar="TYPE", help="The node or edge type.")],
+    uri: Uri = None,
+    property: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Only this vector of the type.", show_default=False)
+    ] = None,
+    everything: Annotated[bool, typer.Option("--all", help="Also the vectors that are there.")] = False,
+    batch: Annotated[
+        int | None, typer.Option(metavar="ROWS", help="How many rows one commit takes.", show_default=False)
+    ] = None,
+    store: Store = None,
+    branch: Branch = "main",
+    actor: Actor = None,
+    engine: Engine = "auto",
+    durability: Durability = None,
+    as_json: AsJson = False,
+) -> None:
+    """Fill the vectors of a type that are missing; when it is interrupted, the same command goes on."""
+    from omnigraph.cli import embed as command
+
+    command.run_embed(
+        named_graph(uri, store),
+        type,
+        property=property,
+        everything=everything,
+        branch=branch,
+        actor=actor,
+        batch=batch,
+        engine=engine,
+        durability=durability,
+        as_json=as_json,
+    )
 
 
 def analyze(

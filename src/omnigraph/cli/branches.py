@@ -111,7 +111,8 @@ def _print_result(name: str, words: MergeWords, result: MergeResult) -> None:
     if result.branch_deleted:
         typer.echo(f"deleted branch {name}")
     elif words.delete_branch and not words.dry_run:
-        typer.echo(f"branch {name} stays: it has gone on since the merge, or another branch began on it", err=True)
+        reasons = "it has gone on since the merge, another branch began on it, or a tag names a commit of it"
+        typer.echo(f"branch {name} stays: {reasons}", err=True)
 
 
 def _print_changes(name: str, words: MergeWords, result: MergeResult) -> None:

@@ -93,19 +93,6 @@ def run_export(
         sys.stdout.write(line + "\n")
 
 
-def run_indexes(uri: str, *, durability: str | None, as_json: bool) -> None:
-    """Builds the indexes that are missing."""
-    with opened(uri, durability=durability) as graph:
-        built = graph.ensure_indices()
-    if as_json:
-        print_json({"built": built})
-        return
-    for table, columns in built.items():
-        typer.echo(f"{table}: {', '.join(columns)}")
-    if not built:
-        typer.echo("every index is there")
-
-
 def run_snapshot(uri: str, *, branch: str, as_json: bool) -> None:
     """Shows the tables of the graph at its head."""
     with opened(uri, "r") as graph:

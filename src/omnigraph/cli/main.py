@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from omnigraph.cli import analysis_commands
+from omnigraph.cli import analysis_commands, health_commands, schema_commands
 from omnigraph.cli.history_commands import declare
 from omnigraph.cli.options import (
     Actor,
@@ -290,11 +290,24 @@ def snapshot(uri: Uri = None, store: Store = None, branch: Branch = "main", as_j
 
 
 @app.command()
-def indexes(uri: Uri = None, store: Store = None, durability: Durability = None, as_json: AsJson = False) -> None:
-    """Build the indexes that are missing."""
-    from omnigraph.cli import graphs
+def indexes(
+    uri: Uri = None,
+    store: Store = None,
+    branch: Branch = "main",
+    list_: Annotated[bool, typer.Option("--list", help="Only show what there is, and build nothing.")] = False,
+    actor: Actor = None,
+    engine: Engine = "auto",
+    durability: Durability = None,
+    as_json: AsJson = False,
+) -> None:
+    """Build the indexes that are missing, and show what each covers."""
+    from omnigraph.cli import indexes as command
 
-    graphs.run_indexes(named_graph(uri, store), durability=durability, as_json=as_json)
+    graph = named_graph(uri, store)
+    if list_:
+        command.run_list(graph, branch=branch, as_json=as_json)
+    else:
+        command.run_build(graph, branch=branch, actor=actor, engine=engine, durability=durability, as_json=as_json)
 
 
 @recoveries.command("list")
@@ -320,6 +333,8 @@ def recovery_show(
 
 declare(app)
 analysis_commands.declare(app)
+health_commands.declare(app)
+schema_commands.declare(app)
 
 
 def run() -> None:

@@ -37,4 +37,5 @@ def _deleted(graph: Graph, commit_id: str) -> str | None:
 
 
 def _similar(graph: Graph, name: str) -> str | None:
-    return did_you_mean(name, (info.name for info in graph.branches.list()))
+    names = [*(branch.name for branch in graph.branches.list()), *(tag.name for tag in graph.tags.list())]
+    return did_you_mean(name, names)

@@ -44,7 +44,7 @@ def print_diagnostic(diagnostic: Diagnostic) -> None:
 
 def plural(count: int, noun: str) -> str:
     """A count with its noun."""
-    plurals = {"query": "queries"}
+    plurals = {"query": "queries", "index": "indexes"}
     return f"{count} {noun}" if count == 1 else f"{count} {plurals.get(noun, noun + 's')}"
 
 

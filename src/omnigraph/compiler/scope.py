@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
-from omnigraph.catalog import Catalog, EdgeType, Embedding, EntityType, PropertyType, Scalar
+from omnigraph.catalog import Catalog, EdgeType, Embedding, EntityType, NodeType, PropertyType, Scalar
 from omnigraph.catalog.model import ID
 from omnigraph.codes import Code
 from omnigraph.compiler import ir
@@ -311,7 +311,7 @@ def entity_property(entity: EntityType, name: str) -> ResolvedProperty | None:
     """A property or system column of one type."""
     declared = entity.properties.get(name)
     if declared is not None:
-        indexed = name in entity.indexed
+        indexed = name in entity.indexed or (isinstance(entity, NodeType) and name in entity.key)
         return ResolvedProperty(declared.type, declared.nullable, indexed, declared.embedding)
     if name in entity.system_columns:
         return ResolvedProperty(Scalar.STRING, nullable=False, indexed=True)

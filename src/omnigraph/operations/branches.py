@@ -15,6 +15,7 @@ from omnigraph.errors import (
     OmnigraphError,
     PreconditionFailed,
     StorageError,
+    TagExists,
     UsageError,
 )
 from omnigraph.failpoints import Point
@@ -33,6 +34,7 @@ from omnigraph.versioning import (
 )
 from omnigraph.versioning.branches import fork_name
 from omnigraph.versioning.names import check_branch_name
+from omnigraph.versioning.tags import tag_named, tags
 from omnigraph.write import WriteFence
 from omnigraph.write.fence import EXISTENCE
 from omnigraph.write.forks import is_own, table_root
@@ -64,17 +66,18 @@ class BranchInfo:
 
 
 def place_of(branches: Branches, reference: str) -> Place:
-    """Where a branch's head or a commit lies, by the name of the one or the id of the other."""
-    try:
-        return branches.log(reference).head().commit.place
-    except (NotFound, UsageError):
-        pass
+    """Where a branch's head or a commit lies, by the name of the one, or by the id or a tag of the other."""
+    with suppress(NotFound, UsageError):
+        log = branches.log(reference)
+        with log.noticing_deletion():
+            return log.head().commit.place
     try:
         place = commit_with_id(branches, reference).place
     except NotFound as error:
         raise NotFound("branch or commit", reference) from error
     try:
-        branches.manifest_at(place)
+        with branches.log(place.branch).noticing_deletion():
+            branches.manifest_at(place)
     except NotFound as error:
         raise no_snapshot(reference, place.branch, error) from error
     return place
@@ -91,6 +94,8 @@ def create(graph: Location, branches: Branches, name: str, from_: str) -> Branch
             held.enter_context(WriteFence(graph, each, "branch create")).take([EXISTENCE])
         if name in branches.names():
             raise BranchExists(name)
+        if tag_named(graph, name) is not None:
+            raise TagExists(name)
         branches.create(name, place_of(branches, from_))
         failpoints.hit(Point.BRANCH_CREATED)
     return described(branches, CommitGraph(branches), name)
@@ -148,8 +153,10 @@ def delete(graph: Location, branches: Branches, name: str, *, if_commit: str | N
     with WriteFence(graph, name, "branch delete") as fence:
         manifest = log.head()
         fence.take([EXISTENCE, *manifest.pins])
-        if descendants := branches.descendants(name):
-            raise BranchInUse(name, descendants)
+        descendants = branches.descendants(name)
+        named = [tag.name for tag in tags(graph) if _is_on(log, tag.place)]
+        if descendants or named:
+            raise BranchInUse(name, descendants, named)
         log.check_exists()
         manifest = log.head()
         if if_commit not in (None, manifest.commit.graph_commit_id):
@@ -158,6 +165,11 @@ def delete(graph: Location, branches: Branches, name: str, *, if_commit: str | N
         branches.delete(name)
         failpoints.hit(Point.BRANCH_DELETED)
         _remove_forks(graph, log, manifest)
+
+
+def _is_on(log: ManifestLog, place: Place) -> bool:
+    """Whether a commit was made on a branch, and not on one that it began on."""
+    return (place.branch, place.incarnation) == (log.branch, log.incarnation)
 
 
 def _remove_forks(graph: Location, log: ManifestLog, manifest: Manifest) -> None:

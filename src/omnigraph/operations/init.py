@@ -4,6 +4,7 @@ from datetime import UTC, datetime
 
 from omnigraph import failpoints
 from omnigraph.catalog import Catalog, EntityType, NodeType, compile_schema, table_schema
+from omnigraph.embedding import current_settings, with_models
 from omnigraph.errors import StorageError
 from omnigraph.failpoints import Point
 from omnigraph.operations.files import write_schema_files
@@ -21,9 +22,9 @@ def create_graph(graph: Location, schema: str, *, name: str = "<schema>", actor:
     """Creates an empty graph; refuses where one is, and leaves nothing that looks like one when it fails.
 
     Tables and schema come first. The manifest is what makes them a graph. Creators take turns, so that none writes its
-    schema over that of another.
+    schema over that of another. The models that fill vectors are settled here, and recorded with the schema.
     """
-    catalog = compile_schema(schema, name=name)
+    catalog = with_models(compile_schema(schema, name=name), current_settings())
     with WriteFence(graph, "main", "init") as fence:
         fence.take([CREATION])
         _create(graph, schema, catalog, actor)

@@ -1,7 +1,8 @@
 """What people hand to a load: paths, folders, patterns, tables of any library, frames of Spark."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -33,11 +34,20 @@ _COMPRESSION = 6
 
 
 @dataclass(frozen=True, slots=True)
+class HandedOver:
+    """Rows of one type in memory, from so many rows on in what was handed over."""
+
+    entity: EntityType
+    rows: pa.Table
+    first: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class LoadInput:
     """The input of a load, found and named but not read."""
 
     files: tuple[tuple[InputFile, EntityType | None], ...] = ()
-    tables: tuple[tuple[EntityType, pa.Table], ...] = ()
+    tables: tuple[HandedOver, ...] = ()
     frames: tuple[tuple[str, Any], ...] = ()
     """Frames of Spark, by table."""
 
@@ -56,7 +66,7 @@ class LoadInput:
         """How many records there are, as far as it is known without reading: of lines, about as many."""
         counted = sum(part.rows for part in self._parts_of_files() if isinstance(part, RowGroups))
         guessed = sum(_size(part) for part in self._parts_of_files() if isinstance(part, LineRange | CsvFile))
-        handed_over: int = sum(table.num_rows for _, table in self.tables) + len(self.aside) * PART_ROWS
+        handed_over: int = sum(each.rows.num_rows for each in self.tables) + len(self.aside) * PART_ROWS
         return counted + guessed // _BYTES_A_RECORD + handed_over
 
     def reasons_for_spark(self) -> Iterable[str]:
@@ -75,7 +85,7 @@ class LoadInput:
         """The tables of the types that were named, whatever is in them."""
         return {
             *(entity.table_key for _, entity in self.files if entity is not None),
-            *(entity.table_key for entity, _ in self.tables),
+            *(each.entity.table_key for each in self.tables),
             *(key for key, _ in self.frames),
             *(rows.table_key for rows in self.aside),
         }
@@ -84,14 +94,15 @@ class LoadInput:
     def message(self) -> str:
         """What a commit says of the load."""
         names = [Path(file.name).name for file, _ in self.files[:3]] + (["…"] if len(self.files) > 3 else [])
-        names += [entity.name for entity, _ in self.tables] + [key.partition(":")[2] for key, _ in self.frames]
+        names += dict.fromkeys(each.entity.name for each in self.tables)
+        names += [key.partition(":")[2] for key, _ in self.frames]
         return f"load {', '.join(names)}"
 
     def parts(self, scratch: Scratch) -> list[Part]:
         """All parts but those of frames, which have their own."""
         found: list[Part] = [*self._parts_of_files(), *self.aside]
-        for entity, table in self.tables:
-            found += parts_of_table(entity.name, entity, table, scratch)
+        for each in self.tables:
+            found += parts_of_table(each.entity, each.rows, each.first, scratch)
         return found
 
     def _parts_of_files(self) -> list[Part]:
@@ -113,7 +124,7 @@ def load_input(data: Any, catalog: Catalog, storage_options: dict[str, str] | No
     if not isinstance(given, Iterable) or hasattr(given, "__arrow_c_stream__"):
         raise UsageError('rows need a type: give a mapping such as {"Person": rows}')
     files: list[tuple[InputFile, EntityType | None]] = []
-    tables: list[tuple[EntityType, pa.Table]] = []
+    tables: list[HandedOver] = []
     frames: list[tuple[str, Any]] = []
     for each in given:
         if isinstance(each, Mapping):
@@ -130,7 +141,7 @@ def load_input(data: Any, catalog: Catalog, storage_options: dict[str, str] | No
 
 def _by_type(data: Mapping[Any, Any], catalog: Catalog, storage_options: dict[str, str] | None) -> LoadInput:
     files: list[tuple[InputFile, EntityType | None]] = []
-    tables: list[tuple[EntityType, pa.Table]] = []
+    tables: list[HandedOver] = []
     frames: list[tuple[str, Any]] = []
     for name, rows in data.items():
         entity = catalog.entity(str(name))
@@ -142,7 +153,7 @@ def _by_type(data: Mapping[Any, Any], catalog: Catalog, storage_options: dict[st
         elif is_spark_frame(rows):
             frames.append((entity.table_key, rows))
         else:
-            tables.append((entity, _table(str(name), rows)))
+            tables += _handed_over(entity, rows)
     return LoadInput(tuple(files), tuple(tables), tuple(frames))
 
 
@@ -151,14 +162,26 @@ def is_spark_frame(rows: object) -> bool:
     return rows.__class__.__name__ == "DataFrame" and rows.__class__.__module__.startswith("pyspark.")
 
 
+def _handed_over(entity: EntityType, rows: Any) -> Iterator[HandedOver]:
+    """Rows as tables. Dictionaries that lack a key do not say that it is null; so those with other keys are apart."""
+    if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
+        yield HandedOver(entity, _table(entity.name, rows))
+        return
+    first = 0
+    for _, alike in groupby(rows, key=lambda row: row.keys()):
+        together = list(alike)
+        yield HandedOver(entity, pa.Table.from_pylist(together), first)
+        first += len(together)
+    if not rows:
+        yield HandedOver(entity, pa.table({}))
+
+
 def _table(name: str, rows: Any) -> pa.Table:
     """Rows of Arrow, pandas, polars, or whatever else speaks Arrow's interface."""
     if isinstance(rows, pa.Table):
         return rows
     if isinstance(rows, pa.RecordBatchReader):
         return rows.read_all()
-    if isinstance(rows, list) and all(isinstance(row, dict) for row in rows):
-        return pa.Table.from_pylist(rows)
     if rows.__class__.__module__.startswith("pandas."):
         return pa.Table.from_pandas(rows, preserve_index=False)
     if hasattr(rows, "__arrow_c_stream__"):

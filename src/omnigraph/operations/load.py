@@ -18,6 +18,7 @@ from omnigraph.bulk.scratch import Memory, Scratch, scratch_files
 from omnigraph.bulk.sources import LineRange, Numbered, Part, entities_of, line_of, part_and_position, tables_named_in
 from omnigraph.bulk.streams import PutAside, Splitter, buckets_of
 from omnigraph.catalog import Catalog, EdgeType, NodeType
+from omnigraph.embedding import current_settings
 from omnigraph.errors import UsageError, ValidationError
 from omnigraph.operations.engines import Choice
 from omnigraph.operations.inputs import FRAME_NUMBERS, LoadInput
@@ -126,7 +127,7 @@ class _Load:
 
     def run(self) -> LoadResult:
         self._parts = self.given.parts(self.splitter.scratch)
-        job = LoadJob(self.attempt.catalog, self.mode, self._tables(), self.splitter)
+        job = LoadJob(self.attempt.catalog, self.mode, self._tables(), self.splitter, current_settings())
         try:
             return self._loaded(job)
         except BaseException:

@@ -2,7 +2,7 @@
 
 import html
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
 from typing import Any
@@ -11,9 +11,11 @@ import pyarrow as pa
 
 from omnigraph.catalog import value_to_json
 from omnigraph.compiler import CompiledQuery, bound_parameters, ir
+from omnigraph.embedding import text_vector
 from omnigraph.errors import UsageError
 from omnigraph.operations.engines import AUTO, LOCAL, SPARK, Choice, chosen
-from omnigraph.query import AdjacencyCache, Plan, Shortcuts, execute, plan_read
+from omnigraph.query import AdjacencyCache, NoEmbeddingModel, Plan, Shortcuts, execute, plan_read
+from omnigraph.query.searching import finds_best
 from omnigraph.versioning import Snapshot
 
 LARGE_READ = 50_000_000
@@ -112,6 +114,8 @@ def engine_for(asked: str, plan: Plan, snapshot: Snapshot) -> Choice:
     if plan.is_empty or plan.is_pinned:
         return Choice(LOCAL, "little is read")
     rows = sum(snapshot.table(key).count() for key in plan.tables)
+    if rows > LARGE_READ and finds_best(plan.steps, snapshot):
+        return Choice(LOCAL, "indexes find the few rows that are asked for")
     if rows > LARGE_READ:
         return Choice(SPARK, f"the tables to read hold {rows:,} rows, and more than {LARGE_READ:,} are a lot")
     return Choice(LOCAL, "the tables to read are small")
@@ -119,7 +123,15 @@ def engine_for(asked: str, plan: Plan, snapshot: Snapshot) -> Choice:
 
 def read(plan: Plan, snapshot: Snapshot, cache: AdjacencyCache, to_frame: Callable[[pa.Table], Any]) -> QueryResult:
     """Answers a query from one snapshot in this process."""
-    return QueryResult(execute(plan, snapshot, cache), snapshot.commit_id, to_frame=to_frame)
+    table = execute(plan, snapshot, cache, embed=embedded_text)
+    return QueryResult(table, snapshot.commit_id, to_frame=to_frame)
+
+
+def embedded_text(text: str, model: str | None, dimension: int) -> Sequence[float]:
+    """The vector of a text that a query searches for, by the model that the searched property records."""
+    if model is None:
+        raise NoEmbeddingModel(model, dimension)
+    return text_vector(text, model, dimension)
 
 
 def json_value(value: Any) -> Any:

@@ -1,7 +1,7 @@
 """Runs writes: on the newest state, behind the fence, after completing what others left undone."""
 
 from collections.abc import Callable, Collection, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -10,8 +10,9 @@ from omnigraph.errors import FenceLost, OmnigraphError, RecoveryRequired, Storag
 from omnigraph.failpoints import Writer
 from omnigraph.recovery import Mode, recover, remove_torn_head, undo
 from omnigraph.storage import Location, refuse_careless_store
-from omnigraph.versioning import Branches, Snapshot
+from omnigraph.versioning import Branches, Snapshot, new_commit_id
 from omnigraph.write import WriteAttempt, WriteFence
+from omnigraph.write.retention import marked_as_writing
 from omnigraph.write.sidecar import read_sidecar
 
 _Result = TypeVar("_Result")
@@ -74,10 +75,16 @@ class Writes:
         """
         self.heal(patient=patient)
         log = self._branches.log(request.branch)
-        with WriteFence(self._graph, request.branch, f"{request.kind} {request.message}") as fence:
+        operation_id = new_commit_id()
+        # Whoever holds no table while it writes files says so otherwise, or cleanup would take them for a dead one's.
+        mark = nullcontext() if request.tables else marked_as_writing(self._graph, operation_id)
+        with mark as marked, WriteFence(self._graph, request.branch, f"{request.kind} {request.message}") as fence:
             fence.take(request.tables)
+            if marked is not None:
+                fence.watch(marked)
             log.check_exists()
             attempt = WriteAttempt(
+                operation_id=operation_id,
                 kind=request.kind,
                 actor=request.actor,
                 base=Snapshot(self._graph, self._catalog, log.head()),

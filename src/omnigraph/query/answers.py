@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from typing import TypeAlias
 
 from sqlglot import exp
 
@@ -13,6 +14,7 @@ from omnigraph.query.levels import Bound, Level, corpus_of
 from omnigraph.query.relational import Sql
 from omnigraph.query.steps import (
     TYPE,
+    Best,
     ConstantOutput,
     Direct,
     DirectSort,
@@ -27,6 +29,8 @@ from omnigraph.query.steps import (
 from omnigraph.query.words import words_of
 
 TYPE_FIELD = "type"
+Ranked: TypeAlias = ir.Column | ir.VectorDistance | ir.TextScore
+"""What is one field of one variable."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,17 +40,19 @@ class Answer:
     read: ir.Read
     level: Level
     values: KnownValues
+    _scores: dict[ir.Expression, tuple[Bound, str]] = field(default_factory=dict)
 
     # --- what is needed ---
 
     def ask(self) -> None:
         """Tells every variable which of its columns the answer needs."""
-        for expression in self._expressions():
+        for expression in self.expressions():
             for bound, name in self._columns_of(expression):
                 if name == TYPE or not name.startswith("@"):
                     bound.needs[name] = None
 
-    def _expressions(self) -> Iterable[ir.Expression]:
+    def expressions(self) -> Iterable[ir.Expression]:
+        """What is returned, and what the rows are ordered by."""
         yield from (column.expression for column in self.read.columns)
         yield from (key.expression for key in self.read.order)
 
@@ -68,6 +74,11 @@ class Answer:
 
     def score(self, ranking: ir.VectorDistance | ir.TextScore) -> tuple[Bound, str]:
         """The variable that is ranked, and its field with the score."""
+        if ranking not in self._scores:
+            self._scores[ranking] = self._scored(ranking)
+        return self._scores[ranking]
+
+    def _scored(self, ranking: ir.VectorDistance | ir.TextScore) -> tuple[Bound, str]:
         bound = self.level.lookup(ranking.column.variable)
         name = ranking.column.name
         if isinstance(ranking, ir.TextScore):
@@ -98,19 +109,33 @@ class Answer:
             known = self.values.of(column.expression)
             if known is not None:
                 outputs.append(ConstantOutput(column.name, known.value, known.type))
-            elif isinstance(column.expression, ir.Column):
-                index = relation.fields.index(column.expression.name)
+            elif isinstance(column.expression, Ranked):
+                index = relation.fields.index(self._field(column.expression))
                 outputs.append(ValueOutput(column.name, index, column.expression.type))
             else:
                 fields = [(label, relation.fields.index(name), name) for label, name in entity_fields(bound)]
                 outputs.append(EntityOutput(column.name, _typed(bound, fields)))
         order = [
-            DirectSort(relation.alias(key.expression.name), key.descending)
+            DirectSort(relation.alias(self._field(key.expression)), key.descending, _nulls_first(key))
             for key in self.read.order
-            if isinstance(key.expression, ir.Column)
+            if isinstance(key.expression, Ranked)
         ]
-        ties = [DirectSort(relation.alias(name), False) for name in (ID, *((TYPE,) if bound.is_tagged else ()))]
+        names = (ID, *((TYPE,) if bound.is_tagged else ()))
+        ties = [DirectSort(relation.alias(name), descending=False, nulls_first=True) for name in names]
         return Direct((*order, *ties)), tuple(outputs)
+
+    def _field(self, expression: Ranked) -> str:
+        """The field of its variable that an expression is."""
+        return expression.name if isinstance(expression, ir.Column) else self.score(expression)[1]
+
+    def best(self, count: int) -> Best | None:
+        """What is asked of the ranking that the rows are ordered by first, if they are, best first."""
+        keys = [key for key in self.read.order if self.values.of(key.expression) is None]
+        if not keys or not isinstance(keys[0].expression, ir.VectorDistance | ir.TextScore):
+            return None
+        if keys[0].descending is isinstance(keys[0].expression, ir.VectorDistance):
+            return None
+        return Best(self.score(keys[0].expression)[1], count, settled=len(keys) == 1)
 
     # --- with one ---
 
@@ -286,6 +311,9 @@ def _ordered(expression: exp.Expr) -> exp.Ordered:
 
 def _sorted(expression: exp.Expr, key: ir.SortKey) -> exp.Ordered:
     """A key of the order. Null comes first ascending and last descending; a missing distance is the worst one."""
+    return exp.Ordered(this=expression.copy(), desc=key.descending, nulls_first=_nulls_first(key))
+
+
+def _nulls_first(key: ir.SortKey) -> bool:
     is_distance = isinstance(key.expression, ir.VectorDistance)
-    nulls_first = key.descending if is_distance else not key.descending
-    return exp.Ordered(this=expression.copy(), desc=key.descending, nulls_first=nulls_first)
+    return key.descending if is_distance else not key.descending

@@ -1,9 +1,14 @@
-"""A plan as a text for people: what is read, in which order, and what is done with it."""
+"""A plan as a text for people: what is read, in which order, and what is done with it.
+
+A plan does not depend on the data. With the graph beside it, the text also says what its indexes do for the plan.
+"""
 
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from omnigraph.catalog.values import value_to_json
+from omnigraph.query.searching import search_described
+from omnigraph.query.source import GraphReader
 from omnigraph.query.steps import (
     ConstantOutput,
     Count,
@@ -24,25 +29,25 @@ if TYPE_CHECKING:
     from omnigraph.query.plan import Plan
 
 
-def explained(plan: "Plan") -> str:
-    """The text: a line for the query, and below it its steps."""
-    return "\n".join([f"query {plan.query}", *(f"  {line}" for line in _lines(plan))])
+def explained(plan: "Plan", reader: GraphReader | None = None) -> str:
+    """The text: a line for the query, and below it its steps; with what indexes do if a graph is given."""
+    return "\n".join([f"query {plan.query}", *(f"  {line}" for line in _lines(plan, reader))])
 
 
-def _lines(plan: "Plan") -> Iterator[str]:
+def _lines(plan: "Plan", reader: GraphReader | None) -> Iterator[str]:
     if plan.is_empty:
         yield "nothing can match; nothing is read"
     for variable, ids in plan.known.items():
         yield f"start at ${variable} = {', '.join(map(repr, ids))}"
     for step in plan.steps:
-        yield from _step(step)
+        yield from _step(step, reader)
     yield from _rest(plan)
     if plan.limit is not None:
         yield f"limit {plan.limit}"
     yield f"return {', '.join(map(_output, plan.outputs))}"
 
 
-def _step(step: Step) -> Iterator[str]:
+def _step(step: Step, reader: GraphReader | None) -> Iterator[str]:
     match step:
         case NodeScan():
             yield f"{step.relation.name}: scan nodes ${step.variable}"
@@ -65,6 +70,12 @@ def _step(step: Step) -> Iterator[str]:
             what = f"bm25 {' '.join(computed.words)!r}"
         must = ", must hold" if field in step.required else ""
         yield f"  compute {field}: {what} of {computed.column}{must}"
+        if reader is not None:
+            for scan in step.tables if isinstance(step, NodeScan) else (step.table,):
+                how = search_described(reader.table(scan.table_key), step, index)
+                yield f"    in {scan.table_key} {how}"
+    if isinstance(step, NodeScan) and step.best is not None:
+        yield f"  only the best {step.best.count} by {step.best.field} are needed"
 
 
 def _table(table: TableScan) -> Iterator[str]:

@@ -69,7 +69,8 @@ def edge_rows(step: EdgeScan, table: pa.Table, knowledge: Knowledge) -> pa.Table
 def _computed(table: pa.Table, computed: Sequence[Computed], required: Sequence[str], knowledge: Knowledge) -> pa.Table:
     for index, each in enumerate(computed):
         name = f"@{index}"
-        table = table.append_column(name, _column(table, each, knowledge))
+        if name not in table.column_names:
+            table = table.append_column(name, _column(table, each, knowledge))
         if name in required:
             table = table.filter(table[name])
     return table

@@ -1,6 +1,6 @@
 """Reads the leaves of a plan in this process: scans, and what must be known to compute fields of their rows."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
@@ -10,6 +10,7 @@ import pyarrow.compute as pc
 from omnigraph.catalog.model import ID
 from omnigraph.query.errors import NoEmbeddingModel, WrongEmbedding
 from omnigraph.query.fields import ORIENTATIONS, Knowledge, edge_rows, node_rows
+from omnigraph.query.searching import Search, is_ranked_by_index
 from omnigraph.query.source import GraphReader
 from omnigraph.query.steps import Computed, Distance, EdgeScan, NodeScan, Relevance, TableScan, TextToEmbed
 from omnigraph.query.words import Corpus, corpus_of
@@ -51,15 +52,14 @@ class Leaves:
 
     def nodes(self, step: NodeScan, narrowed: dict[str, Ids]) -> pa.Table:
         """The rows of a variable; `narrowed` has what is known of its ids, for each type."""
-        knowledge = self.knowledge(step)
         tables = []
         for scan in step.tables:
             known = narrowed.get(scan.type)
             few = known.few() if known is not None else None
             if few == []:
                 continue
-            table = self._scanned(scan, among(ID, few) if few else None)
-            tables.append(node_rows(step, scan, table, knowledge))
+            table = self._searched(step, scan, among(ID, few) if few else None)
+            tables.append(node_rows(step, scan, table, self.knowledge(step, table.column_names)))
         return pa.concat_tables(tables) if tables else step.relation.schema.empty_table()
 
     def edges(self, step: EdgeScan, source: Ids | None, destination: Ids | None) -> pa.Table:
@@ -67,13 +67,14 @@ class Leaves:
         few = [None if each is None else each.few() for each in (source, destination)]
         if [] in few:
             return step.relation.schema.empty_table()
-        table = self._scanned(step.table, between(step, few[0], few[1]))
-        return edge_rows(step, table, self.knowledge(step))
+        table = self._searched(step, step.table, between(step, few[0], few[1]))
+        return edge_rows(step, table, self.knowledge(step, table.column_names))
 
-    def knowledge(self, step: NodeScan | EdgeScan) -> Knowledge:
-        """What the computed fields of a step depend on."""
-        for each in step.computed:
-            self._learn(each)
+    def knowledge(self, step: NodeScan | EdgeScan, done: Collection[str] = ()) -> Knowledge:
+        """What the computed fields of a step depend on, but for those that are done."""
+        for number, each in enumerate(step.computed):
+            if f"@{number}" not in done:
+                self._learn(each)
         return Knowledge(self._corpora, self._vectors)
 
     def _learn(self, computed: Computed) -> None:
@@ -88,6 +89,26 @@ class Leaves:
         for scan in relevance.corpus:
             texts += self._scanned(scan, None)[relevance.column].to_pylist()
         return corpus_of(texts, relevance.words)
+
+    def _searched(self, step: NodeScan | EdgeScan, scan: TableScan, restriction: str | None) -> pa.Table:
+        """The rows of a scan that pass its filter and a restriction; an index may have left out some, and done more."""
+        if step.computed:
+            search = Search(self.reader.table(scan.table_key), step, scan, together(scan.filter, restriction))
+            rows = search.rows(is_narrowed=restriction is not None, vector=self._vector)
+            if rows is not None:
+                return rows
+        return self._scanned(scan, restriction)
+
+    def _vector(self, distance: Distance) -> Sequence[float] | None:
+        self._learn(distance)
+        return Knowledge({}, self._vectors).vector(distance.query)
+
+    def is_ranked_by_index(self, step: NodeScan | EdgeScan) -> bool:
+        """Whether an index decides how the rows of a step rank."""
+        scans = step.tables if isinstance(step, NodeScan) else (step.table,)
+        return bool(step.computed) and any(
+            is_ranked_by_index(self.reader.table(scan.table_key), step, scan) for scan in scans
+        )
 
     def _scanned(self, scan: TableScan, restriction: str | None) -> pa.Table:
         filter = together(scan.filter, restriction)

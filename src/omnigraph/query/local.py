@@ -162,7 +162,7 @@ def _sorted(table: pa.Table, rest: Direct, limit: int | None) -> pa.Table:
     """The rows of one relation in their order, cut to the limit."""
     if table.num_rows > 1:
         keys = [
-            (key.alias, "descending" if key.descending else "ascending", "at_end" if key.descending else "at_start")
+            (key.alias, "descending" if key.descending else "ascending", "at_start" if key.nulls_first else "at_end")
             for key in rest.order
         ]
         table = table.take(pc.sort_indices(table, sort_keys=keys))

@@ -119,7 +119,7 @@ class Ordered:
                 entity.table_key,
                 entity.name,
                 tuple(columns),
-                lance_filter(tuple(by_id(entity, bound.predicates))),
+                lance_filter(tuple(by_id(entity, bound.predicates)), entity.substrings),
             )
             for entity in bound.entities
         )
@@ -196,7 +196,9 @@ class Ordered:
         return EdgeScan(
             relation=relation,
             variable=bound.key,
-            table=TableScan(edge.table_key, edge.name, tuple(columns), lance_filter(tuple(bound.predicates))),
+            table=TableScan(
+                edge.table_key, edge.name, tuple(columns), lance_filter(tuple(bound.predicates), edge.substrings)
+            ),
             source=ends[0],
             destination=ends[1],
             direction=traversal.direction,

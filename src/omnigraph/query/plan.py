@@ -1,7 +1,7 @@
 """Plans a read: which tables are scanned, what is pushed into the scans, what is walked, and what is left for SQL."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import Enum
 
@@ -15,6 +15,7 @@ from omnigraph.query.known import KnownValues
 from omnigraph.query.levels import Bound, Level, LevelBuilder, OnColumn, levels_below
 from omnigraph.query.ordering import Ordered
 from omnigraph.query.relational import Sql
+from omnigraph.query.source import GraphReader
 from omnigraph.query.steps import Count, EdgeScan, NodeScan, Output, Rest, Step, ValueOutput, Walk
 from omnigraph.storage.predicates import PredicateKind
 
@@ -57,9 +58,9 @@ class Plan:
                     keys.add(key)
         return frozenset(keys)
 
-    def explain(self) -> str:
-        """The plan as a text for people."""
-        return explained(self)
+    def explain(self, reader: GraphReader | None = None) -> str:
+        """The plan as a text for people; of a graph, also which of its indexes serve the plan."""
+        return explained(self, reader)
 
 
 def plan_read(
@@ -84,6 +85,10 @@ def plan_read(
     for each in levels_below(level):
         ordered.add(each)
     limit = _limit(query, values)
+    if limit and _is_direct(answer):
+        (step,) = ordered.steps
+        assert isinstance(step, NodeScan)
+        ordered.steps = [replace(step, best=answer.best(limit))]
     rest, outputs = _rest(answer, ordered, limit, shortcuts)
     return Plan(
         query=query.name,
@@ -127,9 +132,13 @@ def _limit(query: CompiledQuery, values: KnownValues) -> int | None:
 
 def _is_direct(answer: Answer) -> bool:
     """Whether the scan of one variable does everything but sorting, cutting and naming the columns."""
-    level = answer.level
-    alone = len(level.own) == 1 and not level.pattern.traversals and not level.absent and not level.residual
-    return alone and not answer.read.grouped and not any(bound.computed for bound in level.own.values())
+    fused = any(isinstance(each, ir.RankFusion) for each in answer.expressions())
+    return _is_alone(answer.level) and not answer.read.grouped and not fused
+
+
+def _is_alone(level: Level) -> bool:
+    """Whether the pattern is one node, and all that is asked of it the scan decides."""
+    return len(level.own) == 1 and not level.pattern.traversals and not level.absent and not level.residual
 
 
 def _is_count(answer: Answer, steps: Sequence[Step]) -> bool:

@@ -5,6 +5,8 @@ from typing import Protocol
 
 import pyarrow as pa
 
+from omnigraph.storage import Table
+
 
 class GraphReader(Protocol):
     """One consistent version of a graph. Tables are named by their key: ``node:Person``, ``edge:Knows``."""
@@ -17,4 +19,8 @@ class GraphReader(Protocol):
 
     def version(self, table_key: str) -> Hashable:
         """What identifies the exact content of a table: two equal versions hold the same rows."""
+        ...
+
+    def table(self, table_key: str) -> Table:
+        """The table itself at this version, for those who ask its indexes."""
         ...

@@ -103,11 +103,24 @@ class End:
     is_outer: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class Best:
+    """What is asked of a ranking: the first `count` rows, and all that are as good as the last of them.
+
+    When it is `settled`, nothing but the id decides between rows that are equally good.
+    """
+
+    field: str
+    count: int
+    settled: bool
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeScan:
     """The nodes that a variable may be bound to.
 
-    `computed` are the last fields of the relation. Rows that are false in a field of `required` are dropped.
+    `computed` are the last fields of the relation. Rows that are false in a field of `required` are dropped. With
+    `best`, other rows than the best may be left out.
     """
 
     relation: Relation
@@ -115,6 +128,7 @@ class NodeScan:
     tables: tuple[TableScan, ...]
     computed: tuple[Computed, ...] = ()
     required: tuple[str, ...] = ()
+    best: Best | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -186,6 +200,7 @@ class DirectSort:
 
     alias: str
     descending: bool
+    nulls_first: bool
 
 
 @dataclass(frozen=True, slots=True)

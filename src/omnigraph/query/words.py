@@ -4,29 +4,47 @@ This is the definition of what a search finds. An index may find it faster, neve
 """
 
 import math
-import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
+import regex
 
 from omnigraph.compiler.ir import TextMatchKind
 from omnigraph.query.steps import Relevance, TextMatching
 
 K1, B = 1.2, 0.75
-_WORD = re.compile(r"\w+")
+# What Unicode calls alphabetic has the vowel signs of Indic scripts in it, which `re` takes for ends of words.
+_WORD = regex.compile(r"[\p{Alphabetic}\p{N}]+")
+_ASCII = {code: chr(code).lower() if chr(code).isalnum() else " " for code in range(128)}
 
 
 def words_of(text: str) -> list[str]:
-    """The words of a text: runs of letters and digits, in lower case."""
-    return [word.lower() for word in _WORD.findall(text)]
+    """The words of a text: runs of letters and digits, in lower case, as a full-text index of Lance has them."""
+    if text.isascii():
+        return text.translate(_ASCII).split()
+    return [_lower(word) for word in _WORD.findall(text)]
+
+
+def _lower(text: str) -> str:
+    """Each letter in lower case by itself: at the end of a word, Python would write a sigma another way."""
+    return text.replace("Σ", "σ").lower()
 
 
 def matching(texts: Iterable[str | None], wanted: TextMatching) -> pa.Array:
     """Whether each text is found; a missing text never is."""
     is_found = _finder(wanted)
-    return pa.array([text is not None and is_found(words_of(text)) for text in texts], type=pa.bool_())
+    # A text that does not have the letters of a word one after the other has not the word: most need not be cut up.
+    parts = {TextMatchKind.SEARCH: wanted.words, TextMatchKind.MATCH_TEXT: wanted.words[:1]}.get(wanted.kind, ("",))
+    return pa.array(
+        [text is not None and _may_have(text, parts) and is_found(words_of(text)) for text in texts], type=pa.bool_()
+    )
+
+
+def _may_have(text: str, words: Iterable[str]) -> bool:
+    lowered = _lower(text)
+    return any(word in lowered for word in words)
 
 
 def _finder(wanted: TextMatching) -> Callable[[Sequence[str]], bool]:
@@ -69,7 +87,7 @@ def within_edits(one: str, other: str, edits: int) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Corpus:
-    """What BM25 must know of all texts: how many there are, how many words they are, how many have each word."""
+    """What BM25 must know of all texts with words: how many there are, of how many words, and how many have each."""
 
     count: int
     length: int
@@ -86,13 +104,13 @@ class Corpus:
 
 
 def corpus_of(texts: Iterable[str | None], words: Iterable[str]) -> Corpus:
-    """The statistics of all texts, for the words of a query. A missing text is no text."""
+    """The statistics of all texts, for the words of a query. A text without words is no text."""
     having = dict.fromkeys(words, 0)
     count = total = 0
     for text in texts:
-        if text is None:
+        found = words_of(text) if text is not None else []
+        if not found:
             continue
-        found = words_of(text)
         count, total = count + 1, total + len(found)
         for word in having.keys() & set(found):
             having[word] += 1
@@ -116,7 +134,9 @@ def relevances(texts: Iterable[str | None], wanted: Relevance, corpus: Corpus) -
     average = corpus.average_length
 
     def score(text: str | None) -> float | None:
-        found = words_of(text) if text is not None else []
+        if text is None or not _may_have(text, weights):
+            return None
+        found = words_of(text)
         counts = Counter(word for word in found if word in weights)
         if not counts:
             return None

@@ -14,7 +14,7 @@ from pyspark.sql.types import NullType
 
 from omnigraph.catalog import Value
 from omnigraph.catalog.model import ID
-from omnigraph.operations.read import QueryResult, no_frame
+from omnigraph.operations.read import QueryResult, embedded_text, no_frame
 from omnigraph.query.leaves import Embed
 from omnigraph.query.plan import Plan
 from omnigraph.query.results import assembled
@@ -105,7 +105,7 @@ def execute_on_spark(
 
 def read_on_spark(plan: Plan, snapshot: PinnedTables) -> SparkResult:
     """Answers a query from one snapshot in the Spark session that is there, or is started now."""
-    return execute_on_spark(plan, snapshot, session())
+    return execute_on_spark(plan, snapshot, session(), embed=embedded_text)
 
 
 def frame_of(table: pa.Table) -> DataFrame:

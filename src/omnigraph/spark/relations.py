@@ -21,10 +21,12 @@ from omnigraph.spark.engine import SparkEngine
 from omnigraph.spark.scans import TablePart, parts_of
 from omnigraph.spark.tasks import task_of_rows
 from omnigraph.spark.types import exchanged_schema, local_frame, spark_schema, to_spark
-from omnigraph.storage import Table
 
 SMALL_TABLE = 1000
 """Up to how many rows of a table are read here."""
+
+RANKED_HERE = 1_000_000
+"""Up to how many rows of a table are ranked here, by an index. Tasks read more of them, and each computes its rows."""
 
 STAGE = "query"
 Rows = Callable[[pa.Table], pa.Table]
@@ -36,9 +38,6 @@ class PinnedTables(GraphReader, Protocol):
     @property
     def commit_id(self) -> str:
         """The commit that made it."""
-
-    def table(self, table_key: str) -> Table:
-        """A table at the version that is read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +67,7 @@ class Relations:
 
     def nodes(self, step: NodeScan) -> DataFrame:
         """The rows of a node variable."""
-        if all(self.is_small(scan.table_key) for scan in step.tables):
+        if all(self.is_small(scan.table_key) for scan in step.tables) or self._is_ranked_here(step):
             return self.local(self._here.nodes(step, {}))
         knowledge = self._knowledge(step)
         parts = [
@@ -80,7 +79,7 @@ class Relations:
 
     def edges(self, step: EdgeScan, source: Sequence[str] | None, destination: Sequence[str] | None) -> DataFrame:
         """The rows of an edge variable, between ends that are given or not."""
-        if self.is_small(step.table.table_key):
+        if self.is_small(step.table.table_key) or self._is_ranked_here(step):
             return self.local(self._here.edges(step, known_ids(source), known_ids(destination)))
         filter = together(step.table.filter, between(step, few(source), few(destination)))
         rows = partial(_edge_rows, step, self._knowledge(step))
@@ -95,6 +94,15 @@ class Relations:
             {each: known.corpora[each] for each in step.computed if isinstance(each, Relevance)},
             {query: known.vectors[query] for query in queries if isinstance(query, TextToEmbed)},
         )
+
+    def _is_ranked_here(self, step: NodeScan | EdgeScan) -> bool:
+        """Whether an index ranks the rows of a step, and there are few or only the best of them are asked for."""
+        if isinstance(step, EdgeScan):
+            few = self.snapshot.table(step.table.table_key).count() <= RANKED_HERE
+        else:
+            counts = (self.snapshot.table(scan.table_key).count() for scan in step.tables)
+            few = step.best is not None or sum(counts) <= RANKED_HERE
+        return few and self._here.is_ranked_by_index(step)
 
     # --- frames ---
 

@@ -131,3 +131,4 @@ def _limit_threads() -> None:
     pa.set_io_thread_count(2 * cores)
     os.environ.setdefault("LANCE_CPU_THREADS", str(cores))
     os.environ.setdefault("LANCE_IO_THREADS", str(4 * cores))
+    os.environ.setdefault("RAYON_NUM_THREADS", str(cores))

@@ -7,13 +7,13 @@ between leaves its rows aside, and the next write removes what is older than a d
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
 
 import pyarrow as pa
 from pyspark.sql import datasource
 from ulid import ULID
 
 from omnigraph.bulk import InProcess
+from omnigraph.bulk.leftovers import INCOMING, old_incoming
 from omnigraph.bulk.loading import LoadMode
 from omnigraph.bulk.scratch import Files, Stretch
 from omnigraph.bulk.sources import PART_ROWS, Rows
@@ -31,8 +31,6 @@ from omnigraph.storage import Location, location_of, objects_at
 from omnigraph.versioning import MAIN, Branches
 
 STORAGE = "storage."
-INCOMING = "__incoming"
-_LEFT_BEHIND = timedelta(days=1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,7 +83,8 @@ class Writer(datasource.DataSourceArrowWriter):
         self._options = options
         self._table_key = _entity(catalog, options.type).table_key
         self._operation = str(ULID())
-        _remove_left_behind(options.graph)
+        for folder in old_incoming(options.graph):
+            objects_at(options.graph).delete_folder(folder)
         if options.graph.path is not None:
             (options.graph.path / INCOMING / self._operation).mkdir(parents=True, exist_ok=True)
 
@@ -154,11 +153,3 @@ def _grouped(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Table]:
             waiting = []
     if waiting:
         yield pa.Table.from_batches(waiting)
-
-
-def _remove_left_behind(graph: Location) -> None:
-    """Removes what writes have left whose driver died; their names say when they began."""
-    objects = objects_at(graph)
-    for name in objects.folders(INCOMING):
-        if datetime.now(UTC) - ULID.from_str(name).datetime > _LEFT_BEHIND:
-            objects.delete_folder(f"{INCOMING}/{name}")

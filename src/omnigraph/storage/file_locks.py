@@ -10,7 +10,16 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from omnigraph.errors import FenceLost, StorageError
-from omnigraph.storage.holders import UNKNOWN_HOLDER, Holder, Lock, Taken, lock_file, lock_name, this_holder
+from omnigraph.storage.holders import (
+    LOCK_FOLDER,
+    UNKNOWN_HOLDER,
+    Holder,
+    Lock,
+    Taken,
+    lock_file,
+    lock_name,
+    this_holder,
+)
 
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.001, 0.02
 
@@ -44,6 +53,25 @@ class LocalLocks:
                 pause = min(2 * pause, _LONGEST_PAUSE)
         except OSError as error:
             raise StorageError(str(path), f"cannot be locked: {error}") from error
+
+    def names(self) -> list[str]:
+        """The locks that were ever taken here and not forgotten since."""
+        try:
+            return [lock_name(path.name) for path in (self._root / LOCK_FOLDER).iterdir()]
+        except FileNotFoundError:
+            return []
+
+    def forget(self, name: str) -> None:
+        """Removes the file of a lock that nobody holds; whoever takes it later makes it anew.
+
+        The file goes while it is held, and whoever waits on it sees that it is no longer the one of that name.
+        """
+        try:
+            lock = self.take(name, "removal", 0)
+        except Taken:
+            return
+        (self._root / lock_file(name)).unlink(missing_ok=True)
+        lock.release()
 
 
 @dataclass(frozen=True, slots=True)

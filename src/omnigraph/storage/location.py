@@ -11,12 +11,14 @@ from omnigraph.errors import StorageError
 class Location:
     """A folder on disk or a prefix of an object store, with what is needed to reach it.
 
-    `durable` says that what is written to a disk must survive a power cut once it is acknowledged.
+    `durable` says that what is written to a disk must survive a power cut once it is acknowledged, and `upkeep` that
+    small writes keep the tables in order along the way.
     """
 
     uri: str
     options: tuple[tuple[str, str], ...] = ()
     durable: bool = True
+    upkeep: bool = True
 
     def child(self, *names: str) -> "Location":
         """A place below this one."""

@@ -8,7 +8,7 @@ DuckDB would round.
 import math
 import operator as operators
 import struct
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from enum import StrEnum
@@ -28,6 +28,8 @@ _FLIPPED = {
     Operator.GREATER: Operator.LESS,
     Operator.GREATER_OR_EQUAL: Operator.LESS_OR_EQUAL,
 }
+_MOST_PARTS = 16
+"""Of more texts than these, an index of parts of texts is not asked for each."""
 _UPWARD = frozenset({Operator.GREATER, Operator.GREATER_OR_EQUAL})
 _ELEMENT_TYPES = {
     Scalar.I32: "INT",
@@ -193,9 +195,24 @@ def _between(
 # --- the text of a pushed filter ---
 
 
-def lance_filter(predicates: tuple[Predicate, ...]) -> str | None:
-    """All predicates as one filter in Lance's SQL, or None when there is nothing to filter."""
-    return " AND ".join(map(_lance_predicate, predicates)) or None
+def lance_filter(predicates: tuple[Predicate, ...], substrings: Collection[str] = ()) -> str | None:
+    """All predicates as one filter in Lance's SQL, or None when there is nothing to filter.
+
+    `substrings` are the columns whose index knows parts of texts. It finds a whole text only when asked for a part.
+    """
+    tests = []
+    for predicate in predicates:
+        tests.append(_lance_predicate(predicate))
+        is_whole = predicate.test in (PredicateKind.EQUAL, PredicateKind.ONE_OF)
+        if predicate.column in substrings and is_whole and len(predicate.values) <= _MOST_PARTS:
+            tests.append(_has_part(predicate))
+    return " AND ".join(tests) or None
+
+
+def _has_part(predicate: Predicate) -> str:
+    name = quoted_column(predicate.column)
+    parts = [f"contains({name}, {literal})" for literal in _spelled(predicate.values)]
+    return parts[0] if len(parts) == 1 else f"({' OR '.join(parts)})"
 
 
 def _lance_predicate(predicate: Predicate) -> str:

@@ -13,11 +13,13 @@ from typing import Any, TypeAlias
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from lance.blob import BlobType
 from lance.dataset import Transaction
 from lance.fragment import FragmentMetadata, RowIdSequence, write_fragments
 
 import lance
 from lance import LanceOperation as Operation
+from omnigraph.catalog.types import BLOB_METADATA
 from omnigraph.errors import HeadMoved, StorageError
 from omnigraph.storage.location import Location
 from omnigraph.storage.objects import objects_at
@@ -47,6 +49,11 @@ class StagedWrite:
     def transaction_id(self) -> str:
         identity: str = self.transaction.uuid
         return identity
+
+    def followed_by(self, operation: Any, name: str) -> "StagedWrite":
+        """A Lance operation on the version that this leads to, with the name of the write that it is part of."""
+        after = self.version_after
+        return StagedWrite(self.location, _transaction(after, operation, name), after)
 
     def new_files(self) -> Iterator[Path]:
         """The files on a local disk that this change brings, and that no version refers to yet."""
@@ -153,7 +160,7 @@ def stage_overwrite(table: Table, rows: pa.Table, operation: str) -> StagedWrite
 
 def stage_replacement(table: Table, written: WrittenRows, operation: str) -> StagedWrite:
     """Rows that were written, in place of all that are there."""
-    return _staged(table, Operation.Overwrite(table.schema, list(written.new)), operation)
+    return staged_operation(table, Operation.Overwrite(table.schema, list(written.new)), operation)
 
 
 def stage_delete(table: Table, ids: pa.Array, operation: str) -> StagedWrite:
@@ -176,24 +183,8 @@ def stage_change(table: Table, *, rows: pa.Table, deleted: pa.Array, operation: 
     return stage_written(table, write_change(table, rows, present), operation)
 
 
-def write_index(table: Table, column: str, kind: str) -> Any:
-    """Writes an index of a kind (``BTREE`` …) over a column, which no version has yet; it can be sent elsewhere.
-
-    Lance lets nobody else use the table's handle meanwhile.
-    """
-    fragments = [fragment.fragment_id for fragment in table.dataset.get_fragments()]
-    with typed_errors(table.location, "an index cannot be written"):
-        return table.dataset.create_index_uncommitted(
-            column, kind, name=f"{column}_{kind.lower()}", fragment_ids=fragments
-        )
-
-
-def stage_indexes(table: Table, indexes: Sequence[Any], operation: str) -> StagedWrite:
-    """Indexes that were written, all in one transaction."""
-    return _staged(table, Operation.CreateIndex(list(indexes), []), operation)
-
-
-def _staged(table: Table, operation: Any, name: str) -> StagedWrite:
+def staged_operation(table: Table, operation: Any, name: str) -> StagedWrite:
+    """A Lance operation on a table, with the name of the write that it is part of."""
     return StagedWrite(table.location, _transaction(table.version, operation, name), table.version)
 
 
@@ -213,7 +204,12 @@ def _fragments(table: Table, rows: pa.Table) -> list[FragmentMetadata]:
 
 def _new_files(root: Path, operation: Any) -> Iterator[Path]:
     """What an operation adds: rows with the Blobs beside them, marks of deleted rows, indexes."""
-    fragments = [*getattr(operation, "fragments", ()), *getattr(operation, "new_fragments", ())]
+    groups = getattr(operation, "groups", ())
+    fragments = [
+        *getattr(operation, "fragments", ()),
+        *getattr(operation, "new_fragments", ()),
+        *(fragment for group in groups for fragment in group.new_fragments),
+    ]
     for file in (file for fragment in fragments for file in fragment.files):
         data = root / "data" / file.path
         yield data
@@ -224,7 +220,7 @@ def _new_files(root: Path, operation: Any) -> Iterator[Path]:
         if fragment.deletion_file is not None:
             yield root / fragment.deletion_file.path(fragment.id)
     for index in getattr(operation, "new_indices", ()):
-        yield from (root / "_indices" / str(index.uuid)).iterdir()
+        yield from (file for file in (root / "_indices" / str(index.uuid)).rglob("*") if file.is_file())
 
 
 @dataclass(frozen=True, slots=True)
@@ -241,9 +237,9 @@ def stage_written(table: Table, written: WrittenRows, operation: str) -> StagedW
     Many small writes would leave many small fragments, and every read and commit pays for each of them. So once there
     are enough, a write takes the small ones along: their rows are written anew, in one fragment, as they are.
     """
-    small = _small_fragments(table) if written.count < SMALL_FRAGMENT else []
+    small = _small_fragments(table) if table.location.upkeep and written.count < SMALL_FRAGMENT else []
     if not (small or written.gone or written.rewritten):
-        return _staged(table, Operation.Append(list(written.new)), operation)
+        return staged_operation(table, Operation.Append(list(written.new)), operation)
     kept = _rows_of(table, small, written.gone)
     removed, updated = list(small), []
     for number, offsets in written.gone.items():
@@ -259,7 +255,7 @@ def stage_written(table: Table, written: WrittenRows, operation: str) -> StagedW
         updated_fragments=updated,
         new_fragments=[*_rewritten(table, kept), *written.rewritten, *written.new],
     )
-    return _staged(table, update, operation)
+    return staged_operation(table, update, operation)
 
 
 def _small_fragments(table: Table) -> list[int]:
@@ -280,7 +276,16 @@ def _rows_of(table: Table, fragments: Sequence[int], gone: Mapping[int, Offsets]
         pa.uint64(),
     )
     found = found.filter(pc.invert(pc.is_in(found[ROW_ADDRESS], value_set=leaving)))
-    return _Rewritten(found.drop_columns([ROW_ID, ROW_ADDRESS]), found[ROW_ID].to_pylist())
+    return _Rewritten(_as_written(table, found.drop_columns([ROW_ID, ROW_ADDRESS])), found[ROW_ID].to_pylist())
+
+
+def _as_written(table: Table, rows: pa.Table) -> pa.Table:
+    """Rows that were read, as they are written: Lance takes bytes for a Blob only if they are marked as one."""
+    fields = [
+        field.with_metadata(BLOB_METADATA) if isinstance(table.schema.field(field.name).type, BlobType) else field
+        for field in rows.schema
+    ]
+    return pa.Table.from_arrays(rows.columns, schema=pa.schema(fields))
 
 
 def _fragment(table: Table, number: int) -> lance.LanceFragment:

@@ -68,10 +68,11 @@ class Table:
 
     def _scanner(self, columns: Sequence[str] | None, filter: str | None, limit: int | None) -> lance.LanceScanner:
         names = None if columns is None else list(columns)
-        return self.dataset.scanner(columns=names, filter=filter, limit=limit, blob_handling=self._blob_handling)
+        return self.dataset.scanner(columns=names, filter=filter, limit=limit, blob_handling=self.blob_handling)
 
     @property
-    def _blob_handling(self) -> Literal["all_binary"] | None:
+    def blob_handling(self) -> Literal["all_binary"] | None:
+        """What a scan is told so that blobs come out as their bytes."""
         return "all_binary" if any(isinstance(field.type, BlobType) for field in self.schema) else None
 
     def check_filter(self, filter: str) -> None:
@@ -87,7 +88,7 @@ class Table:
     def scan_fragments(self, fragments: Sequence[lance.LanceFragment]) -> pa.Table:
         """All rows of some fragments, with what identifies them to storage."""
         scanner = self.dataset.scanner(
-            fragments=fragments, with_row_id=True, with_row_address=True, blob_handling=self._blob_handling
+            fragments=fragments, with_row_id=True, with_row_address=True, blob_handling=self.blob_handling
         )
         with typed_errors(self.location, "cannot be read"):
             return scanner.to_table()
@@ -121,7 +122,7 @@ class Table:
                 columns=list(columns),
                 filter=filter,
                 batch_size=most_rows,
-                blob_handling=self._blob_handling,
+                blob_handling=self.blob_handling,
             ).to_batches()
 
     def scan_columns(self, fragments: Sequence[lance.LanceFragment], columns: Sequence[str]) -> pa.Table:

@@ -5,7 +5,7 @@ from lark import Token
 from omnigraph.diagnostics import quoted
 from omnigraph.syntax.builder import Builder, present
 from omnigraph.syntax.faults import SourceFault
-from omnigraph.syntax.nodes import Annotation, NameArgument, TypeExpression
+from omnigraph.syntax.nodes import Annotation, NameArgument, TextLiteral, TypeExpression
 from omnigraph.syntax.schema_ast import (
     EdgeDeclaration,
     InterfaceDeclaration,
@@ -71,7 +71,8 @@ class SchemaBuilder(Builder):
         """Sorts the flat run of a body into annotations of the type, properties with theirs, and constraints.
 
         `@range`, `@check` and a constraint that names its properties are about the type wherever they stand; any
-        other annotation belongs to the property before it, or to the type when there is none.
+        other annotation belongs to the property before it, or to the type when there is none. So does an `@index` that
+        says in a text what kind of index it is.
         """
         own: list[Annotation] = []
         properties: list[PropertyDeclaration] = []
@@ -100,6 +101,8 @@ def is_constraint(annotation: Annotation) -> bool:
     """Whether an annotation in a body constrains the type, rather than describing one property."""
     if annotation.name in _ALWAYS_CONSTRAINTS:
         return True
+    if annotation.name == "index" and all(isinstance(each.value, TextLiteral) for each in annotation.arguments):
+        return False
     return annotation.name in _CONSTRAINTS_WITH_ARGUMENTS and bool(annotation.arguments)
 
 

@@ -2,6 +2,7 @@
 
 import json
 import threading
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -72,6 +73,14 @@ class Branches:
     def names(self) -> list[str]:
         """The names of all branches; `main` first."""
         return [MAIN, *sorted(logical_name(ref.name) for ref in self._public_refs())]
+
+    def logs(self) -> list[ManifestLog]:
+        """All branches, `main` first; one that is deleted meanwhile is not among them."""
+        found = []
+        for name in self.names():
+            with suppress(NotFound):
+                found.append(self.log(name))
+        return found
 
     def descendants(self, name: str) -> list[str]:
         """The branches that were forked from one."""

@@ -7,6 +7,7 @@ costs follows how far two histories have diverged, not how long they are.
 
 import heapq
 from collections.abc import Iterator
+from dataclasses import replace
 
 from omnigraph.errors import NotFound
 from omnigraph.versioning.branches import Branches
@@ -24,7 +25,8 @@ class CommitGraph:
         """The parents of a commit: the one before it, and the one that it merged."""
         found = []
         if commit.parent_commit_id is not None:
-            found.append(self._commit(commit.parent_commit_id, commit.place))
+            before = replace(commit.place, version=commit.manifest_version - 1)
+            found.append(self._commit(commit.parent_commit_id, before))
         if commit.merged_parent_commit_id is not None and commit.merged_place is not None:
             found.append(self._commit(commit.merged_parent_commit_id, commit.merged_place))
         return found

@@ -14,7 +14,7 @@ from omnigraph.versioning.tags import tag_named
 
 def commit_since(log: ManifestLog, commit_id: str, version: int) -> Commit | None:
     """A commit among those after a version of a branch; what it costs depends on how many these are."""
-    for commit in _newest_first(log):
+    for commit in newest_first(log):
         if commit.manifest_version <= version:
             return None
         if commit.graph_commit_id == commit_id:
@@ -22,7 +22,7 @@ def commit_since(log: ManifestLog, commit_id: str, version: int) -> Commit | Non
     return None
 
 
-def _newest_first(log: ManifestLog) -> Iterator[Commit]:
+def newest_first(log: ManifestLog) -> Iterator[Commit]:
     """The commits of one branch, read in strides."""
     commits = log.head().commits
     while True:
@@ -37,27 +37,20 @@ def commit_with_id(branches: Branches, commit_id: str) -> Commit:
     """A commit of any branch, also of one that was deleted after it was merged; by its id, or by a tag."""
     if (tag := tag_named(branches.graph, commit_id)) is not None:
         return branches.manifest_at(tag.place).commit
-    logs = _logs(branches)
+    logs = branches.logs()
     for log in logs:
-        # Ids sort by time, so it is found by halving; but clocks of several machines may disagree.
-        commit = _last_where(log, lambda commit: commit.graph_commit_id <= commit_id, log.head().version)
-        if commit is not None and commit.graph_commit_id == commit_id:
-            return commit
+        with suppress(NotFound), log.noticing_deletion():
+            # Ids sort by time, so it is found by halving; but clocks of several machines may disagree.
+            commit = _last_where(log, lambda commit: commit.graph_commit_id <= commit_id, log.head().version)
+            if commit is not None and commit.graph_commit_id == commit_id:
+                return commit
     graph = CommitGraph(branches)
     for log in logs:
-        for commit in graph.reachable(log.head().commit):
-            if commit.graph_commit_id == commit_id:
-                return commit
+        with suppress(NotFound), log.noticing_deletion():
+            for commit in graph.reachable(log.head().commit):
+                if commit.graph_commit_id == commit_id:
+                    return commit
     raise NotFound("commit", commit_id)
-
-
-def _logs(branches: Branches) -> list[ManifestLog]:
-    """All branches; one that is deleted meanwhile is not among them."""
-    found = []
-    for name in branches.names():
-        with suppress(NotFound):
-            found.append(branches.log(name))
-    return found
 
 
 def manifest_of_commit(branches: Branches, commit_id: str) -> Manifest:

@@ -27,7 +27,7 @@ from omnigraph.storage import (
     sync_staged,
     sync_versions,
 )
-from omnigraph.storage.tables import Table
+from omnigraph.storage.tables import Table, version_file
 from omnigraph.versioning.manifest import (
     INTERNAL_SCHEMA_VERSION,
     MAIN,
@@ -122,6 +122,15 @@ class ManifestLog:
         ref = branch_ref(self._graph.child(MANIFEST_FOLDER), self._name)
         if ref is None or ref.identity != self.incarnation:
             raise NotFound("branch", self.branch, "it was deleted while this write was prepared")
+
+    @contextmanager
+    def noticing_deletion(self) -> Iterator[None]:
+        """Reading a branch that is deleted meanwhile ends in `NotFound`, and not as if storage had failed."""
+        try:
+            yield
+        except StorageError:
+            self.check_exists()
+            raise
 
     @contextmanager
     def turn(self) -> Iterator[None]:
@@ -221,12 +230,12 @@ class ManifestLog:
         if version < self.first_version:
             return None
         try:
-            table = open_table(self._location, version)
+            rows = open_table(self._location, version).scan().to_pylist()
         except StorageError:
             if has_version(self._location, version):
                 raise
             return None
-        return manifest_from_rows(table.scan().to_pylist())
+        return manifest_from_rows(rows)
 
     def append(self, base: Manifest, following: Manifest) -> Manifest:
         """Makes `following` the version after `base`, or raises `HeadMoved` when another writer did that first."""
@@ -243,6 +252,9 @@ class ManifestLog:
             sync_versions([table])
         failpoints.hit(Point.PUBLISH_BEFORE_SWAP)
         committed = commit_staged(table, staged)
+        if committed.version < self.retained().floor:
+            self._take_back(committed)
+            raise HeadMoved(self._location.uri, following.version, None)
         try:
             sync_versions([committed])
             self._kept = committed.version
@@ -252,6 +264,15 @@ class ManifestLog:
         self._remember(committed, following)
         self._note_head(committed.version)
         return following
+
+    def _take_back(self, committed: Table) -> None:
+        """Removes a version that filled a gap: others had published after its base, and cleanup removed theirs.
+
+        Nobody sees it there. Cleanup says what it removes before it does, so whoever fills a gap can know it.
+        """
+        with self._lock:
+            self._newest = None
+        objects_at(self._location).delete(version_file(committed.version))
 
     def _note_head(self, version: int) -> None:
         """The commit is visible whether or not this succeeds, so a failure is no reason to say otherwise."""

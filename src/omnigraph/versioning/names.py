@@ -1,4 +1,4 @@
-"""The names of branches: what a name may be, and how it is spelled where not every character may stand."""
+"""The names of branches and tags: what a name may be, and how it is spelled where not every character may stand."""
 
 import re
 
@@ -12,20 +12,23 @@ _PLAIN = re.compile(r"[A-Za-z0-9-]")
 _ESCAPED = re.compile(r"(?:_[0-9a-f]{2})+")
 
 
-def check_branch_name(name: str) -> str:
-    """A name that a branch may have; the rules are those of Git, and names that begin with `__` are our own."""
+def check_branch_name(name: str, kind: str = "branch") -> str:
+    """A name that a branch may have; the rules are those of Git, and names that begin with `__` are our own.
+
+    `kind` is what the name is for, where it is something else that the same rules hold for.
+    """
     if not isinstance(name, str) or not name:
-        raise UsageError(f"a branch needs a name, not {name!r}")
+        raise UsageError(f"a {kind} needs a name, not {name!r}")
     try:
         name.encode()
     except UnicodeEncodeError as error:
-        raise UsageError(f"{name!r} is no text, so it cannot be the name of a branch") from error
+        raise UsageError(f"{name!r} is no text, so it cannot be the name of a {kind}") from error
     if _COMMIT_ID.fullmatch(name):
-        raise UsageError(f"`{name}` looks like a commit, so it cannot be the name of a branch")
+        raise UsageError(f"`{name}` looks like a commit, so it cannot be the name of a {kind}")
     if len(physical_name(name)) > _LONGEST:
-        raise UsageError(f"the name of a branch has up to {_LONGEST} letters, and other characters count three")
+        raise UsageError(f"the name of a {kind} has up to {_LONGEST} letters, and other characters count three")
     if name.startswith(_INTERNAL):
-        raise UsageError(f"branch names that begin with `{_INTERNAL}` are reserved: `{name}`")
+        raise UsageError(f"{kind} names that begin with `{_INTERNAL}` are reserved: `{name}`")
     segments = name.split("/")
     wrong = (
         _FORBIDDEN.search(name) is not None
@@ -34,7 +37,7 @@ def check_branch_name(name: str) -> str:
         or any(not part or part.startswith(".") or part.endswith((".", ".lock")) for part in segments)
     )
     if wrong:
-        raise UsageError(f"`{name}` cannot be the name of a branch; use letters, digits, `-`, `_`, `.` and `/`")
+        raise UsageError(f"`{name}` cannot be the name of a {kind}; use letters, digits, `-`, `_`, `.` and `/`")
     return name
 
 

@@ -13,12 +13,17 @@ from omnigraph.versioning.manifest import Commit, Manifest
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """The graph as it was at one commit. What it holds never changes, whoever writes."""
+    """The graph as it was at one commit. What it holds never changes, whoever writes.
+
+    `opened` has tables by their path and version, and may be shared between snapshots: a version that was ever pinned
+    keeps its content, and a handle that has been asked before knows the indexes of its table.
+    """
 
     location: Location
     catalog: Catalog
     manifest: Manifest
-    _tables: dict[str, Table] = field(default_factory=dict, repr=False, compare=False)
+    opened: dict[tuple[str, int], Table] = field(default_factory=dict, repr=False, compare=False)
+    _tables: dict[str, Table] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     @property
     def commit(self) -> Commit:
@@ -34,7 +39,11 @@ class Snapshot:
             raise NotFound("table", table_key)
         if table_key not in self._tables:
             pin = self.manifest.pins[table_key]
-            self._tables[table_key] = open_table(self.location.child(pin.path), pin.version)
+            table = self.opened.get((pin.path, pin.version))
+            if table is None:
+                table = open_table(self.location.child(pin.path), pin.version)
+                self.opened[pin.path, pin.version] = table
+            self._tables[table_key] = table
         return self._tables[table_key]
 
     def scan(

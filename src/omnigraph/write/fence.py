@@ -30,6 +30,7 @@ class WriteFence:
         self._purpose = purpose
         self._locks = locks_at(graph)
         self._held: dict[str, tuple[threading.Lock, Lock]] = {}
+        self._watched: list[Lock] = []
 
     def __enter__(self) -> Self:
         return self
@@ -84,5 +85,9 @@ class WriteFence:
 
     def check(self) -> None:
         """Raises `FenceLost` when a lock may be another's by now."""
-        for _, lock in self._held.values():
+        for lock in (*(lock for _, lock in self._held.values()), *self._watched):
             lock.check()
+
+    def watch(self, lock: Lock) -> None:
+        """From here on a check is also one of this lock, which is its holder's to give back."""
+        self._watched.append(lock)

@@ -5,11 +5,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from ulid import ULID
 
 from omnigraph.catalog import EdgeType, EntityType, NodeType, UnspellableKey, node_id, table_schema
 from omnigraph.catalog.model import DESTINATION, ID, SOURCE
 from omnigraph.compiler import ir
+from omnigraph.embedding import current_settings, embedded_properties, filled
 from omnigraph.errors import KeyConflict, ValidationError
 from omnigraph.storage import among, holds, lance_filter
 from omnigraph.versioning import Snapshot
@@ -29,6 +31,19 @@ class _Pending:
     deleted: set[str] = field(default_factory=set)
     strict: set[str] = field(default_factory=set)
     looked_up: set[str] = field(default_factory=set)
+    unembedded: dict[str, set[str]] = field(default_factory=dict)
+    """The ids whose vectors are still to be computed, by property."""
+
+    def table(self) -> pa.Table:
+        """The pending rows, with their vectors computed, all at once."""
+        rows = pa.Table.from_pylist(list(self.rows.values()), schema=table_schema(self.entity))
+        if not self.unembedded:
+            return rows
+        wanted = {
+            name: pc.is_in(rows[ID].combine_chunks(), value_set=pa.array(ids, pa.string()))
+            for name, ids in self.unembedded.items()
+        }
+        return filled(self.entity, rows, wanted, current_settings())
 
 
 class MutationStaging:
@@ -40,11 +55,11 @@ class MutationStaging:
         self.affected = {"nodes": 0, "edges": 0}
 
     def changes(self) -> dict[str, TableChange]:
-        """The change of each table that was touched."""
+        """The change of each table that was touched. This is where models are asked for vectors."""
         return {
             key: TableChange(
                 entity=pending.entity,
-                rows=pa.Table.from_pylist(list(pending.rows.values()), schema=table_schema(pending.entity)),
+                rows=pending.table(),
                 deleted=pa.array(sorted(pending.deleted), pa.string()),
                 strict=pa.array(sorted(pending.strict), pa.string()),
                 unverified=pa.array(sorted(pending.strict - pending.looked_up), pa.string()),
@@ -64,7 +79,9 @@ class MutationStaging:
                 problem = f"the id `{identity}` does not agree with the key, which gives `{derived}`"
                 raise ValidationError([Violation(node.name, ID, problem)])
             known = self._row(node, derived)
-            self._put(node, {**(known or _defaults(node)), **given, ID: derived}, strict=known is None)
+            row = {**(known or _defaults(node)), **given, ID: derived}
+            self._unembed(node, row, given, known)
+            self._put(node, row, strict=known is None)
         else:
             self._insert(node, {**_defaults(node), **given, ID: identity or self._new_id(node)})
 
@@ -83,6 +100,7 @@ class MutationStaging:
         known_new = row[ID] in pending.looked_up and row[ID] not in pending.rows
         if not known_new and self._row(entity, row[ID]) is not None:
             raise KeyConflict(entity.name, row[ID])
+        self._unembed(entity, row, row, None)
         self._put(entity, row, strict=True)
 
     # --- updates and deletes ---
@@ -90,7 +108,9 @@ class MutationStaging:
     def update(self, entity: EntityType, values: Row, conditions: tuple[ir.Comparison, ...], resolve: Resolve) -> None:
         """New values for all entities that meet the conditions."""
         for row in self._matching(entity, conditions, resolve):
-            self._put(entity, {**row, **values}, strict=False)
+            changed = {**row, **values}
+            self._unembed(entity, changed, values, row)
+            self._put(entity, changed, strict=False)
 
     def delete(self, entity: EntityType, conditions: tuple[ir.Comparison, ...], resolve: Resolve) -> None:
         """The end of all entities that meet the conditions, and of the edges that touch a node among them."""
@@ -121,7 +141,7 @@ class MutationStaging:
         tests = predicates(conditions, resolve)
         if tests is None:
             return []
-        found = self._base.table(entity.table_key).scan(columns, lance_filter(tests)).to_pylist()
+        found = self._base.table(entity.table_key).scan(columns, lance_filter(tests, entity.substrings)).to_pylist()
         committed = [row for row in found if row[ID] not in pending.rows and row[ID] not in pending.deleted]
         matching = [row for row in pending.rows.values() if all(holds(test, row[test.column]) for test in tests)]
         return committed + matching
@@ -142,6 +162,19 @@ class MutationStaging:
         if not rows:
             pending.looked_up.add(identity)
         return rows[0] if rows else None
+
+    def _unembed(self, entity: EntityType, row: Row, given: Row, before: Row | None) -> None:
+        """Notes the vectors of a row that are to be computed: its text came or changed, and no vector was given."""
+        pending = self._table(entity)
+        for declared, source, _ in embedded_properties(entity):
+            ids = pending.unembedded.setdefault(declared.name, set())
+            if given.get(declared.name) is not None:
+                ids.discard(row[ID])
+            elif before is None or source in given:
+                if before is not None and before[source] != row[source]:
+                    row[declared.name] = None
+                if row[declared.name] is None:
+                    ids.add(row[ID])
 
     def _put(self, entity: EntityType, row: Row, *, strict: bool) -> None:
         pending = self._table(entity)

@@ -30,7 +30,7 @@ def test_the_parts_of_a_node_type_are_found(catalog: Catalog) -> None:
     assert person.checks == (Check("name", "^[A-Z].*"),)
     assert person.interfaces == ("Named",)
     assert person.properties["city"].type == Enum(("berlin", "oslo", "quito"))
-    assert person.properties["embedding"].embedding == Embedding("bio", "small")
+    assert person.properties["embedding"].embedding == Embedding("bio", "mock/small")
     assert catalog.nodes["Company"].properties["size"].default == 1
     assert catalog.nodes["Event"].key == ("day", "room")
 

@@ -233,7 +233,7 @@ def test_search_and_fusion_are_nodes(catalog: Catalog) -> None:
     words = ir.ParameterValue("q", Scalar.STRING, nullable=False)
     bio = ir.Column("p", "bio", Scalar.STRING, nullable=False)
     embedding = ir.Column("p", "embedding", Vector(4), nullable=True)
-    nearest = ir.VectorDistance(embedding, ir.EmbeddedText(words, "small", 4))
+    nearest = ir.VectorDistance(embedding, ir.EmbeddedText(words, "mock/small", 4))
     assert body.pattern.conditions == (ir.TextMatch(ir.TextMatchKind.FUZZY, bio, words, ir.Constant(1, Scalar.I64)),)
     assert body.columns == (ir.OutputColumn("distance", nearest),)
     assert body.order == (ir.SortKey(ir.RankFusion((nearest, ir.TextScore(bio, words)), 10), descending=True),)

@@ -6,9 +6,9 @@ import pytest
 
 from omnigraph.catalog import Catalog
 from omnigraph.compiler import compile_query
-from omnigraph.query import Plan
+from omnigraph.query import Plan, Shortcuts
 from omnigraph.query import walks as walking
-from omnigraph.query.steps import Count, Direct, EdgeScan, NodeScan, Relational, Walk
+from omnigraph.query.steps import Best, Count, Direct, EdgeScan, NodeScan, Relational, Walk
 from tests.unit.query.world import Scan, World
 
 
@@ -53,6 +53,36 @@ def test_a_vector_that_only_ranks_does_not_reach_the_relational_engine(world: Wo
     assert isinstance(step, NodeScan)
     assert step.tables[0].columns == ("id", "name", "sketch")
     assert step.relation.fields == ("id", "name", "@0")
+
+
+RANK = 'bm25($p.bio, "x")'
+NEAR = "nearest($p.sketch, [1, 2, 3, 4])"
+
+
+@pytest.mark.parametrize(
+    ("text", "best"),
+    [
+        (f"match {{ $p: Person }} return {{ $p.name }} order {{ {RANK} }} limit 3", Best("@0", 3, settled=True)),
+        (
+            f"match {{ $p: Person }} return {{ {RANK} as s }} order {{ s desc, $p.age }} limit 3",
+            Best("@0", 3, settled=False),
+        ),
+        (
+            f"match {{ $p: Person  $p.age > 3 }} return {{ {RANK} }} order {{ {NEAR} }} limit 2",
+            Best("@1", 2, settled=True),
+        ),
+        (f"match {{ $p: Person }} return {{ $p.name }} order {{ {RANK} }}", None),
+        (f"match {{ $p: Person }} return {{ {RANK} as s }} order {{ s asc }} limit 3", None),
+        (f"match {{ $p: Person }} return {{ $p.name }} order {{ $p.age, {NEAR} }} limit 3", None),
+        (f"match {{ $p: Person  $p knows $f }} return {{ $f.id }} order {{ {RANK} }} limit 3", None),
+        (f"match {{ $p: Person  not {{ $p knows $_ }} }} return {{ $p.id }} order {{ {RANK} }} limit 3", None),
+        (f"match {{ $p: Person }} return {{ rrf({RANK}, {NEAR}) }} order {{ {NEAR} }} limit 3", None),
+    ],
+)
+def test_only_the_best_are_asked_for_where_nothing_else_decides(world: World, text: str, best: Best | None) -> None:
+    for shortcuts in Shortcuts:
+        step = next(step for step in world.planned(text, {}, shortcuts).steps if isinstance(step, NodeScan))
+        assert step.best == best
 
 
 @pytest.mark.parametrize(

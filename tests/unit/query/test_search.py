@@ -18,6 +18,11 @@ from tests.unit.query.world import World
     [
         ("Wrote, the FIRST-program!", ["wrote", "the", "first", "program"]),
         ("Ünï 日本語 4x", ["ünï", "日本語", "4x"]),
+        ("it's snake_case", ["it", "s", "snake", "case"]),
+        ("it’s snake_case", ["it", "s", "snake", "case"]),
+        ("ΟΔΟΣ", ["οδοσ"]),
+        ("हिन्दी", ["हिन", "दी"]),
+        ("a\x1cb\tc", ["a", "b", "c"]),
         ("…", []),
     ],
 )
@@ -68,8 +73,9 @@ def test_bm25_ranks_by_rare_words_in_short_texts(world: World) -> None:
     rows = world.rows(text)
     assert [row[0] for row in rows] == ["Ada", "Cyd", "Bob", "Dan", "Eve"]
     lengths = [4, 6, 5, 0, 1]
-    weights = {"first": math.log(1 + 3.5 / 2.5), "program": math.log(1 + 2.5 / 3.5)}
-    norm = 1 - 0.75 + 0.75 * 4 / (sum(lengths) / 5)
+    # A text without words, like Dan's, is no text.
+    weights = {"first": math.log(1 + 2.5 / 2.5), "program": math.log(1 + 1.5 / 3.5)}
+    norm = 1 - 0.75 + 0.75 * 4 / (sum(lengths) / 4)
     assert rows[0][1] == pytest.approx(sum(weights.values()) * 2.2 / (1 + 1.2 * norm))
     assert [row[1] for row in rows[3:]] == [None, None]
 
@@ -131,14 +137,14 @@ def test_a_text_is_embedded_with_the_model_of_the_property(world: World) -> None
 
     world.embed = embed
     assert world.column(TEXT) == ["Ada", "Bob"]
-    assert asked == [("some words", "small", 4)]
+    assert asked == [("some words", "mock/small", 4)]
 
 
 def test_a_text_without_a_model_is_an_error_that_survives_a_pickle(world: World) -> None:
     with pytest.raises(NoEmbeddingModel) as caught:
         world.column(TEXT)
     again = pickle.loads(pickle.dumps(caught.value))  # noqa: S301
-    assert (again.code, again.model, again.dimension) == ("no_embedding_model", "small", 4)
+    assert (again.code, again.model, again.dimension) == ("no_embedding_model", "mock/small", 4)
     assert str(again) == str(caught.value)
 
 
@@ -146,7 +152,7 @@ def test_a_vector_of_another_length_is_an_error(world: World) -> None:
     world.embed = lambda *_: [1.0]
     with pytest.raises(WrongEmbedding) as caught:
         world.column(TEXT)
-    assert pickle.loads(pickle.dumps(caught.value)).details == {"model": "small", "dimension": 4, "found": 1}  # noqa: S301
+    assert pickle.loads(pickle.dumps(caught.value)).details == {"model": "mock/small", "dimension": 4, "found": 1}  # noqa: S301
 
 
 def test_a_null_text_needs_no_model(world: World) -> None:

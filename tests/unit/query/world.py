@@ -12,6 +12,7 @@ import lance
 from omnigraph.catalog import Catalog, EntityType, derived_ids, table_schema
 from omnigraph.compiler import bound_parameters, compile_query
 from omnigraph.query import AdjacencyCache, Embed, Plan, Shortcuts, execute, plan_read
+from omnigraph.storage import Table, location_of, open_table
 
 NOW = datetime(2026, 3, 4, 5, 6, 7, 891_000, tzinfo=UTC)
 Rows = Mapping[str, Sequence[Mapping[str, Any]]]
@@ -44,6 +45,10 @@ class LanceReader:
 
     def version(self, table_key: str) -> Hashable:
         return self.tables[table_key].version
+
+    def table(self, table_key: str) -> Table:
+        dataset = self.tables[table_key]
+        return open_table(location_of(dataset.uri), dataset.version)
 
 
 def entities(catalog: Catalog) -> list[EntityType]:

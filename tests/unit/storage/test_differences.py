@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import lance
+from omnigraph.catalog import IndexIntent, IndexKind
 from omnigraph.catalog.types import BLOB_METADATA
 from omnigraph.storage import (
     Differences,
@@ -133,9 +134,8 @@ def test_appends_upserts_and_deletes_add_up(table: Table) -> None:
     versions.append(appended(versions[-1], numbered(200, 210)))
     versions.append(commit_staged(versions[-1], stage_upsert(versions[-1], rows(numbered(205, 215, 5)), "upsert")))
     versions.append(commit_staged(versions[-1], stage_delete(versions[-1], pa.array(["r0", "r207"]), "delete")))
-    versions.append(
-        commit_staged(versions[-1], stage_indexes(versions[-1], [write_index(versions[-1], "id", "BTREE")], "index"))
-    )
+    index = write_index(versions[-1], IndexIntent("id", IndexKind.BTREE))
+    versions.append(commit_staged(versions[-1], stage_indexes(versions[-1], [index], "index")))
     versions.append(changed(versions[-1], {"r0": 1, "r50": 2}))
     for left in versions:
         for right in versions:

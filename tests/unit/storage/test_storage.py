@@ -7,7 +7,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from omnigraph.catalog import Scalar
+from omnigraph.catalog import IndexIntent, IndexKind, Scalar
 from omnigraph.errors import HeadMoved, StorageError
 from omnigraph.storage import (
     Predicate,
@@ -108,9 +108,8 @@ def test_many_ids_are_found_like_few(tmp_path: Path) -> None:
 
 
 def test_an_index_is_staged_and_serves_lookups(table: Table) -> None:
-    indexed = commit_staged(
-        table, stage_indexes(table, [write_index(table, name, "BTREE") for name in ("id", "v")], "index")
-    )
+    written = [write_index(table, IndexIntent(name, IndexKind.BTREE)) for name in ("id", "v")]
+    indexed = commit_staged(table, stage_indexes(table, written, "index"))
     assert indexed.version == table.version + 1
     assert indexed.scan(filter="`id` = 'b'").to_pylist() == [{"id": "b", "v": 2}]
     assert {each.name for each in indexed.dataset.describe_indices()} == {"id_btree", "v_btree"}

@@ -1,6 +1,7 @@
 """Histories meet where a search through all their commits says that they meet."""
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from itertools import pairwise
 from pathlib import Path
@@ -52,8 +53,13 @@ class Histories:
 
     def commits_at(self, place: Place) -> tuple[Commit, ...]:
         self.reads += 1
-        (line,) = (commit for commit in self.commits.values() if commit.place == place)
-        commits = [line]
+        places = {commit.place: commit for commit in self.commits.values()}
+        if place not in places:
+            # Where a branch begins, it repeats the commits of its parent.
+            parent = places[replace(place, version=place.version + 1)].parent_commit_id
+            assert parent is not None
+            places[place] = self.commits[parent]
+        commits = [places[place]]
         while len(commits) < self._remembered and commits[0].parent_commit_id is not None:
             commits.insert(0, self.commits[commits[0].parent_commit_id])
         return tuple(commits)

@@ -1,0 +1,68 @@
+"""What leads from one accepted schema to another: steps with their costs, and what is refused."""
+
+from omnigraph.catalog.migration.plan import MigrationPlan, migration_plan
+from omnigraph.catalog.migration.property_steps import (
+    AddProperty,
+    ChangeAnnotations,
+    ChangeDefault,
+    ChangeEmbedding,
+    DropProperty,
+    NarrowEnum,
+    RelaxToNullable,
+    RenameProperty,
+    WidenEnum,
+    WidenNumber,
+)
+from omnigraph.catalog.migration.rule_steps import (
+    AddConstraint,
+    AddIndex,
+    DropConstraint,
+    DropIndex,
+    RelaxConstraint,
+    Rule,
+    Unique,
+)
+from omnigraph.catalog.migration.steps import (
+    AddInterface,
+    AddType,
+    ChangeImplements,
+    ChangeInterface,
+    Cost,
+    CostKind,
+    DropInterface,
+    DropType,
+    RenameType,
+    Step,
+)
+
+__all__ = [
+    "AddConstraint",
+    "AddIndex",
+    "AddInterface",
+    "AddProperty",
+    "AddType",
+    "ChangeAnnotations",
+    "ChangeDefault",
+    "ChangeEmbedding",
+    "ChangeImplements",
+    "ChangeInterface",
+    "Cost",
+    "CostKind",
+    "DropConstraint",
+    "DropIndex",
+    "DropInterface",
+    "DropProperty",
+    "DropType",
+    "MigrationPlan",
+    "NarrowEnum",
+    "RelaxConstraint",
+    "RelaxToNullable",
+    "RenameProperty",
+    "RenameType",
+    "Rule",
+    "Step",
+    "Unique",
+    "WidenEnum",
+    "WidenNumber",
+    "migration_plan",
+]

@@ -1,0 +1,44 @@
+"""The command that puts tables in order."""
+
+import typer
+from rich.table import Table
+
+from omnigraph.cli.graphs import print_commit
+from omnigraph.cli.opening import opened
+from omnigraph.cli.output import print_json
+from omnigraph.cli.progress import shown_progress
+from omnigraph.cli.tables import print_wide, text_column
+from omnigraph.maintenance.optimize import OptimizeResult, Skipped
+
+
+def run_optimize(
+    uri: str, *, branch: str, actor: str | None, engine: str, durability: str | None, as_json: bool
+) -> None:
+    """Puts the tables of a branch in order, and says what was done to each."""
+    with opened(uri, durability=durability) as graph, shown_progress(quiet=as_json) as report:
+        result = graph.optimize(branch=branch, actor=actor, engine=engine, report=report)
+    if as_json:
+        print_json(result.as_json())
+    else:
+        _print_result(result)
+
+
+def _print_result(result: OptimizeResult) -> None:
+    told = [each for each in result.tables if each.committed or each.skipped is not None]
+    if told:
+        table = Table(*(text_column(name) for name in ("table", "fragments", "built", "extended", "skipped")))
+        for each in told:
+            table.add_row(
+                each.table_key,
+                f"{each.fragments_removed} → {each.fragments_added}" if each.fragments_removed else "",
+                ", ".join(each.indexes_built),
+                ", ".join(each.indexes_extended),
+                each.skipped.value if each.skipped is not None else "",
+            )
+        print_wide(table)
+    if result.commit is None:
+        typer.echo("nothing to do")
+    else:
+        print_commit(result.commit)
+    if any(each.skipped is Skipped.DRIFT_NEEDS_REPAIR for each in result.tables):
+        typer.echo("hint: something else has committed to tables; look at them with `omnigraph repair`", err=True)

@@ -1,0 +1,20 @@
+"""Models that turn texts into vectors: which one a graph records, who serves it, and how rows get their vectors."""
+
+from omnigraph.embedding.errors import EmbeddingFailed, ModelMismatch, UnsuitableModel
+from omnigraph.embedding.fill import embedded_properties, filled, text_vector, text_vectors
+from omnigraph.embedding.models import with_models
+from omnigraph.embedding.settings import Settings, current_settings, settings_of
+
+__all__ = [
+    "EmbeddingFailed",
+    "ModelMismatch",
+    "Settings",
+    "UnsuitableModel",
+    "current_settings",
+    "embedded_properties",
+    "filled",
+    "settings_of",
+    "text_vector",
+    "text_vectors",
+    "with_models",
+]

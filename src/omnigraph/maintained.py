@@ -1,0 +1,107 @@
+"""The verbs that keep a graph healthy: indexes, optimize, repair, cleanup, and how it is."""
+
+from dataclasses import replace
+from datetime import timedelta
+
+from omnigraph.bulk.engine import Report, no_report
+from omnigraph.engines import engine_of
+from omnigraph.errors import UsageError
+from omnigraph.failpoints import Writer
+from omnigraph.handles import check_writable
+from omnigraph.maintenance.advice import advice_on
+from omnigraph.maintenance.cleanup import CleanupResult, cleanup
+from omnigraph.maintenance.indexes import (
+    IndexBuild,
+    IndexStatus,
+    build_missing_indexes,
+    index_reasons,
+    index_statuses,
+)
+from omnigraph.maintenance.optimize import (
+    MAINTENANCE_ACTOR,
+    OptimizeResult,
+    maintenance_concurrency,
+    optimize,
+    optimize_reasons,
+)
+from omnigraph.maintenance.repair import RepairRequest, RepairResult, repair
+from omnigraph.maintenance.retention import GRACE, Policy, age
+from omnigraph.maintenance.status import Status, status_of
+from omnigraph.opened import OpenGraph
+from omnigraph.operations.engines import chosen
+from omnigraph.operations.writing import WriteRequest
+from omnigraph.versioning import MAIN
+from omnigraph.write import WriteAttempt
+
+
+class MaintainedGraph(OpenGraph):
+    """A graph with the verbs of its operators."""
+
+    def status(self, branch: str = MAIN) -> Status:
+        """How the graph is, seen from a branch: sizes, fragments, indexes, drift, unfinished writes; with advice."""
+        status = status_of(self._location, self._branches, self.schema.catalog, self._branches.log(branch))
+        return replace(status, advice=advice_on(status))
+
+    def cleanup(
+        self,
+        *,
+        keep: int | None = None,
+        older_than: timedelta | str | None = None,
+        confirm: bool = False,
+        grace: timedelta | str = GRACE,
+        report: Report = no_report,
+    ) -> CleanupResult:
+        """Removes the data of old commits, and what killed writers and deleted branches left; first only says what.
+
+        Of each branch the last `keep` commits stay, and those that are not `older_than` an age, as do tags and all that
+        branches need. What was the newest, or was being written, less than `grace` ago stays too.
+        """
+        check_writable(self._mode)
+        policy = Policy(
+            keep=keep,
+            older_than=age(older_than) if isinstance(older_than, str) else older_than,
+            grace=age(grace) if isinstance(grace, str) else grace,
+        )
+        return cleanup(self._location, self._branches, policy, confirm=confirm, report=report)
+
+    def indexes(self, branch: str = MAIN) -> list[IndexStatus]:
+        """The indexes that the types declare, and any others there are, with what each covers."""
+        return index_statuses(self.snapshot(branch))
+
+    def ensure_indices(
+        self, *, branch: str = MAIN, actor: str | None = None, engine: str = "auto", report: Report = no_report
+    ) -> IndexBuild:
+        """Builds the indexes that are declared and missing, as one commit; says which are there and which must wait."""
+        running = engine_of(chosen(engine, lambda: index_reasons(self.snapshot(branch))), report)
+
+        def run(attempt: WriteAttempt) -> IndexBuild:
+            return build_missing_indexes(attempt, running)
+
+        request = WriteRequest(kind=Writer.ENSURE_INDICES, branch=branch, actor=actor, message="indexes")
+        return self._write(request, run)
+
+    def optimize(
+        self, *, branch: str = MAIN, actor: str | None = None, engine: str = "auto", report: Report = no_report
+    ) -> OptimizeResult:
+        """Puts small fragments together and completes indexes, as one commit by the system unless an actor is given."""
+        choice = chosen(engine, lambda: optimize_reasons(self.snapshot(branch)))
+        running = engine_of(choice, report, threads=maintenance_concurrency())
+        request = WriteRequest(
+            kind=Writer.OPTIMIZE, branch=branch, actor=actor or MAINTENANCE_ACTOR, message=Writer.OPTIMIZE.value
+        )
+        return self._write(request, lambda attempt: optimize(attempt, running))
+
+    def repair(
+        self, *, confirm: bool = False, force: bool = False, branch: str = MAIN, actor: str | None = None
+    ) -> RepairResult:
+        """Says which tables something other than OmniGraph has committed to; with `confirm`, publishes maintenance.
+
+        With `force` too, publishes everything that was committed, whatever it was.
+        """
+        if force and not confirm:
+            raise UsageError("force publishes what is not verified, so it needs confirm too")
+        request = RepairRequest(confirm=confirm, force=force, actor=actor)
+        if confirm:
+            check_writable(self._mode)
+            self._writes.heal(patient=True)
+        return repair(self._location, self._branches.log(branch), request)

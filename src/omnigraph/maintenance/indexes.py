@@ -1,0 +1,205 @@
+"""Builds the indexes that a schema declares and a branch lacks, and says what each of them covers."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+from omnigraph.bulk.engine import Engine
+from omnigraph.bulk.loading import TableAt
+from omnigraph.catalog import EntityType, IndexIntent, IndexKind, index_intents
+from omnigraph.catalog.indexes import FILTERS
+from omnigraph.storage import Coverage, Table, index_coverage, pending_reason, stage_indexes, write_index
+from omnigraph.versioning import Commit, Snapshot
+from omnigraph.write import StagedTable, WriteAttempt, table_staged, tables_to_write, write_staged
+
+LARGE_TABLES = 50_000_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IndexBuild:
+    """What `ensure_indices` did: names of indexes by table; those that are `pending` each with the reason."""
+
+    commit: Commit | None = None
+    built: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    present: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    pending: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "commit": None if self.commit is None else self.commit.as_json(),
+            "built": {key: list(names) for key, names in self.built.items()},
+            "present": {key: list(names) for key, names in self.present.items()},
+            "pending": {key: dict(reasons) for key, reasons in self.pending.items()},
+        }
+
+
+class IndexState(StrEnum):
+    """Whether an index serves all rows of its table, some, or none and why."""
+
+    COMPLETE = "complete"
+    PARTIAL = "partial"
+    MISSING = "missing"
+    PENDING = "pending"
+    UNDECLARED = "undeclared"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IndexStatus:
+    """One index that a type declares, or that its table has all the same."""
+
+    table_key: str
+    name: str
+    column: str
+    kind: IndexKind
+    state: IndexState
+    rows: int
+    """How many rows the table has."""
+
+    coverage: Coverage | None = None
+    reason: str | None = None
+    """Why a pending index cannot be built yet."""
+
+    @property
+    def covered_rows(self) -> int:
+        return 0 if self.coverage is None else self.coverage.covered_rows
+
+    def as_json(self) -> dict[str, Any]:
+        known = self.coverage
+        return {
+            "table_key": self.table_key,
+            "name": self.name,
+            "column": self.column,
+            "kind": str(self.kind),
+            "state": str(self.state),
+            "rows": self.rows,
+            "covered_rows": self.covered_rows,
+            "segments": 0 if known is None else known.segments,
+            "fragments": 0 if known is None else len(known.covered) + len(known.uncovered),
+            "covered_fragments": 0 if known is None else len(known.covered),
+            "reason": self.reason,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """An index that is to be written."""
+
+    table_key: str
+    table: TableAt
+    intent: IndexIntent
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Plan:
+    """What becomes of the indexes of one table."""
+
+    build: tuple[IndexIntent, ...]
+    replaced: tuple[str, ...]
+    present: tuple[str, ...]
+    pending: Mapping[str, str]
+
+
+def build_missing_indexes(attempt: WriteAttempt, engine: Engine) -> IndexBuild:
+    """Builds what is declared and serves no row yet, all in one commit; without any there is no commit."""
+    plans = {entity.table_key: _planned(entity, attempt.base.table(entity.table_key)) for entity in _entities(attempt)}
+    building = {key: plan for key, plan in plans.items() if plan.build}
+    tables = tables_to_write(attempt, building)
+    parts = [
+        _Part(key, TableAt(tables[key].location, tables[key].version), intent)
+        for key, plan in building.items()
+        for intent in plan.build
+    ]
+    written = engine.run("indexing", _written, parts)
+    staged: dict[str, StagedTable] = {}
+    for key, table in tables.items():
+        indexes = [index for part, index in zip(parts, written, strict=True) if part.table_key == key]
+        change = stage_indexes(table, indexes, attempt.operation_id, replaced=building[key].replaced)
+        staged[key] = StagedTable(table, change)
+        table_staged(attempt)
+    return IndexBuild(
+        commit=write_staged(attempt, staged) if staged else None,
+        built={key: tuple(intent.name for intent in plan.build) for key, plan in building.items()},
+        present={key: plan.present for key, plan in plans.items() if plan.present},
+        pending={key: plan.pending for key, plan in plans.items() if plan.pending},
+    )
+
+
+def index_statuses(snapshot: Snapshot) -> list[IndexStatus]:
+    """All indexes of a graph, declared or there, by table."""
+    entities = _entities(snapshot)
+    return [status for each in entities for status in table_index_statuses(each, snapshot.table(each.table_key))]
+
+
+def index_reasons(snapshot: Snapshot) -> Iterator[str]:
+    """Reasons to build indexes on Spark: tables that one machine would sort for long."""
+    rows = sum(snapshot.table(key).count() for key in snapshot.manifest.pins)
+    if rows > LARGE_TABLES:
+        yield f"there are {rows:,} rows, and more than {LARGE_TABLES:,} are a lot to index"
+
+
+def _entities(of: WriteAttempt | Snapshot) -> list[EntityType]:
+    return [*of.catalog.nodes.values(), *of.catalog.edges.values()]
+
+
+def _written(part: _Part) -> Any:
+    return write_index(part.table.open(), part.intent)
+
+
+def _planned(entity: EntityType, table: Table) -> _Plan:
+    intents = index_intents(entity)
+    known = index_coverage(table)
+    there = {name for name, coverage in known.items() if coverage.covered}
+    missing = [intent for intent in intents if intent.name not in there]
+    pending = {intent.name: reason for intent in missing if (reason := pending_reason(table, intent)) is not None}
+    build = [intent for intent in missing if intent.name not in pending]
+    declared = {intent.name for intent in intents}
+    # Conditions on a column are answered by one index: one that is not declared must not stand before one that is.
+    ahead = {intent.column for intent in build if intent.kind in FILTERS}
+    obsolete = {name for name, each in known.items() if each.column in ahead and name not in declared}
+    return _Plan(
+        build=tuple(build),
+        replaced=tuple(sorted({*obsolete, *(intent.name for intent in build if intent.name in known)})),
+        present=tuple(intent.name for intent in intents if intent.name in there),
+        pending=pending,
+    )
+
+
+def table_index_statuses(entity: EntityType, table: Table) -> Iterator[IndexStatus]:
+    """The indexes of one table, declared or there."""
+    known = index_coverage(table)
+    rows = table.count()
+    intents = index_intents(entity)
+    for intent in intents:
+        coverage = known.get(intent.name)
+        reason = None if coverage is not None and coverage.covered else pending_reason(table, intent)
+        yield IndexStatus(
+            table_key=entity.table_key,
+            name=intent.name,
+            column=intent.column,
+            kind=intent.kind,
+            state=_state(coverage, reason),
+            rows=rows,
+            coverage=coverage,
+            reason=reason,
+        )
+    declared = {intent.name for intent in intents}
+    for name, coverage in known.items():
+        if name not in declared:
+            yield IndexStatus(
+                table_key=entity.table_key,
+                name=name,
+                column=coverage.column,
+                kind=coverage.kind,
+                state=IndexState.UNDECLARED,
+                rows=rows,
+                coverage=coverage,
+            )
+
+
+def _state(coverage: Coverage | None, reason: str | None) -> IndexState:
+    if reason is not None:
+        return IndexState.PENDING
+    if coverage is None or not coverage.covered:
+        return IndexState.MISSING
+    return IndexState.PARTIAL if coverage.uncovered else IndexState.COMPLETE

@@ -1,0 +1,201 @@
+"""Decides how a table is put in order: which fragments become one, and what becomes of each index.
+
+For a table that was just put in order nothing is left to do. So fragments go together by what their indexes will be
+afterwards, not by what they are, and no two that could go together are left.
+"""
+
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from omnigraph.catalog import IndexIntent
+from omnigraph.catalog.indexes import FILTERS
+from omnigraph.storage import FragmentState, Segment
+
+FULL_FRAGMENT = 262_144
+"""So many rows go into one fragment at most. More would make every change of a row cost more."""
+
+SMALL_FRAGMENT = 65_536
+MOST_DELETED = 0.1
+MOST_SEGMENTS = 2
+LONGEST_TAIL = 0.25
+"""How much may lie beyond the largest segment of an index, measured by it, before the index is written as one."""
+
+
+@dataclass(frozen=True, slots=True)
+class IndexWork:
+    """An index that is written: whole, or over what `kept` does not cover. Of those that it had, `dropped` go."""
+
+    intent: IndexIntent
+    dropped: tuple[Segment, ...] = ()
+    kept: Segment | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TableWork:
+    """What is to be done to a table; each group of fragments becomes one."""
+
+    groups: tuple[tuple[int, ...], ...] = ()
+    indexes: tuple[IndexWork, ...] = ()
+
+    @property
+    def is_empty(self) -> bool:
+        return not (self.groups or self.indexes)
+
+    @property
+    def rewritten(self) -> frozenset[int]:
+        """The fragments that go."""
+        return frozenset(number for group in self.groups for number in group)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableFacts:
+    """What the decision rests on. Questions that cost a read are asked only if the answer matters."""
+
+    fragments: Sequence[FragmentState]
+    segments: Sequence[Segment]
+    intents: Sequence[IndexIntent]
+    oldest_row: Callable[[Collection[int]], int | None]
+    """The version that brought the oldest row of some fragments."""
+
+    is_pending: Callable[[IndexIntent], bool]
+    """Whether an index cannot be built yet."""
+
+    def rows(self, fragments: Iterable[int]) -> int:
+        wanted = frozenset(fragments)
+        return sum(each.live for each in self.fragments if each.number in wanted)
+
+
+def work_on(facts: TableFacts) -> TableWork:
+    """What puts a table in order.
+
+    For a condition on a column storage asks the index that came first. So when the one for conditions is written anew,
+    the others of its column are too, behind it; this can make more fragments go together, and so on to the end.
+    """
+    if not facts.fragments:
+        return TableWork()
+    anew: frozenset[str] = frozenset()
+    while True:
+        work = _work(facts, anew)
+        ahead = {each.intent.column for each in work.indexes if each.kept is None and each.intent.kind in FILTERS}
+        behind = {each.name for each in facts.intents if each.column in ahead and each.kind not in FILTERS}
+        there = {segment.name for segment in facts.segments}
+        if not behind & there - anew:
+            return work
+        anew |= behind
+
+
+def _work(facts: TableFacts, anew: Collection[str]) -> TableWork:
+    by_name: dict[str, list[Segment]] = {}
+    for segment in facts.segments:
+        by_name.setdefault(segment.name, []).append(segment)
+    moving = {name: found for name, found in by_name.items() if not found[0].by_address}
+    intents = {intent.name: intent for intent in facts.intents}
+    works: dict[str, IndexWork] = {}
+    for name, found in moving.items():
+        if name in intents and (work := _work_on_moving(facts, intents[name], found, anew=name in anew)) is not None:
+            works[name] = work
+    binding = [
+        segment
+        for name, found in moving.items()
+        for segment in found
+        if name not in works or _keeps(works[name], segment)
+    ]
+    groups = groups_of(facts.fragments, binding)
+    for name, intent in intents.items():
+        if name in moving:
+            continue
+        found = by_name.get(name, [])
+        if (work := _work_on_places(facts, intent, found, TableWork(groups).rewritten)) is not None:
+            works[name] = work
+    return TableWork(groups, tuple(works[name] for name in intents if name in works))
+
+
+def _keeps(work: IndexWork, segment: Segment) -> bool:
+    return work.kept is not None and work.kept.identity == segment.identity
+
+
+def _work_on_moving(
+    facts: TableFacts, intent: IndexIntent, segments: Sequence[Segment], *, anew: bool
+) -> IndexWork | None:
+    """What becomes of an index that knows rows by their ids.
+
+    Such an index finds a row by what it once was, if another segment covers the fragment that the row went to. So an
+    index is extended only if none of its rows went there, and else is written anew.
+    """
+    numbers = {each.number for each in facts.fragments}
+    covered = frozenset().union(*(segment.fragments for segment in segments))
+    if not anew and numbers <= covered and len(segments) <= MOST_SEGMENTS:
+        return None
+    whole = IndexWork(intent, tuple(segments))
+    base = max(segments, key=lambda each: facts.rows(each.fragments))
+    tail = numbers - base.fragments
+    if not anew and not _is_long(facts.rows(tail), facts.rows(base.fragments)):
+        oldest = facts.oldest_row(tail)
+        if oldest is None or oldest > base.built_at:
+            return IndexWork(intent, tuple(each for each in segments if each is not base), base)
+    return None if facts.is_pending(intent) else whole
+
+
+def _work_on_places(
+    facts: TableFacts, intent: IndexIntent, segments: Sequence[Segment], rewritten: frozenset[int]
+) -> IndexWork | None:
+    """What becomes of an index that knows rows by their places, or that is missing: what is rewritten it loses."""
+    if not segments:
+        return None if facts.is_pending(intent) else IndexWork(intent)
+    numbers = {each.number for each in facts.fragments}
+    covered = frozenset().union(*(segment.fragments for segment in segments)) - rewritten
+    if numbers <= covered and len(segments) <= MOST_SEGMENTS:
+        return None
+    base = max(segments, key=lambda each: facts.rows(each.fragments - rewritten))
+    staying = facts.rows(base.fragments - rewritten)
+    if _is_long(facts.rows(numbers) - staying, staying):
+        return IndexWork(intent, tuple(segments))
+    return IndexWork(intent, tuple(each for each in segments if each is not base), base)
+
+
+def _is_long(tail: int, base: int) -> bool:
+    """Whether an index is better written as one; a small one always is."""
+    return tail > LONGEST_TAIL * base or base < SMALL_FRAGMENT
+
+
+def groups_of(fragments: Sequence[FragmentState], binding: Collection[Segment]) -> tuple[tuple[int, ...], ...]:
+    """The fragments that become one: such as are small or have many deleted rows, until one is full.
+
+    Fragments of which a segment covers one and not the other stay apart.
+    """
+    by_coverage: dict[tuple[bool, ...], list[FragmentState]] = {}
+    for each in fragments:
+        if each.live < SMALL_FRAGMENT or _has_many_deleted(each):
+            signature = tuple(each.number in segment.fragments for segment in binding)
+            by_coverage.setdefault(signature, []).append(each)
+    groups: list[list[FragmentState]] = []
+    for alike in by_coverage.values():
+        room = 0
+        for each in sorted(alike, key=lambda each: each.live):
+            if each.live > room:
+                groups.append([])
+                room = FULL_FRAGMENT
+            groups[-1].append(each)
+            room -= each.live
+    return tuple(
+        tuple(sorted(each.number for each in group))
+        for group in groups
+        if len(group) > 1 or _has_many_deleted(group[0])
+    )
+
+
+def _has_many_deleted(fragment: FragmentState) -> bool:
+    return fragment.deleted > MOST_DELETED * fragment.rows
+
+
+def coverage_after(segment: Segment | None, groups: Mapping[tuple[int, ...], Sequence[int]]) -> frozenset[int]:
+    """What a segment covers once groups of fragments have become others."""
+    if segment is None:
+        return frozenset()
+    gone = {number for group in groups for number in group}
+    followed = (
+        ()
+        if segment.by_address
+        else (number for group, new in groups.items() if segment.fragments.issuperset(group) for number in new)
+    )
+    return (segment.fragments - gone) | frozenset(followed)

@@ -1,0 +1,373 @@
+"""Puts the tables of a branch in order: few large fragments, indexes that cover all of them, one commit for all.
+
+What takes long happens without locks, on the newest snapshot, where no version sees it. The locks come after it. What
+others wrote meanwhile is nearly always beside what was worked on, and then the work is put on top of it; a table whose
+own fragments were changed is done again, under the lock.
+"""
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from enum import StrEnum
+from typing import Any
+
+from omnigraph.bulk.engine import Engine
+from omnigraph.bulk.loading import TableAt
+from omnigraph.catalog import EntityType, IndexIntent, index_intents
+from omnigraph.errors import FenceHeld, RecoveryPending, UsageError
+from omnigraph.maintenance.layout import IndexWork, TableFacts, TableWork, coverage_after, work_on
+from omnigraph.maintenance.repair import unsettled_operations
+from omnigraph.recovery.audit import AUDIT_FOLDER
+from omnigraph.storage import (
+    Drafts,
+    Rewritten,
+    Table,
+    addition,
+    drafting,
+    fragment_states,
+    has_version,
+    index_segments,
+    newest_version,
+    numbered,
+    oldest_row,
+    open_table,
+    pending_reason,
+    removal,
+    rewrite_fragments,
+    rewrite_operation,
+    staged_in_turn,
+    unchanged_in,
+    write_extension,
+    write_index,
+)
+from omnigraph.versioning import Commit, Snapshot
+from omnigraph.versioning.log import MANIFEST_FOLDER
+from omnigraph.write import StagedTable, WriteAttempt, WriteFence, table_staged, write_staged
+from omnigraph.write.forks import is_own
+from omnigraph.write.sidecar import read_sidecar
+
+MAINTENANCE_ACTOR = "omnigraph:maintenance"
+LARGE_TABLES = 50_000_000
+_CONCURRENCY = "OMNIGRAPH_MAINTENANCE_CONCURRENCY"
+_AT_ONCE = 8
+
+
+class Skipped(StrEnum):
+    """Why a table was left alone."""
+
+    DRIFT_NEEDS_REPAIR = "DriftNeedsRepair"
+    SHARED_WITH_PARENT = "SharedWithParent"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableOptimizeStats:
+    """What was done to a table. `manifest_version` is the one that the graph sees, `lance_head_version` the newest."""
+
+    table_key: str
+    fragments_removed: int = 0
+    fragments_added: int = 0
+    indexes_built: tuple[str, ...] = ()
+    indexes_extended: tuple[str, ...] = ()
+    committed: bool = False
+    skipped: Skipped | None = None
+    manifest_version: int
+    lance_head_version: int
+
+
+@dataclass(frozen=True, slots=True)
+class OptimizeResult:
+    """Every table, and the commit; without anything to do there is none."""
+
+    commit: Commit | None
+    tables: tuple[TableOptimizeStats, ...]
+
+    def as_json(self) -> dict[str, Any]:
+        """The result as scripts read it."""
+        commit = None if self.commit is None else self.commit.as_json()
+        return {"commit": commit, "tables": [asdict(each) for each in self.tables]}
+
+
+@dataclass(frozen=True, slots=True)
+class _Ordered:
+    """A table with all that was written to put it in order."""
+
+    table: Table
+    work: TableWork
+    rewritten: tuple[Rewritten, ...]
+    indexes: tuple[Any, ...]
+    built_at: int
+    """The version whose rows the indexes have."""
+
+
+def optimize(attempt: WriteAttempt, engine: Engine) -> OptimizeResult:
+    """Puts every table of the branch in order that is its own and has not drifted, as one commit."""
+    _refuse_unsettled(attempt)
+    stats = {key: each for key in attempt.base.manifest.pins if (each := _skipped(attempt, key)) is not None}
+    works = {
+        entity.table_key: work
+        for entity in _entities(attempt)
+        if entity.table_key not in stats and not (work := _work(attempt.base.table(entity.table_key), entity)).is_empty
+    }
+    with drafting() as drafts:
+        ordered = _ordered(attempt.base, works, engine, drafts)
+        if ordered:
+            attempt.fence.take(ordered)
+            attempt.log.check_exists()
+            attempt = replace(attempt, base=Snapshot(attempt.base.location, attempt.catalog, attempt.log.head()))
+        parts = {}
+        for key, done in ordered.items():
+            if (skipped := _skipped(attempt, key)) is not None:
+                stats[key] = skipped
+            elif (newest := _on_newest(attempt, key, done, engine, drafts)) is not None:
+                parts[key] = _staged(attempt, newest)
+                stats[key] = _done(key, newest, parts[key])
+                table_staged(attempt)
+        commit = write_staged(attempt, parts) if parts else None
+    tables = [stats.get(key) or _untouched(attempt.base, key) for key in sorted(attempt.base.manifest.pins)]
+    return OptimizeResult(commit, (*tables, *_own_tables(attempt.base)))
+
+
+def optimize_reasons(snapshot: Snapshot) -> Iterator[str]:
+    """Reasons to do it on Spark: tables that one machine would write for long."""
+    rows = sum(each.live for key in snapshot.manifest.pins for each in fragment_states(snapshot.table(key)))
+    if rows > LARGE_TABLES:
+        yield f"there are {rows:,} rows, and more than {LARGE_TABLES:,} are a lot to put in order"
+
+
+def maintenance_concurrency() -> int:
+    """How many parts of the work are done at once in this process."""
+    text = os.environ.get(_CONCURRENCY, str(_AT_ONCE))
+    if not text.isdecimal() or not int(text):
+        raise UsageError(f"{_CONCURRENCY} is a number above zero, not {text!r}")
+    return int(text)
+
+
+# --- what there is to do ---
+
+
+def _entities(attempt: WriteAttempt) -> list[EntityType]:
+    return [*attempt.catalog.nodes.values(), *attempt.catalog.edges.values()]
+
+
+def _refuse_unsettled(attempt: WriteAttempt) -> None:
+    """Raises when a write ended in the middle. One whose writer is at work is not waited for here."""
+    graph = attempt.base.location
+    unsettled = []
+    for operation_id in unsettled_operations(graph, attempt.log):
+        sidecar = read_sidecar(graph, operation_id)
+        if sidecar is None:
+            continue
+        with WriteFence(graph, sidecar.branch, f"optimize looks at {operation_id}") as fence:
+            try:
+                fence.take(sidecar.table_keys, wait=0.0)
+            except FenceHeld:
+                continue
+            if read_sidecar(graph, operation_id) is not None:
+                unsettled.append(operation_id)
+    if unsettled:
+        raise RecoveryPending(unsettled)
+
+
+def _skipped(attempt: WriteAttempt, key: str) -> TableOptimizeStats | None:
+    """Why a table is left alone, if it is: it is another branch's, or has versions that no commit and no write made.
+
+    Before the locks are held, a version that was just committed may look like drift; it is looked at again then.
+    """
+    pin = attempt.log.head().pins[key]
+    location = attempt.base.location.child(pin.path)
+    if not is_own(attempt.log, pin.path):
+        reason, head = Skipped.SHARED_WITH_PARENT, pin.version
+    elif has_version(location, pin.version + 1) and not _is_announced(attempt, key):
+        # A writer that was at work may have published and taken its announcement back by now.
+        if attempt.log.head().pins[key] != pin:
+            return None
+        reason, head = Skipped.DRIFT_NEEDS_REPAIR, newest_version(location)
+    else:
+        return None
+    return TableOptimizeStats(table_key=key, skipped=reason, manifest_version=pin.version, lance_head_version=head)
+
+
+def _is_announced(attempt: WriteAttempt, key: str) -> bool:
+    """Whether the sidecar of a write on this branch names a table."""
+    graph = attempt.base.location
+    found = (read_sidecar(graph, each) for each in unsettled_operations(graph, attempt.log))
+    return any(sidecar is not None and key in sidecar.table_keys for sidecar in found)
+
+
+def _work(table: Table, entity: EntityType) -> TableWork:
+    facts = TableFacts(
+        fragments=fragment_states(table),
+        segments=index_segments(table),
+        intents=index_intents(entity),
+        oldest_row=lambda fragments: oldest_row(table, fragments),
+        is_pending=lambda intent: pending_reason(table, intent) is not None,
+    )
+    return work_on(facts)
+
+
+# --- doing it ---
+
+
+@dataclass(frozen=True, slots=True)
+class _Fragments:
+    """A draft whose fragments become one."""
+
+    table_key: str
+    draft: TableAt
+
+
+@dataclass(frozen=True, slots=True)
+class _Index:
+    """An index that is written on a draft: over some fragments, or over all."""
+
+    table_key: str
+    table: TableAt
+    intent: IndexIntent
+    fragments: tuple[int, ...] | None
+
+
+def _ordered(base: Snapshot, works: Mapping[str, TableWork], engine: Engine, drafts: Drafts) -> dict[str, _Ordered]:
+    """Does the work on every table; nothing of it is in any version."""
+    bare = {key: drafts.without_indexes(base.table(key)) for key, work in works.items() if work.groups}
+    groups = [
+        _Fragments(key, TableAt(draft.location, draft.version))
+        for key, table in bare.items()
+        for group in works[key].groups
+        if (draft := drafts.only(table, group))
+    ]
+    results = engine.run("compacting", _rewritten, groups)
+    rewritten: dict[str, list[Rewritten]] = {key: [] for key in works}
+    for part, result in zip(groups, results, strict=True):
+        rewritten[part.table_key].append(result)
+    for key, table in bare.items():
+        rewritten[key] = numbered(rewritten[key], drafts.first_spare_number(table, rewritten[key]))
+    indexes: list[_Index] = []
+    for key, work in works.items():
+        draft = _draft_after(drafts, base.table(key), work, rewritten[key])
+        parts = (_index_part(key, draft, each, rewritten[key]) for each in work.indexes)
+        indexes += [part for part in parts if part.fragments != ()]
+    written = engine.run("indexing", _written, indexes)
+    return {
+        key: _Ordered(
+            base.table(key),
+            work,
+            tuple(rewritten[key]),
+            tuple(index for part, index in zip(indexes, written, strict=True) if part.table_key == key),
+            base.table(key).version,
+        )
+        for key, work in works.items()
+    }
+
+
+def _draft_after(drafts: Drafts, table: Table, work: TableWork, rewritten: Sequence[Rewritten]) -> Table:
+    """What a table would be once all is done but the new indexes."""
+    dropped = [segment for each in work.indexes for segment in each.dropped]
+    draft = drafts.after(table, removal(dropped)) if dropped else table
+    return drafts.after(draft, rewrite_operation(rewritten)) if rewritten else draft
+
+
+def _index_part(key: str, draft: Table, work: IndexWork, rewritten: Sequence[Rewritten]) -> _Index:
+    fragments = None
+    if work.kept is not None:
+        covered = coverage_after(work.kept, {each.old_numbers: each.new_numbers for each in rewritten})
+        fragments = tuple(each.number for each in fragment_states(draft) if each.number not in covered)
+    return _Index(key, TableAt(draft.location, draft.version), work.intent, fragments)
+
+
+def _rewritten(part: _Fragments) -> Rewritten:
+    return rewrite_fragments(part.draft.open())
+
+
+def _written(part: _Index) -> Any:
+    table = part.table.open()
+    return (
+        write_index(table, part.intent)
+        if part.fragments is None
+        else write_extension(table, part.intent, part.fragments)
+    )
+
+
+# --- putting it on the newest version ---
+
+
+def _on_newest(attempt: WriteAttempt, key: str, ordered: _Ordered, engine: Engine, drafts: Drafts) -> _Ordered | None:
+    """The same work for the newest version of a table, done again if need be; None if there is none to do any more."""
+    table = attempt.base.table(key)
+    if _still_fits(table, ordered):
+        return replace(ordered, table=table)
+    entity = next(each for each in _entities(attempt) if each.table_key == key)
+    work = _work(table, entity)
+    return None if work.is_empty else _ordered(attempt.base, {key: work}, engine, drafts)[key]
+
+
+def _still_fits(table: Table, ordered: _Ordered) -> bool:
+    """Whether work that was done on an older version is right on this one.
+
+    The fragments that were written anew must be as they were, and the indexes the same. A fragment that an index was
+    built over may have lost rows since, but must be there. The new fragments must have numbers that nobody took.
+    """
+    if table.version == ordered.table.version:
+        return True
+    there = {each.number for each in fragment_states(table)}
+    before = {each.number for each in fragment_states(ordered.table)}
+    segments = [{segment.identity for segment in index_segments(each)} for each in (table, ordered.table)]
+    new = [number for each in ordered.rewritten for number in each.new_numbers]
+    return (
+        before <= there
+        and segments[0] == segments[1]
+        and unchanged_in(table, ordered.rewritten)
+        and (not new or max(there) < min(new))
+    )
+
+
+def _staged(attempt: WriteAttempt, ordered: _Ordered) -> StagedTable:
+    """The versions that put a table in order: without what goes, with the new fragments, with the new indexes.
+
+    Segments go first, because Lance refuses to rewrite fragments together of which one covers only some.
+    """
+    dropped = [segment for each in ordered.work.indexes for segment in each.dropped]
+    operations = []
+    if ordered.rewritten and dropped:
+        operations.append(removal(dropped))
+        dropped = []
+    if ordered.rewritten:
+        operations.append(rewrite_operation(ordered.rewritten))
+    if ordered.indexes or dropped:
+        operations.append(addition(ordered.indexes, dropped, built_at=ordered.built_at))
+    *before, last = staged_in_turn(ordered.table, operations, attempt.operation_id)
+    return StagedTable(ordered.table, last, before=tuple(before))
+
+
+# --- what is told ---
+
+
+def _done(key: str, ordered: _Ordered, part: StagedTable) -> TableOptimizeStats:
+    extended = [each for each in ordered.work.indexes if each.kept is not None]
+    return TableOptimizeStats(
+        table_key=key,
+        fragments_removed=sum(len(each.old) for each in ordered.rewritten),
+        fragments_added=sum(len(each.new) for each in ordered.rewritten),
+        indexes_built=tuple(each.intent.name for each in ordered.work.indexes if each.kept is None),
+        indexes_extended=tuple(each.intent.name for each in extended),
+        committed=True,
+        manifest_version=part.staged.version_after,
+        lance_head_version=part.staged.version_after,
+    )
+
+
+def _untouched(base: Snapshot, key: str) -> TableOptimizeStats:
+    version = base.manifest.pins[key].version
+    return TableOptimizeStats(table_key=key, manifest_version=version, lance_head_version=version)
+
+
+def _own_tables(base: Snapshot) -> Iterator[TableOptimizeStats]:
+    """The tables that the graph keeps for itself: every write of them leaves them in order, so they are only named.
+
+    The manifest is one fragment that each commit replaces, and rows of the audit take small fragments along.
+    """
+    version = base.manifest.version
+    yield TableOptimizeStats(table_key=MANIFEST_FOLDER, manifest_version=version, lance_head_version=version)
+    audit = base.location.child(AUDIT_FOLDER)
+    if has_version(audit, 1):
+        newest = open_table(audit).version
+        yield TableOptimizeStats(table_key=AUDIT_FOLDER, manifest_version=newest, lance_head_version=newest)

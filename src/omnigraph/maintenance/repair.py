@@ -1,0 +1,236 @@
+"""Repairs drift: makes versions of tables visible that storage has and no commit made, if they may be.
+
+A table drifts when something other than OmniGraph commits to it. Nothing is rewritten here: the newest version that is
+there becomes the one that the graph sees, or nothing happens. There is one publish, and nothing is committed before it,
+so there is nothing that a crash could leave half done.
+"""
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
+from enum import StrEnum
+from typing import Any
+
+from omnigraph import failpoints
+from omnigraph.errors import NotDurable, OmnigraphError, RecoveryFailed, RecoveryPending, StorageError
+from omnigraph.failpoints import Point
+from omnigraph.storage import Drift, Location, drift_after, open_table, sync_drift
+from omnigraph.versioning import Commit, ManifestLog, Pin, Publication, commit_since, new_commit_id, publish
+from omnigraph.write import WriteFence
+from omnigraph.write.forks import is_own
+from omnigraph.write.sidecar import pending_operations, read_sidecar
+
+_MAINTENANCE = frozenset({"ReserveFragments", "Rewrite"})
+"""What arranges rows anew and changes none. An index changes none either, but which rows a search finds."""
+
+
+class Classification(StrEnum):
+    """What is known of the versions after the one that the graph sees."""
+
+    NO_DRIFT = "no_drift"
+    VERIFIED_MAINTENANCE = "verified_maintenance"
+    SUSPICIOUS = "suspicious"
+    UNVERIFIABLE = "unverifiable"
+
+
+class RepairAction(StrEnum):
+    """What becomes of a table, or would with `confirm`."""
+
+    NONE = "none"
+    PUBLISH = "publish"
+    REFUSE = "refuse"
+    PUBLISHED = "published"
+    REFUSED = "refused"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RepairRequest:
+    """What is asked for. `confirm` publishes what is verified, `force` with it also what is not."""
+
+    confirm: bool = False
+    force: bool = False
+    actor: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableRepair:
+    """One table: the version that the graph sees, the newest there is, and what made those in between.
+
+    `error` says why they are not known whole, or why the newest can never be published.
+    """
+
+    table_key: str
+    classification: Classification
+    action: RepairAction
+    manifest_version: int
+    lance_head_version: int
+    operations: tuple[str, ...] = ()
+    error: str | None = None
+
+    def as_json(self) -> dict[str, Any]:
+        """The table as scripts read it."""
+        return {**asdict(self), "operations": list(self.operations)}
+
+
+@dataclass(frozen=True, slots=True)
+class RepairResult:
+    """Every table of the branch, and the commit, if there was something to publish."""
+
+    tables: tuple[TableRepair, ...]
+    commit: Commit | None = None
+
+    @property
+    def refused(self) -> tuple[TableRepair, ...]:
+        """The tables that drifted and stay as they are."""
+        return tuple(each for each in self.tables if each.action is RepairAction.REFUSED)
+
+    def as_json(self) -> dict[str, Any]:
+        """The result as scripts read it."""
+        commit = self.commit.as_json() if self.commit is not None else None
+        return {"tables": [each.as_json() for each in self.tables], "commit": commit}
+
+
+def repair(graph: Location, log: ManifestLog, request: RepairRequest) -> RepairResult:
+    """Says what has drifted; with `confirm`, publishes what may be published, as one commit."""
+    if not request.confirm:
+        return RepairResult(tuple(_inspected(graph, log, force=False).values()))
+    with WriteFence(graph, log.branch, "repair") as fence:
+        fence.take(log.head().pins)
+        log.check_exists()
+        found = _inspected(graph, log, force=request.force)
+        chosen = {key: each for key, each in found.items() if each.action is RepairAction.PUBLISH}
+        commit = _published(graph, log, chosen, request) if chosen else None
+    done = {RepairAction.PUBLISH: RepairAction.PUBLISHED, RepairAction.REFUSE: RepairAction.REFUSED}
+    return RepairResult(
+        tuple(replace(each, action=done.get(each.action, each.action)) for each in found.values()), commit
+    )
+
+
+def _inspected(graph: Location, log: ManifestLog, *, force: bool) -> dict[str, TableRepair]:
+    """Every table of a branch, judged. Right without a lock too, because of the order of the reads.
+
+    A writer announces itself, commits, publishes, and takes its announcement back. So a version that is seen, and that
+    neither an announcement read after it nor a manifest read after that explains, is nobody's. A table that has another
+    pin by then has just been written, on top of all that was there.
+    """
+    before = log.head().pins
+    drifts = {
+        key: drift_after(graph.child(pin.path), pin.version) for key, pin in before.items() if is_own(log, pin.path)
+    }
+    if unsettled := unsettled_operations(graph, log):
+        raise RecoveryPending(unsettled)
+    found = {}
+    for key, pin in sorted(log.head().pins.items()):
+        drift = drifts.get(key) if pin == before.get(key) else None
+        found[key] = _judged(graph, key, pin, drift or Drift(pin.version), force=force)
+    return found
+
+
+def unsettled_operations(graph: Location, log: ManifestLog) -> list[str]:
+    """The writes of a branch that are announced: at work, or ended in the middle; and those that nobody can read."""
+    found = []
+    for operation_id in pending_operations(graph):
+        try:
+            sidecar = read_sidecar(graph, operation_id)
+        except RecoveryFailed:
+            found.append(operation_id)
+            continue
+        if sidecar is not None and (sidecar.branch, sidecar.incarnation) == (log.branch, log.incarnation):
+            found.append(operation_id)
+    return found
+
+
+def _judged(graph: Location, key: str, pin: Pin, drift: Drift, *, force: bool) -> TableRepair:
+    sight = _sight(graph, pin, drift) if drift.head != pin.version else _Sight()
+    classification = classified(pin.version, drift, sight.doubt)
+    match classification:
+        case Classification.NO_DRIFT:
+            action = RepairAction.NONE
+        case Classification.VERIFIED_MAINTENANCE:
+            action = RepairAction.PUBLISH
+        case _:
+            action = RepairAction.PUBLISH if force and sight.obstacle is None else RepairAction.REFUSE
+    return TableRepair(
+        table_key=key,
+        classification=classification,
+        action=action,
+        manifest_version=pin.version,
+        lance_head_version=drift.head,
+        operations=drift.operations,
+        error="; ".join(filter(None, (drift.problem, sight.doubt, sight.obstacle))) or None,
+    )
+
+
+def classified(pinned: int, drift: Drift, doubt: str | None) -> Classification:
+    """What is to be thought of everything after a version.
+
+    Operations that are no more than maintenance are believed only if there is no doubt about what they left.
+    """
+    if drift.head == pinned:
+        return Classification.NO_DRIFT
+    if drift.head < pinned or drift.problem is not None:
+        return Classification.UNVERIFIABLE
+    if doubt is None and _MAINTENANCE.issuperset(drift.operations):
+        return Classification.VERIFIED_MAINTENANCE
+    return Classification.SUSPICIOUS
+
+
+@dataclass(frozen=True, slots=True)
+class _Sight:
+    """What the newest version itself shows: a reason not to believe its operations, and one never to publish it."""
+
+    doubt: str | None = None
+    obstacle: str | None = None
+
+
+def _sight(graph: Location, pin: Pin, drift: Drift) -> _Sight:
+    """Looks at the newest version of a table; none of its rows is read."""
+    if drift.head < pin.version:
+        return _Sight(obstacle="the version that the graph sees is gone, and those that are left are older")
+    location = graph.child(pin.path)
+    try:
+        newest = open_table(location, drift.head)
+    except StorageError as error:
+        return _Sight(obstacle=error.problem)
+    try:
+        pinned = open_table(location, pin.version)
+    except StorageError:
+        return _Sight(doubt="the version that the graph sees is gone")
+    if not newest.schema.equals(pinned.schema):
+        return _Sight(doubt="its columns changed", obstacle="they do not fit the schema of the graph")
+    before, after = pinned.count(), newest.count()
+    return _Sight(doubt=None if before == after else f"it has {after} rows, and had {before}")
+
+
+def _published(graph: Location, log: ManifestLog, chosen: Mapping[str, TableRepair], request: RepairRequest) -> Commit:
+    """Makes the newest versions of these tables visible. The caller holds their locks.
+
+    Where it is not sure that rows were only arranged anew, some may be gone; so whoever relies on them must notice.
+    """
+    head = log.head()
+    pins = {}
+    for key, each in chosen.items():
+        pin, newest = head.pins[key], each.lance_head_version
+        sync_drift(graph.child(pin.path))
+        intact = each.classification is Classification.VERIFIED_MAINTENANCE
+        pins[key] = Pin(pin.path, newest, pin.removed_at if intact else newest)
+    publication = Publication(
+        commit_id=new_commit_id(),
+        pins=pins,
+        expected={key: each.manifest_version for key, each in chosen.items()},
+        branch=log.branch,
+        actor=request.actor,
+        message="repair",
+    )
+    failpoints.hit(Point.REPAIR_BEFORE_PUBLISH)
+    try:
+        commit = publish(log, publication).commit
+    except NotDurable:
+        raise
+    except OmnigraphError:
+        # The answer of the store may have been lost.
+        visible = commit_since(log, publication.commit_id, head.version)
+        if visible is None:
+            raise
+        commit = visible
+    failpoints.hit(Point.REPAIR_AFTER_PUBLISH)
+    return commit

@@ -1,0 +1,287 @@
+"""Tells how a graph is, on one screen: what it holds, what is not in order, and what its branches and history cost.
+
+Only metadata is read: one listing of all files, the manifests, and what tables say of their fragments and indexes. The
+files are listed before the sidecars, and these before the manifest. A version that the listing has and that neither
+explains is nobody's, so writers at work are not taken for drift.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from omnigraph.bulk.leftovers import INCOMING
+from omnigraph.bulk.scratch import HELD, SCRATCH
+from omnigraph.catalog import Catalog, EntityType
+from omnigraph.errors import RecoveryFailed, StorageError
+from omnigraph.maintenance.indexes import IndexState, IndexStatus, table_index_statuses
+from omnigraph.maintenance.layout import SMALL_FRAGMENT, groups_of
+from omnigraph.operations.branches import BranchInfo, listed
+from omnigraph.recovery import Recoveries, Recovery
+from omnigraph.storage import Location, Table, fragment_states, has_version, seems_abandoned
+from omnigraph.storage.files import StoredFile, files_below
+from omnigraph.storage.lines import Line, lines_of
+from omnigraph.versioning import Branches, Commit, ManifestLog, Pin, Snapshot
+from omnigraph.versioning.branches import fork_name
+from omnigraph.versioning.log import MANIFEST_FOLDER
+from omnigraph.versioning.names import physical_name
+from omnigraph.versioning.tags import Tag, tags
+from omnigraph.write.forks import is_own
+from omnigraph.write.sidecar import Sidecar
+
+OLD_VERSION = timedelta(days=7)
+_QUIET = timedelta(days=1)
+_TREE = "/tree/"
+_NO_LINE = Line(0, {})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableStatus:
+    """One table as the branch sees it.
+
+    `bytes` are those of the rows that can be read now, `stored_bytes` those of all files of its line, with the history.
+    `compactable` are the fragments that `optimize` would put together. A `lance_head_version` that is not the
+    `manifest_version` is drift. Of a table that cannot be read `error` says why, and little else is known.
+    """
+
+    table_key: str
+    rows: int = 0
+    fragments: int = 0
+    small_fragments: int = 0
+    compactable: int = 0
+    deleted_rows: int = 0
+    bytes: int = 0
+    stored_bytes: int
+    manifest_version: int
+    lance_head_version: int
+    indexes: tuple[IndexStatus, ...] = ()
+    error: str | None = None
+
+    @property
+    def drifted(self) -> bool:
+        return self.lance_head_version != self.manifest_version
+
+    @property
+    def deleted_share(self) -> float:
+        """How much of what is stored of the rows is deleted."""
+        stored = self.rows + self.deleted_rows
+        return self.deleted_rows / stored if stored else 0.0
+
+    def indexes_in(self, *states: IndexState) -> list[str]:
+        """The names of the indexes that are in one of these states."""
+        return [index.name for index in self.indexes if index.state in states]
+
+    def as_json(self) -> dict[str, Any]:
+        """The table as scripts read it."""
+        plain = {name: getattr(self, name) for name in self.__slots__ if name != "indexes"}
+        indexes = [index.as_json() for index in self.indexes]
+        return {**plain, "deleted_share": self.deleted_share, "drifted": self.drifted, "indexes": indexes}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BranchStatus:
+    """One branch, and the bytes that only it holds: its forks of tables, and its manifests."""
+
+    info: BranchInfo
+    retained_bytes: int
+
+    def as_json(self) -> dict[str, Any]:
+        """The branch as scripts read it."""
+        return {**self.info.as_json(), "retained_bytes": self.retained_bytes}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PendingWrite:
+    """A write that is announced: at work, or ended in the middle. One that nobody can read has a `problem`."""
+
+    operation_id: str
+    kind: str | None = None
+    branch: str | None = None
+    started_at: datetime | None = None
+    problem: str | None = None
+
+    def as_json(self) -> dict[str, Any]:
+        """The write as scripts read it."""
+        return {**asdict(self), "started_at": _instant(self.started_at)}
+
+
+@dataclass(frozen=True, slots=True)
+class Leftover:
+    """A folder of a bulk job that was killed."""
+
+    path: str
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Status:
+    """How a graph is, as seen from one branch."""
+
+    uri: str
+    branch: str
+    seen_at: datetime
+    types: Mapping[str, Sequence[str]]
+    """The names of the types, `nodes` and `edges`."""
+
+    head: Commit
+    commits: int
+    """How many commits lead to the head, those that were merged aside."""
+
+    bytes: int
+    """All files below the graph."""
+
+    old_versions: int
+    """How many versions of the manifest on this branch are older than a week, and can still be removed."""
+
+    tables: tuple[TableStatus, ...]
+    pending: tuple[PendingWrite, ...]
+    branches: tuple[BranchStatus, ...]
+    tags: tuple[Tag, ...]
+    last_recovery: Recovery | None
+    leftovers: tuple[Leftover, ...]
+    advice: tuple[str, ...] = field(default=())
+
+    def as_json(self) -> dict[str, Any]:
+        """The status as scripts read it."""
+        return {
+            "uri": self.uri,
+            "branch": self.branch,
+            "seen_at": _instant(self.seen_at),
+            "types": {kind: list(names) for kind, names in self.types.items()},
+            "head": self.head.as_json(),
+            "commits": self.commits,
+            "bytes": self.bytes,
+            "old_versions": self.old_versions,
+            "tables": [each.as_json() for each in self.tables],
+            "pending": [each.as_json() for each in self.pending],
+            "branches": [each.as_json() for each in self.branches],
+            "tags": [each.as_json() for each in self.tags],
+            "last_recovery": self.last_recovery.as_json() if self.last_recovery is not None else None,
+            "leftovers": [asdict(each) for each in self.leftovers],
+            "advice": list(self.advice),
+        }
+
+
+def status_of(graph: Location, branches: Branches, catalog: Catalog, log: ManifestLog) -> Status:
+    """How a graph is now. Nothing is written, not even a lock."""
+    files = files_below(graph)
+    lines = lines_of(files)
+    pending = tuple(_pending(each) for each in Recoveries(graph).pending())
+    snapshot = Snapshot(graph, catalog, log.head())
+    now = datetime.now(UTC)
+    recovered = Recoveries(graph).list()
+    return Status(
+        uri=graph.uri,
+        branch=log.branch,
+        seen_at=now,
+        types={"nodes": [*catalog.nodes], "edges": [*catalog.edges]},
+        head=snapshot.commit,
+        commits=snapshot.manifest.version,
+        bytes=sum(file.size for file in files),
+        old_versions=_old_versions(lines, log, now),
+        tables=tuple(_tables(snapshot, log, lines, pending)),
+        pending=pending,
+        branches=tuple(_branches(branches, lines)),
+        tags=tuple(tags(graph)),
+        last_recovery=recovered[0] if recovered else None,
+        leftovers=tuple(_leftovers(graph, files, now)),
+    )
+
+
+def _tables(
+    snapshot: Snapshot, log: ManifestLog, lines: Mapping[str, Line], pending: Iterable[PendingWrite]
+) -> Iterable[TableStatus]:
+    """Every table; one that cannot be read does not hide the others."""
+    unsettled = any(each.branch in (None, log.branch) for each in pending)
+    entities: list[EntityType] = [*snapshot.catalog.nodes.values(), *snapshot.catalog.edges.values()]
+    for entity in entities:
+        pin = snapshot.manifest.pins[entity.table_key]
+        line = lines.get(pin.path, _NO_LINE)
+        explained = unsettled or not is_own(log, pin.path)
+        seen = TableStatus(
+            table_key=entity.table_key,
+            stored_bytes=line.bytes,
+            manifest_version=pin.version,
+            lance_head_version=pin.version if explained else _head(snapshot.location, pin, line),
+        )
+        try:
+            yield _measured(seen, entity, snapshot.table(entity.table_key))
+        except StorageError as error:
+            yield replace(seen, error=error.problem)
+
+
+def _head(graph: Location, pin: Pin, line: Line) -> int:
+    """The newest version of a table. The listing may be older than the pin, and have versions that are torn."""
+    location = graph.child(pin.path)
+    if line.newest > pin.version:
+        return line.newest if has_version(location, line.newest) else pin.version
+    return pin.version if has_version(location, pin.version) else line.newest
+
+
+def _measured(seen: TableStatus, entity: EntityType, table: Table) -> TableStatus:
+    states = fragment_states(table)
+    return replace(
+        seen,
+        rows=sum(each.live for each in states),
+        fragments=len(states),
+        small_fragments=sum(each.live < SMALL_FRAGMENT for each in states),
+        compactable=sum(len(group) for group in groups_of(states, ())),
+        deleted_rows=sum(each.deleted for each in states),
+        bytes=sum(each.bytes for each in table.fragment_sizes()),
+        indexes=tuple(table_index_statuses(entity, table)),
+    )
+
+
+def _pending(found: Sidecar | RecoveryFailed) -> PendingWrite:
+    if isinstance(found, RecoveryFailed):
+        return PendingWrite(operation_id=found.sidecar.removesuffix(".json"), problem=found.problem)
+    return PendingWrite(
+        operation_id=found.operation_id,
+        kind=found.kind,
+        branch=found.branch,
+        started_at=datetime.fromisoformat(found.started_at),
+    )
+
+
+def _branches(branches: Branches, lines: Mapping[str, Line]) -> Iterable[BranchStatus]:
+    logs = {log.branch: log for log in branches.logs()}
+    for info in listed(branches):
+        log = logs.get(info.name)
+        yield BranchStatus(info=info, retained_bytes=0 if log is None else _retained(log, lines))
+
+
+def _retained(log: ManifestLog, lines: Mapping[str, Line]) -> int:
+    """What would go with a branch; `main` stays whatever happens."""
+    if log.origin is None:
+        return 0
+    own = f"{MANIFEST_FOLDER}{_TREE}{physical_name(log.branch)}"
+    fork = f"{_TREE}{fork_name(log)}"
+    return sum(line.bytes for path, line in lines.items() if path == own or path.endswith(fork))
+
+
+def _old_versions(lines: Mapping[str, Line], log: ManifestLog, now: datetime) -> int:
+    """The versions of a branch that are old, but for the newest."""
+    path = MANIFEST_FOLDER if log.origin is None else f"{MANIFEST_FOLDER}{_TREE}{physical_name(log.branch)}"
+    line = lines.get(path, _NO_LINE)
+    readable = log.retained()
+    return sum(
+        written < now - OLD_VERSION and version != line.newest and readable.has(version)
+        for version, written in line.versions.items()
+    )
+
+
+def _leftovers(graph: Location, files: Iterable[StoredFile], now: datetime) -> Iterable[Leftover]:
+    """The folders of jobs that are known to be dead, or so quiet for so long that they must be."""
+    folders: dict[str, list[StoredFile]] = {}
+    for file in files:
+        kind, _, rest = file.name.partition("/")
+        if kind in (SCRATCH, INCOMING) and "/" in rest:
+            folders.setdefault(f"{kind}/{rest.partition('/')[0]}", []).append(file)
+    for path, found in sorted(folders.items()):
+        dead = path.startswith(f"{SCRATCH}/") and seems_abandoned(graph.child(path), HELD)
+        if dead or now - max(file.modified for file in found) > _QUIET:
+            yield Leftover(path, sum(file.size for file in found))
+
+
+def _instant(instant: datetime | None) -> str | None:
+    return None if instant is None else instant.isoformat().replace("+00:00", "Z")

@@ -1,0 +1,146 @@
+"""What was done to a table after one of its versions, as the transaction in each later version tells.
+
+Every version holds the transaction that made it. Lance gives Python only some kinds of them back: a reservation of
+fragments comes without a name, and a rewrite that took indexes along does not come at all. So the kind is read here,
+from the file of the version, by the numbers that Lance's format fixes.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from omnigraph.storage.durability import sync_files
+from omnigraph.storage.location import Location
+from omnigraph.storage.objects import objects_at
+from omnigraph.storage.tables import VERSION_END, newest_version, version_file
+
+_OPERATIONS = {
+    100: "Append",
+    101: "Delete",
+    102: "Overwrite",
+    103: "CreateIndex",
+    104: "Rewrite",
+    105: "Merge",
+    106: "Restore",
+    107: "ReserveFragments",
+    108: "Update",
+    109: "Project",
+    110: "UpdateConfig",
+    111: "DataReplacement",
+    112: "UpdateMemWalState",
+    113: "Clone",
+    114: "UpdateBases",
+    115: "DataOverlay",
+}
+_FIRST_OPERATION, _AFTER_OPERATIONS = 100, 200
+# Of the message that describes a version: the file of its transaction, and where in its own file that is repeated.
+_TRANSACTION_FILE, _TRANSACTION_AT = 12, 23
+_FOOTER = 16
+_FOLDERS = ("data", "_deletions", "_indices", "_transactions", "_versions")
+
+
+@dataclass(frozen=True, slots=True)
+class Drift:
+    """The versions of a table after one: up to which, what made them, in order, and why that is not known whole."""
+
+    head: int
+    operations: tuple[str, ...] = ()
+    problem: str | None = None
+
+
+def drift_after(location: Location, version: int) -> Drift:
+    """Everything after a version of a table. One that is newer than all there are has a head before it."""
+    head = newest_version(location)
+    operations = []
+    problems = []
+    for each in range(version + 1, head + 1):
+        try:
+            operations.append(operation_name(location, each))
+        except ValueError as error:
+            problems.append(f"version {each}: {error}")
+    return Drift(head, tuple(operations), "; ".join(problems) or None)
+
+
+def sync_drift(location: Location) -> None:
+    """Puts all files of a table on the disk: whoever made its newest versions may not have done so."""
+    if location.path is None or not location.durable:
+        return
+    sync_files(path for folder in _FOLDERS for path in (location.path / folder).rglob("*") if path.is_file())
+
+
+def operation_name(location: Location, version: int) -> str:
+    """The kind of the transaction that made a version, by the name that Lance gives it.
+
+    `ValueError` says why it cannot be told; a store that does not answer is an error of storage.
+    """
+    content = objects_at(location).read(version_file(version))
+    if content is None:
+        raise ValueError("it is gone")
+    if not content.endswith(VERSION_END):
+        raise ValueError("its file is damaged")
+    try:
+        described = dict(_fields(_message_at(content, int.from_bytes(content[-_FOOTER:-8], "little"))))
+        transaction = _transaction(location, content, described)
+        numbers = [number for number, _ in _fields(transaction)]
+    except IndexError as error:
+        raise ValueError("its transaction cannot be understood") from error
+    for number in numbers:
+        if _FIRST_OPERATION <= number < _AFTER_OPERATIONS:
+            return _OPERATIONS.get(number, f"operation {number}")
+    raise ValueError("its transaction does not say what it did")
+
+
+def _transaction(location: Location, content: bytes, described: dict[int, int | bytes]) -> bytes:
+    """The transaction of a version: as its own file repeats it, or else as a file beside it has it."""
+    place = described.get(_TRANSACTION_AT)
+    if isinstance(place, int):
+        return _message_at(content, place)
+    name = described.get(_TRANSACTION_FILE)
+    found = objects_at(location).read(f"_transactions/{name.decode()}") if isinstance(name, bytes) and name else None
+    if found is None:
+        raise ValueError("its transaction is gone")
+    return found
+
+
+def _message_at(content: bytes, place: int) -> bytes:
+    """A message that stands in a file behind its length."""
+    start = place + 4
+    end = start + int.from_bytes(content[place:start], "little")
+    if end > len(content):
+        raise IndexError(end)
+    return content[start:end]
+
+
+def _fields(message: bytes) -> Iterator[tuple[int, int | bytes]]:
+    """The numbers and raw values of the fields of a protobuf message, in order."""
+    at = 0
+    while at < len(message):
+        key, at = _number(message, at)
+        match key & 7:
+            case 0:
+                value, at = _number(message, at)
+                yield key >> 3, value
+                continue
+            case 1:
+                length = 8
+            case 2:
+                length, at = _number(message, at)
+            case 5:
+                length = 4
+            case _:
+                raise ValueError("its transaction cannot be understood")
+        if at + length > len(message):
+            raise IndexError(at + length)
+        yield key >> 3, message[at : at + length]
+        at += length
+
+
+def _number(message: bytes, at: int) -> tuple[int, int]:
+    """A number of variable length, and the place after it."""
+    number = shift = 0
+    while True:
+        byte = message[at]
+        at += 1
+        number |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return number, at
+        shift += 7

@@ -1,0 +1,256 @@
+"""Indexes: written where no version sees them, staged together, and compared with what a table holds.
+
+A table may have any of them or none, over all of its fragments or over some: what is read is always the same.
+"""
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+from uuid import uuid4
+
+import numpy as np
+import pyarrow as pa
+from lance.dataset import Index
+
+import lance
+from lance import LanceOperation as Operation
+from omnigraph.catalog import IndexIntent, IndexKind
+from omnigraph.catalog.indexes import FILTERS
+from omnigraph.errors import StorageError
+from omnigraph.storage.location import Location
+from omnigraph.storage.objects import objects_at
+from omnigraph.storage.predicates import quoted_column
+from omnigraph.storage.staging import StagedWrite, staged_operation
+from omnigraph.storage.tables import FragmentSize, Table, typed_errors
+
+FULL_TEXT_PARAMETERS: Mapping[str, Any] = {
+    "base_tokenizer": "simple",
+    "lower_case": True,
+    "stem": False,
+    "remove_stop_words": False,
+    "ascii_folding": False,
+    "with_position": True,
+    "max_token_length": None,
+}
+"""How texts become words. Nothing is dropped and nothing is made equal but capitals."""
+
+VECTOR_METRIC = "cosine"
+NEAREST_PROBES = 64
+"""How many groups of vectors a search looks into: all of them up to a quarter of a million vectors."""
+
+NEAREST_REFINE = 4
+"""How many times more candidates than asked for are compared by their whole vectors."""
+
+FEWEST_VECTORS = 256
+"""With fewer there is nothing to group, and comparing all of them is faster."""
+
+_VECTOR_INDEX = "IVF_SQ"
+_VECTORS_IN_A_GROUP = 4_096
+_FULL_TEXT_INDEX = "Inverted"
+_KINDS = {
+    "BTree": IndexKind.BTREE,
+    "Bitmap": IndexKind.BITMAP,
+    "LabelList": IndexKind.LABEL_LIST,
+    "NGram": IndexKind.NGRAM,
+    _FULL_TEXT_INDEX: IndexKind.FULL_TEXT,
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Coverage:
+    """How much of a table one index serves; rows in fragments that it does not cover are read one by one."""
+
+    name: str
+    column: str
+    kind: IndexKind
+    segments: int
+    covered: tuple[int, ...]
+    uncovered: tuple[int, ...]
+    covered_rows: int
+    uncovered_rows: int
+
+    @property
+    def intent(self) -> IndexIntent:
+        """What the index is an index of."""
+        return IndexIntent(self.column, self.kind)
+
+    @property
+    def is_partial(self) -> bool:
+        return bool(self.covered and self.uncovered)
+
+
+def index_coverage(table: Table) -> dict[str, Coverage]:
+    """The indexes of a table by name, but for those that storage keeps for itself."""
+    sizes = {fragment.number: fragment for fragment in table.fragment_sizes()}
+    found = (_coverage(description, sizes) for description in _descriptions(table))
+    return {each.name: each for each in found if each is not None}
+
+
+def _coverage(description: Any, sizes: Mapping[int, FragmentSize]) -> Coverage | None:
+    kind = IndexKind.VECTOR if description.index_type.startswith("IVF") else _KINDS.get(description.index_type)
+    if kind is None or not description.field_names:
+        return None
+    known = {number for segment in description.segments for number in segment.fragment_ids}
+    covered = tuple(number for number in sizes if number in known)
+    uncovered = tuple(number for number in sizes if number not in known)
+    return Coverage(
+        name=description.name,
+        column=description.field_names[0],
+        kind=kind,
+        segments=len(description.segments),
+        covered=covered,
+        uncovered=uncovered,
+        covered_rows=sum(sizes[number].rows for number in covered),
+        uncovered_rows=sum(sizes[number].rows for number in uncovered),
+    )
+
+
+def pending_reason(table: Table, intent: IndexIntent) -> str | None:
+    """Why an index cannot be built yet, or None when it can."""
+    if not table.count():
+        return "there are no rows"
+    if intent.kind is IndexKind.VECTOR:
+        usable = _usable_vectors(table, intent.column, enough=FEWEST_VECTORS)
+        if usable < FEWEST_VECTORS:
+            return f"it needs {FEWEST_VECTORS} vectors and has {usable}"
+    return None
+
+
+def write_index(table: Table, intent: IndexIntent) -> Index:
+    """Writes an index over the whole table, which no version has yet; it can be sent elsewhere.
+
+    Lance lets nobody else use the table's handle meanwhile.
+    """
+    fragments = [fragment.fragment_id for fragment in table.dataset.get_fragments()]
+    options: dict[str, Any] = {}
+    if intent.kind is IndexKind.VECTOR:
+        groups = max(1, _usable_vectors(table, intent.column) // _VECTORS_IN_A_GROUP)
+        options = {"metric": VECTOR_METRIC, "num_partitions": groups}
+    return _written(table, intent, fragments, options)
+
+
+def write_extension(table: Table, intent: IndexIntent, fragments: Sequence[int]) -> Index:
+    """Writes what an index that is there lacks: these fragments, of which it covers none.
+
+    It is one more segment of the same name. Vectors are put into the groups that the index has.
+    """
+    options: dict[str, Any] = {}
+    if intent.kind is IndexKind.VECTOR:
+        with _index_errors(table.location):
+            centroids = table.dataset.get_ivf_model(intent.name).centroids
+        options = {"metric": VECTOR_METRIC, "num_partitions": len(centroids), "ivf_centroids": centroids}
+    return _written(table, intent, fragments, options)
+
+
+def stage_indexes(
+    table: Table, indexes: Sequence[Index], operation: str, *, replaced: Collection[str] = ()
+) -> StagedWrite:
+    """Indexes that were written, all in one transaction, in which those named in `replaced` go."""
+    known = _descriptions(table) if replaced else ()
+    gone = [_index(each, segment) for each in known if each.name in replaced for segment in each.segments]
+    behind = put_behind(table, indexes, gone)
+    first = sorted(indexes, key=lambda index: not _serves_conditions(index.name))
+    return staged_operation(table, Operation.CreateIndex([*first, *behind], [*gone, *behind]), operation)
+
+
+def put_behind(table: Table, indexes: Iterable[Index], gone: Iterable[Index] = ()) -> list[Index]:
+    """Segments of full-text indexes that a transaction with these new indexes must take out and put in again.
+
+    For a condition on a column Lance asks the index that came first, and no other even if that cannot answer. So those
+    for words must come behind those for conditions, whenever one of these gets a segment. Nothing is written for it.
+    """
+    columns = {field for index in indexes if _serves_conditions(index.name) for field in index.fields}
+    leaving = {index.uuid for index in gone}
+    return [
+        _index(each, segment, details=_full_text_details())
+        for each in _descriptions(table)
+        if each.index_type == _FULL_TEXT_INDEX and columns & {*each.fields} and _is_ours(each)
+        for segment in each.segments
+        if segment.uuid not in leaving
+    ]
+
+
+def _serves_conditions(name: str) -> bool:
+    return any(name.endswith(f"_{kind.lower()}") for kind in FILTERS)
+
+
+def _is_ours(description: Any) -> bool:
+    """Whether a full-text index is made as ours are, so that what Lance keeps of it is known."""
+    parameters = {name: description.details.get(name) for name in FULL_TEXT_PARAMETERS}
+    versions = {segment.index_version for segment in description.segments}
+    return parameters == FULL_TEXT_PARAMETERS and versions == {_full_text_sample().index_version}
+
+
+def _index(description: Any, segment: Any, *, details: Any = None) -> Index:
+    """What a transaction must say of a segment that is there: to remove it, or with its details to put it again."""
+    return Index(
+        uuid=segment.uuid,
+        name=description.name,
+        fields=description.fields,
+        dataset_version=segment.dataset_version_at_last_update,
+        fragment_ids=segment.fragment_ids,
+        index_version=segment.index_version,
+        created_at=segment.created_at,
+        base_id=segment.base_id,
+        index_details=details,
+    )
+
+
+def _full_text_details() -> Any:
+    return _full_text_sample().index_details
+
+
+@cache
+def _full_text_sample() -> Index:
+    """A full-text index of nothing, for what Lance tells of one only to whoever writes it."""
+    dataset = lance.write_dataset(pa.table({"text": pa.array(["a"])}), f"memory://{uuid4()}")
+    written = dataset.create_index_uncommitted(
+        "text", _FULL_TEXT_INDEX.upper(), name="text_inverted", fragment_ids=[0], **FULL_TEXT_PARAMETERS
+    )
+    sample: Index = dataset.merge_existing_index_segments([written])
+    return sample
+
+
+def _descriptions(table: Table) -> Sequence[Any]:
+    with typed_errors(table.location, "indexes cannot be read"):
+        descriptions: Sequence[Any] = table.dataset.describe_indices()
+    return descriptions
+
+
+def _written(table: Table, intent: IndexIntent, fragments: Sequence[int], options: Mapping[str, Any]) -> Index:
+    kind = _VECTOR_INDEX if intent.kind is IndexKind.VECTOR else intent.kind.value
+    if intent.kind is IndexKind.FULL_TEXT:
+        options = FULL_TEXT_PARAMETERS
+    with _index_errors(table.location):
+        index: Index = table.dataset.create_index_uncommitted(
+            intent.column, kind, name=intent.name, fragment_ids=list(fragments), replace=True, **options
+        )
+        if intent.kind is IndexKind.FULL_TEXT:
+            # What Lance has written so far no search can read.
+            index = table.dataset.merge_existing_index_segments([index])
+            objects_at(table.location).delete_folder(f"_indices/{index.uuid}/staging")
+    return index
+
+
+@contextmanager
+def _index_errors(location: Location) -> Iterator[None]:
+    """Lance has further errors for an index that it cannot make."""
+    try:
+        with typed_errors(location, "an index cannot be written"):
+            yield
+    except (RuntimeError, ValueError) as error:
+        raise StorageError(location.uri, f"an index cannot be written: {error}") from error
+
+
+def _usable_vectors(table: Table, column: str, *, enough: int | None = None) -> int:
+    """How many vectors have a direction: those that are there and not all zero. Counts on only until it is enough."""
+    count = 0
+    for batch in table.batches([column], f"{quoted_column(column)} IS NOT NULL"):
+        values = batch.column(0)
+        numbers = values.flatten().to_numpy(zero_copy_only=False).reshape(len(values), -1)
+        count += int(np.count_nonzero(numbers.any(axis=1)))
+        if enough is not None and count >= enough:
+            break
+    return count

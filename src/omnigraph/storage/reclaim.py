@@ -1,0 +1,162 @@
+"""Which files of a table nothing needs: versions that may go, and what no other version refers to.
+
+A table is one folder with several lines of versions: its own, and one below `tree/` for each of its forks, which share
+files with the line that they began on. File names are never used twice, so a file is needed if any version of any line
+that stays names it. What is of no known kind is left alone.
+"""
+
+import re
+import uuid
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from omnigraph.storage.files import StoredFile
+from omnigraph.storage.location import Location
+from omnigraph.storage.objects import objects_at
+from omnigraph.storage.tables import Table, has_version, open_table, version_file
+
+OWN_LINE = ""
+"""The line of a table that is no fork."""
+
+_TREE = "tree"
+_VERSION = re.compile(r"_versions/(\d{20})\.manifest")
+_DRAFT = re.compile(r"_versions/d\d+\.manifest")
+"""A version that only the writer that made it knew of; what is left is a killed one's."""
+
+_FIRST_DRAFT = 2**63
+_TRANSACTION = re.compile(r"_transactions/(\d+)-[^/]+\.txn")
+_ROWS = re.compile(r"data/([^/]+?)(?:\.lance|/.+)")
+_DELETIONS = re.compile(r"_deletions/[^/]+")
+_INDEX = re.compile(r"_indices/([0-9a-f-]{36})/.+")
+
+
+@dataclass(frozen=True, slots=True)
+class Reclaim:
+    """What may go of one table: whole versions, and files that no version will refer to."""
+
+    versions: tuple[StoredFile, ...] = ()
+    files: tuple[StoredFile, ...] = ()
+
+    @property
+    def bytes(self) -> int:
+        """How much room they take."""
+        return sum(each.size for each in (*self.versions, *self.files))
+
+
+@dataclass(slots=True)
+class _Line:
+    """The files of one line, by what they are; rows and indexes by the name that versions know them by."""
+
+    versions: dict[int, StoredFile] = field(default_factory=dict)
+    drafts: list[StoredFile] = field(default_factory=list)
+    transactions: list[tuple[int, StoredFile]] = field(default_factory=list)
+    rows: list[tuple[str, StoredFile]] = field(default_factory=list)
+    deletions: list[tuple[str, StoredFile]] = field(default_factory=list)
+    indexes: list[tuple[str, StoredFile]] = field(default_factory=list)
+
+
+def versions_of(files: Iterable[StoredFile]) -> dict[str, dict[int, StoredFile]]:
+    """The versions of each line of a table."""
+    return {name: line.versions for name, line in _lines(files).items()}
+
+
+def reclaimable(
+    root: Location, files: Iterable[StoredFile], kept: Mapping[str, Collection[int]], *, since: datetime
+) -> Reclaim:
+    """What may go when only these versions stay; of a line that is not named, all stay.
+
+    `files` were listed while nobody wrote. Files as young as `since` stay: somebody may be about to refer to them.
+    """
+    lines = _lines(files)
+    staying = {name: kept.get(name, line.versions.keys()) & line.versions.keys() for name, line in lines.items()}
+    needed = _needed(root, staying)
+    contents = [
+        content
+        for name, versions in staying.items()
+        for version in versions
+        if (content := objects_at(_at(root, name)).read(version_file(version))) is not None
+    ]
+    leaving = [
+        file for name, line in lines.items() for version, file in line.versions.items() if version not in staying[name]
+    ]
+    unused = [
+        file
+        for name, line in lines.items()
+        for file in _unused(line, needed, staying[name], contents)
+        if file.modified < since
+    ]
+    return Reclaim(tuple(leaving), tuple(unused))
+
+
+def _unused(
+    line: _Line, needed: Collection[str], staying: Collection[int], contents: Collection[bytes]
+) -> Iterator[StoredFile]:
+    yield from line.drafts
+    for read_version, file in line.transactions:
+        is_old = read_version + 1 not in staying and read_version + 1 <= max(staying, default=0)
+        if is_old or read_version >= _FIRST_DRAFT:
+            yield file
+    yield from (file for name, file in (*line.rows, *line.deletions) if name not in needed)
+    for identity, files in _grouped(line.indexes).items():
+        # A version that names an index holds its identity as it is, also where Lance does not list the index.
+        if identity not in needed and not any(uuid.UUID(identity).bytes in content for content in contents):
+            yield from files
+
+
+def _grouped(files: Iterable[tuple[str, StoredFile]]) -> dict[str, list[StoredFile]]:
+    groups: dict[str, list[StoredFile]] = {}
+    for name, file in files:
+        groups.setdefault(name, []).append(file)
+    return groups
+
+
+def _needed(root: Location, staying: Mapping[str, Iterable[int]]) -> set[str]:
+    """The names of all that these versions refer to."""
+    names: set[str] = set()
+    for line, versions in staying.items():
+        location = _at(root, line)
+        for version in versions:
+            if has_version(location, version):
+                names.update(_referred(open_table(location, version)))
+    return names
+
+
+def _referred(table: Table) -> Iterator[str]:
+    for fragment in table.dataset.get_fragments():
+        metadata = fragment.metadata
+        yield from (file.path.removesuffix(".lance") for file in metadata.files)
+        if metadata.deletion_file is not None:
+            yield metadata.deletion_file.path(metadata.id)
+    for index in table.dataset.describe_indices():
+        yield from (str(segment.uuid) for segment in index.segments)
+
+
+def _at(root: Location, line: str) -> Location:
+    return root if line == OWN_LINE else root.child(line)
+
+
+def _lines(files: Iterable[StoredFile]) -> dict[str, _Line]:
+    lines: dict[str, _Line] = {}
+    for file in files:
+        name, rest = OWN_LINE, file.name
+        if rest.startswith(f"{_TREE}/"):
+            _, fork, rest = rest.split("/", 2)
+            name = f"{_TREE}/{fork}"
+        _sort_in(lines.setdefault(name, _Line()), rest, file)
+    return lines
+
+
+def _sort_in(line: _Line, name: str, file: StoredFile) -> None:
+    if found := _VERSION.fullmatch(name):
+        line.versions[2**64 - 1 - int(found[1])] = file
+    elif _DRAFT.fullmatch(name):
+        line.drafts.append(file)
+    elif found := _TRANSACTION.fullmatch(name):
+        line.transactions.append((int(found[1]), file))
+    elif found := _ROWS.fullmatch(name):
+        line.rows.append((found[1], file))
+    elif _DELETIONS.fullmatch(name):
+        line.deletions.append((name, file))
+    elif found := _INDEX.fullmatch(name):
+        line.indexes.append((found[1], file))

@@ -1,0 +1,204 @@
+"""Searching a table through its indexes: texts by their words, vectors by their direction.
+
+An index knows the rows of some fragments, the ones it was built over. What each function says of the others is part of
+its contract: the caller decides how they are searched.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+from lance.query import FullTextQuery, MatchQuery, PhraseQuery
+
+from omnigraph.catalog import IndexIntent, IndexKind
+from omnigraph.compiler.ir import TextMatchKind
+from omnigraph.storage.indexes import FULL_TEXT_PARAMETERS, VECTOR_METRIC
+from omnigraph.storage.tables import ROW_ID, Table, typed_errors
+
+SCORE, DISTANCE = "_score", "_distance"
+# How many words near a misspelt one are looked for: to leave some out would leave out rows.
+_ALL_NEAR_WORDS = 2**31 - 1
+# A few bytes for each index that was ever asked.
+_counts: dict[tuple[str, ...], int | None] = {}
+
+
+@dataclass(frozen=True, slots=True)
+class SearchIndex:
+    """An index over the texts or vectors of a column.
+
+    `uncovered` are the fragments that it does not know. `texts` is how many texts with words it has counted; rows that
+    were deleted since are among them.
+    """
+
+    name: str
+    column: str
+    uncovered: tuple[int, ...]
+    texts: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class TextQuery:
+    """Words to be found in a column: any of them, all in a row, or any within so many edits."""
+
+    column: str
+    kind: TextMatchKind
+    words: tuple[str, ...]
+    edits: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class VectorQuery:
+    """A direction to be found in a column, by the cosine.
+
+    `probes` says how much of the index is looked through, `refine` how many more rows than asked for are measured
+    exactly. Without an index every vector is measured.
+    """
+
+    column: str
+    vector: tuple[float, ...]
+    count: int
+    probes: int | None = None
+    refine: int | None = None
+
+
+def text_index(table: Table, column: str) -> SearchIndex | None:
+    """The full-text index of a column, if it cuts texts into words as queries do."""
+    found = _found(table, column, IndexKind.FULL_TEXT)
+    if found is None:
+        return None
+    texts = _counted_texts(table, found)
+    return SearchIndex(found.name, column, _uncovered(table, found), texts) if texts is not None else None
+
+
+def vector_index(table: Table, column: str) -> SearchIndex | None:
+    """The vector index of a column."""
+    found = _found(table, column, IndexKind.VECTOR)
+    return SearchIndex(found.name, column, _uncovered(table, found)) if found is not None else None
+
+
+def _found(table: Table, column: str, kind: IndexKind) -> Any | None:
+    name = IndexIntent(column, kind).name
+    return next((each for each in table.dataset.describe_indices() if each.name == name), None)
+
+
+def _counted_texts(table: Table, found: Any) -> int | None:
+    """How many texts an index has counted; None if it has cut them into other words than queries do.
+
+    Segments never change, so what they say is asked once.
+    """
+    key = tuple(segment.uuid for segment in found.segments)
+    if key in _counts:
+        return _counts[key]
+    with typed_errors(table.location, "cannot be searched"):
+        segments = table.dataset.stats.index_stats(found.name)["segments"]
+    is_ours = all(
+        each["params"].get(name) == value for each in segments for name, value in FULL_TEXT_PARAMETERS.items()
+    )
+    _counts[key] = counted = sum(each["num_docs"] for each in segments) if is_ours else None
+    return counted
+
+
+def _uncovered(table: Table, found: Any) -> tuple[int, ...]:
+    covered = {number for segment in found.segments for number in segment.fragment_ids}
+    return tuple(number for each in table.dataset.get_fragments() if (number := each.fragment_id) not in covered)
+
+
+def stale_rows(table: Table, index: SearchIndex) -> int:
+    """How many rows the statistics of a full-text index are wrong about, or may be: those it lacks, and deleted ones.
+
+    Which rows were deleted before the index was built is not known, so all are taken for deleted since.
+    """
+    uncovered = frozenset(index.uncovered)
+    lacking = deleted = 0
+    for fragment in table.dataset.get_fragments():
+        if fragment.fragment_id in uncovered:
+            lacking += fragment.physical_rows - fragment.num_deletions
+        else:
+            deleted += fragment.num_deletions
+    # Of a fragment that is gone whole, only the count of texts tells.
+    return lacking + max(deleted, index.texts - (table.count() - lacking))
+
+
+def covered_texts(
+    table: Table, query: TextQuery, *, columns: Sequence[str], filter: str | None = None, limit: int | None = None
+) -> pa.Table:
+    """The rows that an index finds, of those that pass the filter; with a limit only the best.
+
+    The BM25 score is one of the columns if it is asked for. Rows of uncovered fragments are not found.
+    """
+    with typed_errors(table.location, "cannot be searched"):
+        return table.dataset.scanner(
+            columns=list(columns),
+            full_text_query=_full_text_query(query),
+            filter=filter,
+            prefilter=True,
+            limit=limit,
+            fast_search=True,
+            blob_handling=table.blob_handling,
+            disable_scoring_autoprojection=True,
+        ).to_table()
+
+
+def uncovered_scores(table: Table, index: SearchIndex, query: TextQuery) -> pa.Table:
+    """The row ids and BM25 scores of uncovered rows that have a word of the query, which are found by reading.
+
+    How rare a word is, the index and all uncovered rows decide together. A filter would take the rows that it excludes
+    out of the statistics, so there is none.
+    """
+    if not index.uncovered:
+        return pa.table({ROW_ID: pa.array([], pa.uint64()), SCORE: pa.array([], pa.float32())})
+    wanted = frozenset(index.uncovered)
+    with typed_errors(table.location, "cannot be searched"):
+        return table.dataset.scanner(
+            fragments=[each for each in table.dataset.get_fragments() if each.fragment_id in wanted],
+            columns=[ROW_ID, SCORE],
+            full_text_query=_full_text_query(query),
+            disable_scoring_autoprojection=True,
+        ).to_table()
+
+
+def _full_text_query(query: TextQuery) -> FullTextQuery:
+    # A word that is given twice would count twice.
+    words = " ".join(query.words if query.kind is TextMatchKind.MATCH_TEXT else dict.fromkeys(query.words))
+    match query.kind:
+        case TextMatchKind.MATCH_TEXT if len(query.words) > 1:
+            return PhraseQuery(words, query.column)
+        case TextMatchKind.FUZZY:
+            return MatchQuery(words, query.column, fuzziness=query.edits, max_expansions=_ALL_NEAR_WORDS)
+        case _:
+            return MatchQuery(words, query.column)
+
+
+def nearest_vectors(table: Table, query: VectorQuery, *, columns: Sequence[str], filter: str | None = None) -> pa.Table:
+    """The rows whose vectors are nearest, of those that pass the filter, nearest first.
+
+    Uncovered vectors are all measured. Rows without a vector, or with nothing but zeros in it, are never among them.
+    """
+    nearest: dict[str, Any] = {
+        "column": query.column,
+        "q": pa.array(query.vector, pa.float32()),
+        "k": query.count,
+        "metric": VECTOR_METRIC,
+    }
+    if query.probes is None:
+        nearest["use_index"] = False
+    else:
+        nearest |= {"nprobes": query.probes, "refine_factor": query.refine}
+    with typed_errors(table.location, "cannot be searched"):
+        return table.dataset.scanner(
+            columns=list(columns),
+            nearest=nearest,
+            filter=filter,
+            prefilter=True,
+            blob_handling=table.blob_handling,
+            disable_scoring_autoprojection=True,
+        ).to_table()
+
+
+def first_by_id(table: Table, *, columns: Sequence[str], filter: str | None, limit: int) -> pa.Table:
+    """The rows with the smallest ids, of those that pass the filter."""
+    with typed_errors(table.location, "cannot be read"):
+        return table.dataset.scanner(
+            columns=list(columns), filter=filter, order_by=["id"], limit=limit, blob_handling=table.blob_handling
+        ).to_table()

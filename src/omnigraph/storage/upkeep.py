@@ -1,0 +1,97 @@
+"""Upkeep: what small writes do along the way, so that many of them leave a table as fast as few.
+
+Small writes already take small fragments along (see `staging`), and so leave a fragment of middle size for every
+thousand rows. No index covers these. A lookup reads each of them, which is felt from a dozen on. So a write that finds
+some of them adds one more version: an index segment over them, which takes the place of the one that the last upkeep
+left. Both its cost and the number of segments stay small. The rows are not touched, and nobody but the pin of the same
+commit ever sees the version in between.
+
+Only indexes that are there, and that know rows by their places, are extended: they are what lookups and walks need. One
+that is missing, or knows rows by their ids, is for `optimize`.
+"""
+
+import logging
+from collections.abc import Collection, Iterable, Sequence
+
+from lance.dataset import Index
+
+from omnigraph.catalog import IndexIntent, IndexKind
+from omnigraph.errors import StorageError
+from omnigraph.storage.compaction import FragmentState, Segment, addition, fragment_states, index_segments
+from omnigraph.storage.indexes import write_extension
+from omnigraph.storage.staging import SMALL_FRAGMENT, StagedWrite
+from omnigraph.storage.tables import Table
+
+MIDDLE_FRAGMENT = 8 * SMALL_FRAGMENT
+"""Fragments from here on are not what small writes leave."""
+
+ENOUGH_FRAGMENTS = 2
+LONGEST_SEGMENT = 64 * SMALL_FRAGMENT
+"""A segment of more rows is not written anew. The next begins beside it, until `optimize` makes one of all."""
+
+_logger = logging.getLogger(__name__)
+
+
+def upkeep_after(table: Table, staged: StagedWrite, operation: str) -> StagedWrite | None:
+    """What a write adds to its change of a table, if it is time for it; a write never fails for it."""
+    if not table.location.upkeep or not _leaves_fragments(staged):
+        return None
+    removed = getattr(staged.transaction.operation, "removed_fragment_ids", ())
+    debris = [
+        each
+        for each in fragment_states(table)
+        if SMALL_FRAGMENT <= each.rows < MIDDLE_FRAGMENT and each.number not in removed
+    ]
+    if len(debris) < ENOUGH_FRAGMENTS:
+        return None
+    try:
+        indexes, dropped = _extensions(table, debris)
+    except StorageError as error:
+        _logger.warning("the indexes of %s were not extended: %s", table.location.uri, error)
+        return None
+    if not indexes:
+        return None
+    return staged.followed_by(addition(indexes, dropped, built_at=table.version), operation)
+
+
+def _leaves_fragments(staged: StagedWrite) -> bool:
+    """Whether a change leaves the fragments of a table where they are, more or less."""
+    return staged.transaction.operation.__class__.__name__ in ("Append", "Update")
+
+
+def _extensions(table: Table, debris: Sequence[FragmentState]) -> tuple[list[Index], list[Segment]]:
+    by_name: dict[str, list[Segment]] = {}
+    for segment in index_segments(table):
+        if segment.by_address:
+            by_name.setdefault(segment.name, []).append(segment)
+    indexes, dropped = [], []
+    for name, segments in by_name.items():
+        intent = IndexIntent(segments[0].column, IndexKind.BTREE)
+        covered = frozenset().union(*(segment.fragments for segment in segments))
+        uncovered = [each for each in debris if each.number not in covered]
+        if intent.name != name or len(uncovered) < ENOUGH_FRAGMENTS:
+            continue
+        replaced = _replaced(table, segments, uncovered)
+        fragments = _numbers(uncovered) | frozenset().union(*(segment.fragments for segment in replaced))
+        there = _numbers(fragment_states(table))
+        indexes.append(write_extension(table, intent, sorted(fragments & there)))
+        dropped += replaced
+    return indexes, dropped
+
+
+def _replaced(table: Table, segments: Sequence[Segment], uncovered: Collection[FragmentState]) -> list[Segment]:
+    """The segments that the new one takes the place of: those that earlier upkeep left, if it does not get too long."""
+    rows = {each.number: each.live for each in fragment_states(table)}
+    sizes = {segment.identity: sum(rows.get(number, 0) for number in segment.fragments) for segment in segments}
+    largest = max(segments, key=lambda segment: sizes[segment.identity])
+    room = LONGEST_SEGMENT - sum(each.live for each in uncovered)
+    replaced = []
+    for segment in sorted(segments, key=lambda segment: sizes[segment.identity]):
+        if segment is not largest and sizes[segment.identity] <= room:
+            replaced.append(segment)
+            room -= sizes[segment.identity]
+    return replaced
+
+
+def _numbers(fragments: Iterable[FragmentState]) -> frozenset[int]:
+    return frozenset(each.number for each in fragments)

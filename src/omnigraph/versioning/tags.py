@@ -1,0 +1,97 @@
+"""The tags of a graph: each is a small file that names a commit, and keeps it.
+
+A tag never moves. Whoever creates one holds the lock of history, so that the commit is still there when the tag is.
+"""
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from datetime import datetime
+from typing import Any
+
+from omnigraph.errors import NotFound, StorageError, TagExists, UsageError
+from omnigraph.storage import Location, objects_at
+from omnigraph.versioning.manifest import Place
+from omnigraph.versioning.names import check_branch_name, logical_name, physical_name
+
+TAG_FOLDER = "__tags"
+_SUFFIX = ".json"
+_VERSION = re.compile(r"[0-9]+")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tag:
+    """A name for a commit, and where the manifest of the commit lies."""
+
+    name: str
+    commit_id: str
+    place: Place
+    created_at: datetime
+    actor: str | None = None
+    message: str | None = None
+
+    def as_json(self) -> dict[str, Any]:
+        """The tag as scripts read it."""
+        return {
+            "name": self.name,
+            "graph_commit_id": self.commit_id,
+            "branch": self.place.branch,
+            "manifest_version": self.place.version,
+            "actor": self.actor,
+            "message": self.message,
+            "created_at": self.created_at.isoformat().replace("+00:00", "Z"),
+        }
+
+
+def check_tag_name(name: str) -> str:
+    """A name that a tag may have: one that a branch may have too, and that is no version."""
+    check_branch_name(name, "tag")
+    if _VERSION.fullmatch(name):
+        raise UsageError(f"`{name}` looks like a version, so it cannot be the name of a tag")
+    return name
+
+
+def tags(graph: Location) -> list[Tag]:
+    """All tags of a graph, by name."""
+    files = objects_at(graph).names(TAG_FOLDER)
+    found = (_read(graph, logical_name(file.removesuffix(_SUFFIX))) for file in files)
+    return sorted((tag for tag in found if tag is not None), key=lambda tag: tag.name)
+
+
+def tag_named(graph: Location, name: str) -> Tag | None:
+    """The tag of that name; None for a name that no tag has, or could have."""
+    try:
+        return _read(graph, check_tag_name(name))
+    except UsageError:
+        return None
+
+
+def write_tag(graph: Location, tag: Tag) -> None:
+    """Makes a tag be there; refuses where one of its name is."""
+    content = {**asdict(tag), "created_at": tag.created_at.isoformat()}
+    if not objects_at(graph).create(_file(tag.name), json.dumps(content, indent=1).encode()):
+        raise TagExists(tag.name)
+
+
+def delete_tag(graph: Location, name: str) -> None:
+    """Removes a tag. Its commit stays as long as anything else keeps it."""
+    if tag_named(graph, name) is None:
+        raise NotFound("tag", name)
+    objects_at(graph).delete(_file(name))
+
+
+def _read(graph: Location, name: str) -> Tag | None:
+    content = objects_at(graph).read(_file(name))
+    try:
+        return None if content is None else _tag(json.loads(content))
+    except (ValueError, TypeError, KeyError) as error:
+        raise StorageError(graph.child(_file(name)).uri, f"is no tag: {error}") from error
+
+
+def _tag(data: Mapping[str, Any]) -> Tag:
+    return Tag(**{**data, "place": Place(**data["place"]), "created_at": datetime.fromisoformat(data["created_at"])})
+
+
+def _file(name: str) -> str:
+    return f"{TAG_FOLDER}/{physical_name(name)}{_SUFFIX}"

@@ -1,0 +1,469 @@
+"""Repair: what something other than OmniGraph did to a table is judged, and published only when that is asked for."""
+
+import json
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import lance
+import omnigraph as og
+from lance import LanceOperation as Operation
+from omnigraph import failpoints
+from omnigraph.compiler import compile_query
+from omnigraph.failpoints import Point, Writer
+from omnigraph.maintenance.repair import Classification, RepairAction, TableRepair
+from omnigraph.operations.mutate import mutate
+from omnigraph.operations.writing import WriteRequest
+from tests.behaviour.people import SCHEMA, ages, files, other_handle, set_age, small_world, write
+from tests.behaviour.test_cli import omnigraph_cli
+from tests.crash.invariants import assert_heads_are_pinned, assert_history_is_linear
+from tests.stores import Options
+
+PERSON, CITY, KNOWS = "node:Person", "node:City", "edge:Knows"
+NOBODY = pa.table({"id": ["X"], "name": ["X"], "age": pa.array([None], pa.int32())})
+
+
+@pytest.fixture
+def graph(tmp_path: Path) -> og.Graph:
+    graph = small_world(tmp_path)
+    for name in ("Cid", "Dan"):
+        write(graph, f'insert Person {{ name: "{name}", age: 1 }} insert City {{ name: "{name}" }}')
+    return graph
+
+
+def raw(graph: og.Graph, key: str = PERSON, branch: str = "main") -> lance.LanceDataset:
+    """A table as Lance alone sees it."""
+    pin = graph.snapshot(branch).manifest.pins[key]
+    return lance.dataset(f"{graph.uri}/{pin.path}")
+
+
+def compact(graph: og.Graph, key: str = PERSON, branch: str = "main") -> None:
+    assert raw(graph, key, branch).optimize.compact_files().fragments_removed
+
+
+def forget(graph: og.Graph, key: str = PERSON) -> None:
+    """Something that changes content."""
+    raw(graph, key).delete("id = 'Cid'")
+
+
+def damage(graph: og.Graph, key: str, back: int = 0) -> None:
+    """Takes the transaction out of one of the newest versions of a table, and leaves a version that can be opened."""
+    dataset = raw(graph, key)
+    file = Path(dataset.uri) / "_versions" / f"{2**64 - 1 - (dataset.version - back):020}.manifest"
+    file.unlink()
+
+
+def judged(graph: og.Graph, key: str = PERSON, branch: str = "main") -> TableRepair:
+    return next(each for each in graph.repair(branch=branch).tables if each.table_key == key)
+
+
+def pinned(graph: og.Graph, key: str = PERSON, branch: str = "main") -> int:
+    return graph.snapshot(branch).manifest.pins[key].version
+
+
+# --- the preview ---
+
+
+def test_preview_is_the_default(graph: og.Graph) -> None:
+    compact(graph)
+    forget(graph, CITY)
+    before = files(graph, ".")
+    result = graph.repair()
+    assert result.commit is None
+    assert {each.table_key: each.action for each in result.tables} == {
+        PERSON: RepairAction.PUBLISH,
+        CITY: RepairAction.REFUSE,
+        KNOWS: RepairAction.NONE,
+    }
+    assert files(graph, ".") == before
+
+
+def test_a_preview_tells_versions_operations_and_errors_of_every_table(graph: og.Graph) -> None:
+    version = pinned(graph)
+    compact(graph)
+    tables = {each["table_key"]: each for each in graph.repair().as_json()["tables"]}
+    assert tables[PERSON] == {
+        "table_key": PERSON,
+        "classification": "verified_maintenance",
+        "action": "publish",
+        "manifest_version": version,
+        "lance_head_version": version + 2,
+        "operations": ["ReserveFragments", "Rewrite"],
+        "error": None,
+    }
+    assert tables[CITY]["classification"] == "no_drift"
+    assert tables[CITY]["lance_head_version"] == tables[CITY]["manifest_version"] == pinned(graph, CITY)
+
+
+def test_a_preview_works_on_a_graph_that_is_open_for_reading_and_confirm_does_not(graph: og.Graph) -> None:
+    compact(graph)
+    reader = og.open(graph.uri, "r")
+    assert judged(reader).classification is Classification.VERIFIED_MAINTENANCE
+    with pytest.raises(og.UsageError, match="opened for reading"):
+        reader.repair(confirm=True)
+
+
+def test_writers_at_work_are_no_drift(graph: og.Graph) -> None:
+    """A preview takes no lock, so it meets writes in the middle; it says so, or sees all of them or nothing."""
+    over = threading.Event()
+
+    def look() -> None:
+        other = other_handle(graph)
+        while not over.is_set():
+            with suppress(og.RecoveryPending):
+                found.update(each.classification for each in other.repair().tables)
+
+    found: set[Classification] = set()
+    watcher = threading.Thread(target=look)
+    watcher.start()
+    try:
+        for age in range(40):
+            set_age(graph, age)
+    finally:
+        over.set()
+        watcher.join()
+    assert found == {Classification.NO_DRIFT}
+
+
+# --- classification ---
+
+
+def _restore(graph: og.Graph) -> None:
+    lance.dataset(raw(graph).uri, version=2).restore()  # type: ignore[no-untyped-call]
+
+
+def _rewrite_that_loses_a_fragment(graph: og.Graph) -> None:
+    dataset = raw(graph)
+    group = Operation.RewriteGroup([dataset.get_fragments()[0].metadata], [])
+    rewrite = Operation.Rewrite([group], [])
+    lance.LanceDataset.commit(dataset.uri, rewrite, read_version=dataset.version)
+
+
+SEMANTIC: dict[str, tuple[Callable[[og.Graph], Any], str]] = {
+    "append": (lambda graph: lance.write_dataset(NOBODY, raw(graph).uri, mode="append"), "Append"),
+    "delete": (forget, "Delete"),
+    "update": (lambda graph: raw(graph).update({"age": "7"}, where="id = 'Ada'"), "Update"),
+    "merge_insert": (lambda graph: raw(graph).merge_insert("id").when_matched_update_all().execute(NOBODY), "Update"),
+    "overwrite": (lambda graph: lance.write_dataset(NOBODY, raw(graph).uri, mode="overwrite"), "Overwrite"),
+    "restore": (_restore, "Restore"),
+    "index": (lambda graph: raw(graph).create_scalar_index("age", "BTREE"), "CreateIndex"),
+    "config": (lambda graph: raw(graph).update_config({"a": "b"}), "UpdateConfig"),
+    "columns": (lambda graph: raw(graph).add_columns({"more": "age + 1"}), "Merge"),
+    "fewer columns": (lambda graph: raw(graph).drop_columns(["age"]), "Project"),
+    "a rewrite that loses rows": (_rewrite_that_loses_a_fragment, "Rewrite"),
+}
+
+
+@pytest.mark.parametrize("name", SEMANTIC)
+def test_only_reserve_fragments_and_rewrite_are_verified_maintenance(graph: og.Graph, name: str) -> None:
+    compact(graph)
+    assert judged(graph).classification is Classification.VERIFIED_MAINTENANCE
+    change, operation = SEMANTIC[name]
+    change(graph)
+    found = judged(graph)
+    assert found.classification is Classification.SUSPICIOUS
+    assert found.action is RepairAction.REFUSE
+    assert found.operations == ("ReserveFragments", "Rewrite", operation)
+
+
+def test_a_version_whose_transaction_is_gone_is_unverifiable(graph: og.Graph) -> None:
+    compact(graph)
+    version = pinned(graph)
+    damage(graph, PERSON, back=1)
+    found = judged(graph)
+    assert found.classification is Classification.UNVERIFIABLE
+    assert found.error == f"version {version + 1}: it is gone"
+    assert found.operations == ("Rewrite",)
+    assert graph.repair(confirm=True).refused[0].table_key == PERSON
+    assert pinned(graph) == version
+
+
+# --- confirm ---
+
+
+def test_confirm_publishes_verified_maintenance_only(graph: og.Graph) -> None:
+    compact(graph)
+    forget(graph, CITY)
+    before = pinned(graph, CITY)
+    result = graph.repair(confirm=True, actor="ada")
+    assert {each.table_key: each.action for each in result.tables} == {
+        PERSON: RepairAction.PUBLISHED,
+        CITY: RepairAction.REFUSED,
+        KNOWS: RepairAction.NONE,
+    }
+    assert [each.table_key for each in result.refused] == [CITY]
+    assert result.commit is not None
+    assert (result.commit.actor, result.commit.message) == ("ada", "repair")
+    assert pinned(graph) == raw(graph).version
+    assert pinned(graph, CITY) == before
+    assert graph.entity("City", "Cid") is not None
+
+
+def test_confirm_without_drift_makes_no_commit(graph: og.Graph) -> None:
+    head = graph.snapshot().commit_id
+    assert graph.repair(confirm=True).commit is None
+    assert graph.repair(confirm=True, force=True).commit is None
+    assert graph.snapshot().commit_id == head
+
+
+def test_several_tables_are_one_commit_and_a_second_run_has_nothing_to_do(graph: og.Graph) -> None:
+    commits = len(graph.commits.list())
+    compact(graph)
+    compact(graph, CITY)
+    assert graph.repair(confirm=True).commit is not None
+    assert len(graph.commits.list()) == commits + 1
+    assert graph.repair(confirm=True).commit is None
+    assert_heads_are_pinned(graph)
+    assert_history_is_linear(graph)
+
+
+def test_force_and_confirm_publish_suspicious_and_unverifiable_drift_too(graph: og.Graph) -> None:
+    compact(graph)
+    damage(graph, PERSON, back=1)
+    forget(graph, CITY)
+    result = graph.repair(confirm=True, force=True)
+    assert {each.table_key: (each.classification, each.action) for each in result.tables} == {
+        PERSON: (Classification.UNVERIFIABLE, RepairAction.PUBLISHED),
+        CITY: (Classification.SUSPICIOUS, RepairAction.PUBLISHED),
+        KNOWS: (Classification.NO_DRIFT, RepairAction.NONE),
+    }
+    assert result.refused == ()
+    assert graph.entity("City", "Cid") is None
+    assert ages(graph) == {"Ada": 1, "Bob": 1, "Cid": 1, "Dan": 1}
+
+
+def test_force_needs_confirm(graph: og.Graph) -> None:
+    with pytest.raises(og.UsageError, match="confirm"):
+        graph.repair(force=True)
+
+
+@pytest.mark.parametrize("name", ["columns", "fewer columns"])
+def test_a_version_with_other_columns_is_never_published(graph: og.Graph, name: str) -> None:
+    SEMANTIC[name][0](graph)
+    (refused,) = graph.repair(confirm=True, force=True).refused
+    assert refused.error == "its columns changed; they do not fit the schema of the graph"
+    assert ages(graph)["Ada"] == 1
+
+
+def test_a_graph_whose_pinned_version_lance_has_removed_is_rescued_by_force(graph: og.Graph) -> None:
+    compact(graph)
+    uri, version = raw(graph).uri, pinned(graph)
+    lance.dataset(uri).cleanup_old_versions(versions=[*range(1, version + 2)], delete_unverified=True)
+    found = judged(graph)
+    assert found.classification is Classification.UNVERIFIABLE
+    assert found.error is not None
+    assert "the version that the graph sees is gone" in found.error
+    graph.repair(confirm=True, force=True)
+    assert ages(og.open(graph.uri)) == {"Ada": 1, "Bob": 1, "Cid": 1, "Dan": 1}
+
+
+def test_a_head_behind_its_pin_is_never_published(graph: og.Graph) -> None:
+    damage(graph, PERSON)
+    (refused,) = graph.repair(confirm=True, force=True).refused
+    assert refused.lance_head_version < refused.manifest_version
+    assert refused.classification is Classification.UNVERIFIABLE
+
+
+# --- it publishes, and rewrites nothing ---
+
+
+def test_repair_rewrites_no_data(graph: og.Graph) -> None:
+    compact(graph)
+    forget(graph, CITY)
+    before = files(graph, "nodes", "edges")
+    assert graph.repair(confirm=True, force=True).commit is not None
+    assert files(graph, "nodes", "edges") == before
+
+
+def test_after_a_repair_reads_and_writes_use_the_repaired_version(graph: og.Graph) -> None:
+    compact(graph)
+    raw(graph).update({"age": "7"}, where="id = 'Ada'")
+    reader = og.open(graph.uri, "r")
+    with pytest.raises(og.RecoveryRequired):
+        set_age(graph, 3, name="Bob")
+    graph.repair(confirm=True, force=True)
+    assert ages(reader) == {"Ada": 7, "Bob": 1, "Cid": 1, "Dan": 1}
+    set_age(graph, 3, name="Bob")
+    write(graph, 'delete Person where name = "Cid"')
+    assert ages(reader) == {"Ada": 7, "Bob": 3, "Dan": 1}
+    assert_heads_are_pinned(graph)
+
+
+def test_maintenance_that_is_published_is_no_change_of_content(graph: og.Graph) -> None:
+    head = graph.snapshot().commit_id
+    cursor = [*graph.changes()][-1].cursor
+    compact(graph)
+    graph.repair(confirm=True)
+    assert [*graph.diff(head, "main")] == []
+    (block,) = graph.changes(cursor)
+    assert [*block.changes()] == []
+
+
+def test_what_was_forced_is_a_change_of_content(graph: og.Graph) -> None:
+    head = graph.snapshot().commit_id
+    forget(graph)
+    graph.repair(confirm=True, force=True)
+    assert [(change.kind.value, change.id) for change in graph.diff(head, "main")] == [("delete", "Cid")]
+
+
+def test_a_repair_whose_publish_fails_leaves_everything_as_it_was(graph: og.Graph) -> None:
+    compact(graph)
+    before, head = files(graph, "nodes", "edges"), graph.snapshot().commit_id
+    for point in (Point.REPAIR_BEFORE_PUBLISH, Point.PUBLISH_BEFORE_SWAP):
+        with failpoints.armed(f"{point}=error"), pytest.raises(og.StorageError):
+            graph.repair(confirm=True)
+        assert graph.snapshot().commit_id == head
+    assert files(graph, "nodes", "edges") == before
+    with failpoints.armed(f"{Point.PUBLISH_AFTER_SWAP}=error"):
+        assert graph.repair(confirm=True).commit is not None
+    assert judged(graph).classification is Classification.NO_DRIFT
+
+
+@pytest.mark.parametrize(("change", "is_refused"), [(forget, True), (compact, False)], ids=["forced", "maintenance"])
+def test_a_write_that_relies_on_rows_notices_that_a_repair_may_have_removed_some(
+    graph: og.Graph, change: Callable[[og.Graph], None], is_refused: bool
+) -> None:
+    befriend = compile_query('query q { insert Knows { from: "Ada", to: "Cid" } }', graph.schema.catalog)
+    other = other_handle(graph)
+    change(graph)
+    with graph._writes.attempt(WriteRequest(kind=Writer.LOAD, actor=None, message="befriend")) as attempt:
+        assert other.repair(confirm=True, force=True).commit is not None
+        if is_refused:
+            with pytest.raises(og.ExpectedVersionMismatch, match=PERSON):
+                mutate(attempt, befriend, {})
+        else:
+            mutate(attempt, befriend, {})
+    assert graph.snapshot().table(KNOWS).count() == 2 - is_refused
+
+
+# --- writes that did not finish ---
+
+
+def test_pending_sidecars_belong_to_recovery_and_repair_refuses(graph: og.Graph) -> None:
+    other = other_handle(graph)
+    with failpoints.armed(f"mutate.table_committed=error;{Point.RECOVERY_BEFORE_RESTORE}=error"):
+        with pytest.raises(og.StorageError):
+            write(graph, 'insert Person { name: "Eve" }')
+        (pending,) = graph.recoveries.pending()
+        for confirm in (False, True):
+            with pytest.raises(og.RecoveryPending) as raised:
+                other.repair(confirm=confirm)
+            assert raised.value.operations == (pending.operation_id,)  # type: ignore[union-attr]
+    reopened = og.open(graph.uri)
+    assert judged(reopened).classification is Classification.NO_DRIFT
+
+
+def test_a_sidecar_that_nobody_can_read_is_refused_too(graph: og.Graph) -> None:
+    folder = Path(graph.uri, "__recovery")
+    folder.mkdir(exist_ok=True)
+    (folder / "01ARZ3NDEKTSV4RRFFQ69G5FAV.json").write_text("?")
+    with pytest.raises(og.RecoveryPending, match="01ARZ3NDEKTSV4RRFFQ69G5FAV"):
+        graph.repair()
+
+
+def test_a_write_that_meets_drift_names_the_command_that_helps(graph: og.Graph) -> None:
+    compact(graph)
+    with pytest.raises(og.RecoveryRequired, match="`omnigraph repair`") as raised:
+        set_age(graph, 2)
+    assert raised.value.operation_id is None
+
+
+# --- branches ---
+
+
+def test_every_branch_is_repaired_by_itself(graph: og.Graph) -> None:
+    graph.branches.create("b")
+    for age in range(3):
+        set_age(graph, age, "b", name="Cid")
+        write(graph, f'insert Person {{ name: "new{age}" }}', "b")
+    compact(graph, branch="b")
+    assert judged(graph).classification is Classification.NO_DRIFT
+    assert judged(graph, branch="b").classification is Classification.VERIFIED_MAINTENANCE
+    assert judged(graph, CITY, "b").classification is Classification.NO_DRIFT
+    set_age(graph, 9)
+    result = graph.repair(confirm=True, branch="b")
+    assert result.commit is not None
+    assert result.commit.branch == "b"
+    set_age(graph, 8, "b")
+    assert ages(graph)["Ada"] == 9
+    assert ages(graph, "b")["Ada"] == 8
+    assert graph.merge("b", strategy="theirs").commit is not None
+    assert_heads_are_pinned(graph)
+
+
+def test_drift_of_main_is_no_drift_of_a_branch_that_shares_its_tables(graph: og.Graph) -> None:
+    graph.branches.create("b")
+    compact(graph)
+    assert judged(graph, branch="b").classification is Classification.NO_DRIFT
+    set_age(graph, 5, "b")
+    assert graph.repair(confirm=True).commit is not None
+    assert ages(graph, "b")["Ada"] == 5
+
+
+def test_repair_works_on_an_object_store(s3_store: Options) -> None:
+    uri = "s3://bucket/repaired"
+    graph = og.init(uri, SCHEMA, storage_options=s3_store)
+    for name in ("Ada", "Bob"):
+        write(graph, f'insert Person {{ name: "{name}" }} insert City {{ name: "{name}" }}')
+    places = {key: f"{uri}/{pin.path}" for key, pin in graph.snapshot().manifest.pins.items()}
+    lance.dataset(places[PERSON], storage_options=s3_store).optimize.compact_files()
+    lance.dataset(places[CITY], storage_options=s3_store).delete("id = 'Ada'")
+    assert [each.classification.value for each in graph.repair().tables] == [
+        "no_drift",
+        "suspicious",
+        "verified_maintenance",
+    ]
+    assert [each.table_key for each in graph.repair(confirm=True).refused] == [CITY]
+    set_age(graph, 4)
+    assert ages(graph)["Ada"] == 4
+
+
+# --- the command ---
+
+
+def run(*arguments: str) -> tuple[int, str, str]:
+    ended = omnigraph_cli("repair", *arguments)
+    return ended.returncode, ended.stdout, ended.stderr
+
+
+def test_the_command_previews_and_confirms(graph: og.Graph) -> None:
+    assert run(graph.uri)[:2] == (0, "no table has drifted\n")
+    compact(graph)
+    code, output, told = run(graph.uri)
+    assert code == 0
+    assert "verified_maintenance" in output
+    assert "nothing was changed; --confirm publishes 1 table" in told
+    assert pinned(graph) < raw(graph).version
+    code, output, _ = run(graph.uri, "--confirm", "--as", "ada", "--json")
+    assert code == 0
+    assert json.loads(output)["commit"]["actor"] == "ada"
+    assert pinned(graph) == raw(graph).version
+
+
+def test_the_command_prints_the_tables_and_ends_with_3_when_one_is_refused(graph: og.Graph) -> None:
+    compact(graph)
+    forget(graph, CITY)
+    code, output, told = run(graph.uri, "--confirm")
+    assert code == 3
+    assert "suspicious" in output
+    assert f"refused: {CITY}" in told
+    code, output, _ = run(graph.uri, "--confirm", "--json")
+    assert code == 3
+    assert {each["action"] for each in json.loads(output)["tables"]} == {"none", "refused"}
+    assert run(graph.uri, "--confirm", "--force")[0] == 0
+    assert graph.entity("City", "Cid") is None
+
+
+def test_the_command_refuses_while_writes_are_pending_and_wants_confirm_with_force(graph: og.Graph) -> None:
+    folder = Path(graph.uri, "__recovery")
+    folder.mkdir(exist_ok=True)
+    (folder / "01ARZ3NDEKTSV4RRFFQ69G5FAV.json").write_text("?")
+    code, _, told = run(graph.uri)
+    assert code == 3
+    assert "error[recovery_pending]" in told
+    assert run(graph.uri, "--force")[0] == 2

@@ -1,0 +1,147 @@
+"""A model behind HTTP: asked in batches, again when it is busy, never for ever, and never with a word of the key."""
+
+import json
+import pickle
+import socket
+import time
+from collections.abc import Callable, Iterator
+from email.utils import formatdate
+from typing import Any
+
+import pytest
+
+from omnigraph.embedding import EmbeddingFailed, Settings
+from omnigraph.embedding.models import Model
+from omnigraph.embedding.remote import RemoteModel
+from tests.unit.embedding.server import Answer, Server, failing, running_server, vector_of
+
+KEY = "sk-very-secret"
+NAME = "openai/some-model"
+
+
+@pytest.fixture
+def server() -> Iterator[Server]:
+    with running_server() as started:
+        yield started
+
+
+def model_at(url: str, **given: Any) -> RemoteModel:
+    return RemoteModel(Model("openai", "some-model"), url, Settings(api_key=KEY, **given))
+
+
+def test_a_request_names_the_model_the_texts_and_the_length_and_carries_the_key(server: Server) -> None:
+    found = model_at(server.url).vectors(["one", "three"], 4)
+    assert found.tolist() == [vector_of("one", 4), vector_of("three", 4)]
+    expected = {"model": "some-model", "input": ["one", "three"], "encoding_format": "float", "dimensions": 4}
+    assert (server.asked, server.keys, server.paths) == ([expected], [f"Bearer {KEY}"], ["/v1/embeddings"])
+
+
+def test_the_length_is_left_out_for_servers_that_refuse_it(server: Server) -> None:
+    model_at(f"{server.url}/", sends_dimensions=False).vectors(["one"], 4)
+    assert "dimensions" not in server.asked[0]
+    assert server.paths == ["/v1/embeddings"]
+
+
+def test_many_texts_are_asked_for_in_batches_and_a_long_one_alone(server: Server) -> None:
+    texts = ["a", "b", "c", "x" * 300_000, "d"]
+    assert model_at(server.url, batch=2).vectors(texts, 3).tolist() == [vector_of(text, 3) for text in texts]
+    assert [len(asked["input"]) for asked in server.asked] == [2, 1, 1, 1]
+    assert model_at(server.url).vectors([], 3).shape == (0, 3)
+
+
+@pytest.mark.parametrize("status", [429, 500, 503])
+def test_a_busy_server_is_asked_again(server: Server, status: int) -> None:
+    server.planned += [failing(status), failing(status, headers={"Retry-After": "0"})]
+    assert model_at(server.url).vectors(["one"], 4).tolist() == [vector_of("one", 4)]
+    assert len(server.asked) == 3
+
+
+@pytest.mark.parametrize("wait", [lambda: "1", lambda: formatdate(time.time() + 2, usegmt=True)])
+def test_a_server_that_says_when_is_asked_then(server: Server, wait: Callable[[], str]) -> None:
+    server.planned.append(failing(429, headers={"Retry-After": wait()}))
+    before = time.monotonic()
+    model_at(server.url).vectors(["one"], 4)
+    assert time.monotonic() - before >= 0.9
+
+
+def test_a_server_that_asks_for_more_time_than_there_is_is_given_up_at_once(server: Server) -> None:
+    server.planned.append(failing(429, headers={"Retry-After": "3600"}))
+    with pytest.raises(EmbeddingFailed, match="HTTP 429: busy; no answer within 5 seconds") as caught:
+        model_at(server.url, deadline=5.0).vectors(["one"], 4)
+    assert len(server.asked) == 1
+    assert caught.value.details == {"model": NAME, "problem": caught.value.problem, "attempts": 1}
+    assert str(pickle.loads(pickle.dumps(caught.value))) == str(caught.value)  # noqa: S301
+
+
+def test_a_server_that_stays_busy_is_given_up_at_the_deadline(server: Server) -> None:
+    server.planned += [failing(500)] * 100
+    with pytest.raises(EmbeddingFailed, match="HTTP 500") as caught:
+        model_at(server.url, deadline=1.0).vectors(["one"], 4)
+    assert 1 < caught.value.attempts == len(server.asked) < 10
+
+
+def slow(_: dict[str, Any]) -> Answer:
+    time.sleep(3)
+    return 200, {}, b"{}"
+
+
+def test_a_server_that_does_not_answer_is_given_up_at_the_deadline(server: Server) -> None:
+    server.planned.append(slow)
+    with pytest.raises(EmbeddingFailed, match=r"no answer within 0\.5 seconds"):
+        model_at(server.url, deadline=0.5).vectors(["one"], 4)
+
+
+def test_a_server_that_is_not_there_is_tried_until_the_deadline() -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))  # and does not listen
+        with pytest.raises(EmbeddingFailed, match="refused") as caught:
+            model_at(f"http://127.0.0.1:{taken.getsockname()[1]}/v1", deadline=1.0).vectors(["one"], 4)
+    assert caught.value.attempts > 1
+
+
+@pytest.mark.parametrize("status", [400, 401, 404])
+def test_a_request_that_is_refused_is_not_made_again_and_no_error_has_the_key(server: Server, status: int) -> None:
+    server.planned.append(failing(status, f"Incorrect API key provided: {KEY}"))
+    with pytest.raises(EmbeddingFailed, match=f"HTTP {status}: Incorrect API key provided: …") as caught:
+        model_at(server.url).vectors(["one"], 4)
+    assert len(server.asked) == 1
+    assert KEY not in f"{caught.value!r} {caught.value} {caught.value.details} {model_at(server.url)!r}"
+
+
+def test_a_redirect_is_not_followed(server: Server) -> None:
+    with running_server() as elsewhere:
+        server.planned.append(failing(307, "gone", {"Location": f"{elsewhere.url}/embeddings"}))
+        server.planned.append(failing(302, "gone", {"Location": f"{elsewhere.url}/embeddings"}))
+        for status in (307, 302):
+            with pytest.raises(EmbeddingFailed, match=f"HTTP {status}"):
+                model_at(server.url).vectors(["one"], 4)
+        assert elsewhere.keys == []
+
+
+def answered(content: Any) -> Callable[[Any], Answer]:
+    return lambda _: (200, {}, json.dumps(content).encode())
+
+
+@pytest.mark.parametrize(
+    ("content", "problem"),
+    [
+        ({"data": [{"index": 0, "embedding": [1.0, 2.0]}]}, "have 2 numbers, and the property has 4"),
+        ({"data": []}, "vectors for 0 texts, and 1 were asked for"),
+        ({"data": [{"index": 0, "embedding": [1.0, 2.0, 3.0, "x"]}]}, "not one of an embeddings interface"),
+        ({"data": [{"index": 0, "embedding": [1.0, 2.0, 3.0, 1e300]}]}, "not finite"),
+        ({"result": 7}, "not one of an embeddings interface"),
+        ([], "not one of an embeddings interface"),
+    ],
+)
+@pytest.mark.filterwarnings("ignore:overflow encountered")
+def test_an_answer_that_makes_no_sense_is_an_error(server: Server, content: Any, problem: str) -> None:
+    server.planned.append(answered(content))
+    with pytest.raises(EmbeddingFailed, match=problem):
+        model_at(server.url).vectors(["one"], 4)
+    assert len(server.asked) == 1
+
+
+def test_an_answer_that_is_no_json_is_an_error(server: Server) -> None:
+    server.planned.append(lambda _: (200, {}, b"<html>"))
+    with pytest.raises(EmbeddingFailed, match="not JSON"):
+        model_at(server.url).vectors(["one"], 4)
