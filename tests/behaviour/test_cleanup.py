@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 from typer.testing import CliRunner
+from ulid import ULID
 
 import omnigraph as og
 from omnigraph import failpoints
@@ -22,7 +23,7 @@ from omnigraph.cli.main import app
 from omnigraph.errors import ChangesGap, HeadMoved, NotFound, UsageError
 from omnigraph.maintenance.cleanup import CleanupResult
 from omnigraph.recovery.audit import recoveries
-from omnigraph.storage import branch_refs, location_of
+from omnigraph.storage import branch_refs, location_of, locks_at
 from omnigraph.storage.files import files_below
 from omnigraph.storage.reclaim import versions_of
 from omnigraph.versioning import Branches, new_commit_id
@@ -623,3 +624,19 @@ def test_the_command_asks_to_be_confirmed(graph: og.Graph) -> None:
     assert done.exit_code == 0
     assert "removed" in done.stdout
     assert run(app, [*options, "--confirm", "--json"]).stdout.startswith('{\n  "confirmed": true')
+
+
+def test_folders_of_killed_bulk_jobs_go_and_those_of_living_ones_stay(graph: og.Graph) -> None:
+    for name in ("dead", "alive"):
+        Path(graph.uri, "__bulk", name).mkdir(parents=True)
+        Path(graph.uri, "__bulk", name, "rows.arrow").write_bytes(b"x" * 100)
+    old = str(ULID.from_datetime(datetime.now(UTC) - timedelta(days=2)))
+    for name in (old, str(ULID())):
+        Path(graph.uri, "__incoming", name).mkdir(parents=True)
+        Path(graph.uri, "__incoming", name, "rows.arrow").write_bytes(b"x")
+    lock = locks_at(location_of(graph.uri).child("__bulk")).take("alive", "bulk work", 0)
+    stats = {each.table_key: each for each in cleaned(graph).tables}["leftovers"]
+    lock.release()
+    assert (stats.bytes_removed, stats.files_removed) == (101, 2)
+    assert {path.parent.name for path in Path(graph.uri, "__bulk").rglob("rows.arrow")} == {"alive"}
+    assert old not in {path.name for path in Path(graph.uri, "__incoming").iterdir()}

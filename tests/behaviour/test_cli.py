@@ -328,7 +328,7 @@ def test_branches_are_created_listed_and_deleted(forked: Path) -> None:
     assert omnigraph_cli("branch", "create", "review", forked).returncode == 3
     refused = omnigraph_cli("branch", "delete", "review", forked, "--json")
     assert refused.returncode == 3
-    assert as_json(refused)["error"]["details"] == {"name": "review", "descendants": ["review/2"]}
+    assert as_json(refused)["error"]["details"] == {"name": "review", "descendants": ["review/2"], "tags": []}
     assert "deleted branch review/2" in omnigraph_cli("branch", "delete", "review/2", forked).stdout
     assert as_json(omnigraph_cli("branch", "delete", "review", forked, "--json")) == {"deleted": "review"}
 

@@ -220,7 +220,7 @@ def test_many_small_fragments_and_many_deleted_rows_are_advised_upon(graph: og.G
 
 def test_what_killed_jobs_left_is_shown_and_what_live_ones_hold_is_not(graph: og.Graph) -> None:
     live, dead = (Path(graph.uri, "__bulk", name) for name in ("live", "dead"))
-    lock = locks_at(graph._location.child("__bulk", "live")).take("held", "bulk work", 0)
+    lock = locks_at(graph._location.child("__bulk")).take("live", "bulk work", 0)
     for folder in (live, dead):
         folder.mkdir(parents=True, exist_ok=True)
         (folder / "rows.arrow").write_bytes(b"x" * 100)

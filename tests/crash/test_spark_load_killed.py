@@ -17,6 +17,7 @@ from pyspark.sql import SparkSession
 
 import omnigraph as og
 from omnigraph.failpoints import Step, Writer
+from omnigraph.storage.holders import LOCK_FOLDER
 from tests.crash import spark_moments
 from tests.crash.invariants import assert_heads_are_pinned, assert_history_is_linear
 from tests.crash.spark_moments import ROOT, Moments, driver, kill_a_worker, wait_until_gone
@@ -66,7 +67,7 @@ def files_of(graph: og.Graph) -> set[Path]:
 
 def scratch_of(graph: og.Graph) -> list[Path]:
     folder = Path(graph.uri) / "__bulk"
-    return [*folder.iterdir()] if folder.exists() else []
+    return [path for path in folder.iterdir() if path.name != LOCK_FOLDER] if folder.exists() else []
 
 
 def assert_sound(graph: og.Graph, rows: Rows) -> None:

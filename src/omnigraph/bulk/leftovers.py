@@ -1,10 +1,11 @@
 """What bulk jobs left below a graph when they were killed."""
 
+from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 
 from ulid import ULID
 
-from omnigraph.bulk.scratch import SCRATCH, is_dead
+from omnigraph.bulk.scratch import SCRATCH, dead_jobs, remove_job
 from omnigraph.storage import Location, locks_at, objects_at
 
 INCOMING = "__incoming"
@@ -15,9 +16,18 @@ _LEFT_BEHIND = timedelta(days=1)
 
 def left_behind(graph: Location) -> list[str]:
     """The folders below a graph that no job needs any more."""
-    wait = locks_at(graph).patience
-    dead = [f"{SCRATCH}/{name}" for name in objects_at(graph).folders(SCRATCH) if is_dead(graph, name, wait=wait)]
-    return [*dead, *old_incoming(graph)]
+    dead = dead_jobs(graph, wait=locks_at(graph).patience)
+    return [*(f"{SCRATCH}/{name}" for name in dead), *old_incoming(graph)]
+
+
+def remove_left_behind(graph: Location, folders: Iterable[str]) -> None:
+    """Removes folders that `left_behind` found."""
+    for folder in folders:
+        kind, _, name = folder.partition("/")
+        if kind == SCRATCH:
+            remove_job(graph, name)
+        else:
+            objects_at(graph).delete_folder(folder)
 
 
 def old_incoming(graph: Location) -> list[str]:

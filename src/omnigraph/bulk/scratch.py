@@ -5,10 +5,11 @@ that. The folder of a job lies in the graph, since all its tasks must reach it, 
 process was killed is removed by the next job, which sees that nobody holds its lock any more.
 """
 
+import logging
 import mmap
 import uuid
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -17,12 +18,13 @@ import pyarrow as pa
 from obstore.exceptions import BaseError
 
 from omnigraph.errors import StorageError
-from omnigraph.storage import Location, Taken, locks_at, objects_at
+from omnigraph.storage import Location, Lock, Taken, locks_at, objects_at
+from omnigraph.storage.holders import LOCK_FOLDER, lock_file
 from omnigraph.storage.objects import store_at
 
+_logger = logging.getLogger(__name__)
+
 SCRATCH = "__bulk"
-HELD = "held"
-"""The lock of a job, in its folder."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,26 +100,50 @@ def _written(sink: pa.NativeFile, name: str, tables: Sequence[pa.Table]) -> tupl
 @contextmanager
 def scratch_files(graph: Location, operation_id: str) -> Iterator[Files]:
     """A folder for the files of one job, while the block runs. What dead jobs left is removed first."""
-    objects = objects_at(graph)
-    for name in objects.folders(SCRATCH):
-        if is_dead(graph, name, wait=0):
-            objects.delete_folder(f"{SCRATCH}/{name}")
-    folder = graph.child(SCRATCH, operation_id)
-    lock = locks_at(folder).take(HELD, "bulk work", 0)
+    for name in dead_jobs(graph, wait=0):
+        remove_job(graph, name)
+    lock = locks_at(graph.child(SCRATCH)).take(operation_id, "bulk work", 0)
     try:
+        folder = graph.child(SCRATCH, operation_id)
+        if folder.path is not None:
+            with _typed(folder):
+                folder.path.mkdir()
         yield Files(folder)
     finally:
-        lock.release()
-        objects.delete_folder(f"{SCRATCH}/{operation_id}")
+        _remove(graph, operation_id, lock)
 
 
-def is_dead(graph: Location, name: str, *, wait: float) -> bool:
-    """Whether the job of a folder has ended; on an object store that takes a while to know."""
+def dead_jobs(graph: Location, *, wait: float) -> list[str]:
+    """The jobs whose folders are there and whose processes are not; on an object store that takes a while to know.
+
+    A job takes its lock before it makes its folder. So a folder whose lock can be had is a dead one's.
+    """
+    locks = locks_at(graph.child(SCRATCH))
+    names = [name for name in objects_at(graph).folders(SCRATCH) if name != LOCK_FOLDER]
+    locks.look(names)
+    dead = []
+    for name in names:
+        with suppress(Taken):
+            locks.take(name, "a look", wait).release()
+            dead.append(name)
+    return dead
+
+
+def remove_job(graph: Location, name: str) -> None:
+    """Removes the folder of a dead job, unless another does."""
+    with suppress(Taken):
+        _remove(graph, name, locks_at(graph.child(SCRATCH)).take(name, "removal", 0))
+
+
+def _remove(graph: Location, name: str, lock: Lock) -> None:
+    """Removes the folder of a job and then its lock, while it is held. What cannot be removed is for cleanup."""
     try:
-        locks_at(graph.child(SCRATCH, name)).take(HELD, "removal", wait).release()
-    except Taken:
-        return False
-    return True
+        objects_at(graph).delete_folder(f"{SCRATCH}/{name}")
+        objects_at(graph.child(SCRATCH)).delete(lock_file(name))
+    except StorageError as error:
+        _logger.warning("the folder of job %s stays for cleanup: %s", name, error)
+    finally:
+        lock.release()
 
 
 @contextmanager

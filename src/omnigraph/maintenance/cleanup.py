@@ -16,7 +16,7 @@ from typing import Any
 
 from omnigraph import failpoints
 from omnigraph.bulk.engine import Progress, Report, no_report
-from omnigraph.bulk.leftovers import left_behind
+from omnigraph.bulk.leftovers import left_behind, remove_left_behind
 from omnigraph.errors import NotFound, OmnigraphError, StorageError
 from omnigraph.failpoints import Point
 from omnigraph.maintenance.orphans import TREES, orphaned_forks, remove_forks
@@ -198,8 +198,7 @@ class _Cleanup:
         folders = left_behind(self.graph)
         files = [file for folder in folders for file in files_below(self.graph.child(folder))]
         if self.confirm:
-            for folder in folders:
-                objects_at(self.graph).delete_folder(folder)
+            remove_left_behind(self.graph, folders)
             forget_locks(self.graph, [line.log.branch for line in self.lines])
         return TableCleanupStats(table_key=LEFTOVERS, bytes_removed=_bytes(files), files_removed=len(files))
 

@@ -11,7 +11,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from omnigraph.bulk.leftovers import INCOMING
-from omnigraph.bulk.scratch import HELD, SCRATCH
+from omnigraph.bulk.scratch import SCRATCH
 from omnigraph.catalog import Catalog, EntityType
 from omnigraph.errors import RecoveryFailed, StorageError
 from omnigraph.maintenance.indexes import IndexState, IndexStatus, table_index_statuses
@@ -20,6 +20,7 @@ from omnigraph.operations.branches import BranchInfo, listed
 from omnigraph.recovery import Recoveries, Recovery
 from omnigraph.storage import Location, Table, fragment_states, has_version, seems_abandoned
 from omnigraph.storage.files import StoredFile, files_below
+from omnigraph.storage.holders import LOCK_FOLDER
 from omnigraph.storage.lines import Line, lines_of
 from omnigraph.versioning import Branches, Commit, ManifestLog, Pin, Snapshot
 from omnigraph.versioning.branches import fork_name
@@ -275,10 +276,11 @@ def _leftovers(graph: Location, files: Iterable[StoredFile], now: datetime) -> I
     folders: dict[str, list[StoredFile]] = {}
     for file in files:
         kind, _, rest = file.name.partition("/")
-        if kind in (SCRATCH, INCOMING) and "/" in rest:
+        if kind in (SCRATCH, INCOMING) and "/" in rest and not rest.startswith(f"{LOCK_FOLDER}/"):
             folders.setdefault(f"{kind}/{rest.partition('/')[0]}", []).append(file)
     for path, found in sorted(folders.items()):
-        dead = path.startswith(f"{SCRATCH}/") and seems_abandoned(graph.child(path), HELD)
+        kind, _, name = path.partition("/")
+        dead = kind == SCRATCH and seems_abandoned(graph.child(SCRATCH), name)
         if dead or now - max(file.modified for file in found) > _QUIET:
             yield Leftover(path, sum(file.size for file in found))
 
