@@ -13,7 +13,7 @@ from omnigraph.operations.diff import Change
 from omnigraph.operations.merge import MergeKind, MergeResult
 from tests.behaviour.merge_model import MergeModel, State, dangling, written
 
-HISTORIES = int(os.environ.get("OMNIGRAPH_HISTORIES", "30"))
+HISTORIES = int(os.environ.get("OMNIGRAPH_HISTORIES", "20"))
 SCHEMA = """
 node P { k: String @key, p: I32?, q: I32? }
 edge E: P -> P { n: I32? }

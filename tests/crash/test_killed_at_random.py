@@ -12,7 +12,7 @@ from tests.crash.children import SOAKING, Children
 from tests.crash.invariants import assert_heads_are_pinned, assert_history_is_linear
 from tests.crash.world import SCHEMA, state_of
 
-KILLS = 200 if SOAKING else 25
+KILLS = 200 if SOAKING else 15
 PROGRAM = """
 import itertools, json, sys
 from pathlib import Path

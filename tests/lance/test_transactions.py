@@ -12,10 +12,10 @@ from omnigraph.storage.drift import operation_name
 ROWS = pa.table({"id": ["a", "b", "c"], "v": [1, 2, 3]})
 
 
-@pytest.fixture(scope="module")
-def table(tmp_path_factory: pytest.TempPathFactory) -> Path:
+@pytest.fixture
+def table(tmp_path: Path) -> Path:
     """A table with a version of every kind that Python can make."""
-    uri = tmp_path_factory.mktemp("lance") / "table"
+    uri = tmp_path / "table"
     lance.write_dataset(ROWS, uri, enable_stable_row_ids=True)
     for number in range(3):
         lance.write_dataset(pa.table({"id": [f"x{number}"], "v": [number]}), uri, mode="append")

@@ -212,7 +212,7 @@ def tidy(rows: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
     return [tuple(round(value, 9) if isinstance(value, float) else value for value in row) for row in rows]
 
 
-@settings(max_examples=150)
+@settings(max_examples=100)
 @given(rows=graphs(), text=queries(), small=st.sampled_from([0, 256]))
 def test_the_engine_finds_what_the_language_means(
     catalog: Catalog, rows: dict[str, list[dict[str, Any]]], text: str, small: int

@@ -9,7 +9,7 @@ from omnigraph.syntax.schema_ast import SchemaFile
 from tests.unit.syntax.strategies import query_files, schemas
 
 
-@settings(max_examples=250)
+@settings(max_examples=120)
 @given(schemas)
 def test_a_printed_schema_parses_to_the_same_tree(schema: SchemaFile) -> None:
     parsed = parse_schema(Source("printed.pg", print_schema(schema)))
@@ -17,7 +17,7 @@ def test_a_printed_schema_parses_to_the_same_tree(schema: SchemaFile) -> None:
     assert parsed.tree == schema
 
 
-@settings(max_examples=250)
+@settings(max_examples=120)
 @given(query_files)
 def test_a_printed_query_file_parses_to_the_same_tree(queries: QueryFile) -> None:
     parsed = parse_queries(Source("printed.gq", print_queries(queries)))

@@ -3,7 +3,7 @@
 import re
 
 import pytest
-from hypothesis import example, given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from omnigraph.errors import UsageError
@@ -108,6 +108,7 @@ def test_a_name_that_is_allowed_fits_into_the_name_of_a_file(name: str) -> None:
     assert len(physical_name(name) + incarnation + ".json") <= 255
 
 
+@settings(max_examples=30)
 @given(_names | _awkward)
 @example("a_5fb")
 @example("_5f")
@@ -116,6 +117,7 @@ def test_a_name_is_read_back_as_it_was_spelled(name: str) -> None:
     assert logical_name(physical_name(name)) == name
 
 
+@settings(max_examples=30)
 @given(_names | _awkward)
 def test_storage_sees_letters_digits_and_two_signs_only(name: str) -> None:
     assert re.fullmatch(r"[A-Za-z0-9_-]+", physical_name(name))
