@@ -9,6 +9,7 @@ from rich.table import Table
 from benchmarks import (
     analytics,
     branches,
+    cleaning,
     diffs,
     exports,
     indexing,
@@ -38,6 +39,7 @@ def main() -> int:
             search,
             branches,
             diffs,
+            cleaning,
             spark_start,
             pipeline,
             exports,
