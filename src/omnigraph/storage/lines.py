@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from omnigraph.storage.files import StoredFile
+from omnigraph.storage.tables import version_in
 
 _LINE = re.compile(r"((?:nodes/|edges/)?[^/]+(?:/tree/[^/]+)?)/(.+)")
-_VERSION = re.compile(r"_versions/(\d{20})\.manifest")
 
 
 @dataclass(slots=True)
@@ -35,6 +35,7 @@ def lines_of(files: Iterable[StoredFile]) -> dict[str, Line]:
         path, rest = (found[1], found[2]) if found is not None else ("", file.name)
         line = lines.setdefault(path, Line(0, {}))
         line.bytes += file.size
-        if version := _VERSION.fullmatch(rest):
-            line.versions[2**64 - 1 - int(version[1])] = file.modified
+        version = version_in(rest)
+        if version is not None:
+            line.versions[version] = file.modified
     return lines

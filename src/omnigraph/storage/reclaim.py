@@ -14,13 +14,12 @@ from datetime import datetime
 from omnigraph.storage.files import StoredFile
 from omnigraph.storage.location import Location
 from omnigraph.storage.objects import objects_at
-from omnigraph.storage.tables import Table, has_version, open_table, version_file
+from omnigraph.storage.tables import Table, has_version, open_table, version_file, version_in
 
 OWN_LINE = ""
 """The line of a table that is no fork."""
 
 _TREE = "tree"
-_VERSION = re.compile(r"_versions/(\d{20})\.manifest")
 _DRAFT = re.compile(r"_versions/d\d+\.manifest")
 """A version that only the writer that made it knew of; what is left is a killed one's."""
 
@@ -148,8 +147,8 @@ def _lines(files: Iterable[StoredFile]) -> dict[str, _Line]:
 
 
 def _sort_in(line: _Line, name: str, file: StoredFile) -> None:
-    if found := _VERSION.fullmatch(name):
-        line.versions[2**64 - 1 - int(found[1])] = file
+    if (version := version_in(name)) is not None:
+        line.versions[version] = file
     elif _DRAFT.fullmatch(name):
         line.drafts.append(file)
     elif found := _TRANSACTION.fullmatch(name):

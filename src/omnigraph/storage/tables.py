@@ -4,6 +4,7 @@ Opening an exact version lists nothing, so it costs the same after ten thousand 
 one session, and with it the caches of metadata and indexes.
 """
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -23,6 +24,8 @@ ROW_ID, ROW_ADDRESS, ROW_VERSION = "_rowid", "_rowaddr", "_row_last_updated_at_v
 # Up to so many ids are looked up through the index; more are found faster by reading the whole column.
 _FEW_IDS = 2_000
 _VERSIONS = "_versions"
+_VERSION_FILE = re.compile(rf"{_VERSIONS}/(\d{{20}})\.manifest")
+_LAST = 2**64 - 1
 VERSION_END = b"LANC"
 """What the file of a version ends with."""
 
@@ -189,9 +192,8 @@ def open_table(location: Location, version: int | None = None) -> Table:
 
 def newest_version(location: Location) -> int:
     """The newest version of a table, from a listing of all; one that a power cut left torn does not count."""
-    files = objects_at(location).names(_VERSIONS)
-    versions = (2**64 - 1 - int(stem) for file in files if (stem := file.removesuffix(".manifest")).isdecimal())
-    for version in sorted(versions, reverse=True):
+    found = (version_in(f"{_VERSIONS}/{name}") for name in objects_at(location).names(_VERSIONS))
+    for version in sorted((version for version in found if version is not None), reverse=True):
         if has_version(location, version):
             return version
     raise StorageError(location.uri, "there is no table here")
@@ -211,7 +213,13 @@ def has_version(location: Location, version: int) -> bool:
 
 def version_file(version: int) -> str:
     """The file of a version, below its table; Lance counts down, so that the newest comes first in a listing."""
-    return f"{_VERSIONS}/{2**64 - 1 - version:020}.manifest"
+    return f"{_VERSIONS}/{_LAST - version:020}.manifest"
+
+
+def version_in(file: str) -> int | None:
+    """The version that a file below a table holds; None for a file that holds none."""
+    found = _VERSION_FILE.fullmatch(file)
+    return None if found is None else _LAST - int(found[1])
 
 
 def fragment_groups(sizes: Iterable[FragmentSize], *, rows: int, size: int | None = None) -> list[tuple[int, ...]]:
