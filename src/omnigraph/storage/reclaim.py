@@ -11,10 +11,11 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 
+from omnigraph.errors import StorageError
 from omnigraph.storage.files import StoredFile
 from omnigraph.storage.location import Location
 from omnigraph.storage.objects import objects_at
-from omnigraph.storage.tables import Table, has_version, open_table, version_file, version_in
+from omnigraph.storage.tables import Table, has_version, open_table, typed_errors, version_file, version_in
 
 OWN_LINE = ""
 """The line of a table that is no fork."""
@@ -116,8 +117,13 @@ def _needed(root: Location, staying: Mapping[str, Iterable[int]]) -> set[str]:
     for line, versions in staying.items():
         location = _at(root, line)
         for version in versions:
-            if has_version(location, version):
-                names.update(_referred(open_table(location, version)))
+            try:
+                with typed_errors(location, "cannot be read"):
+                    names.update(_referred(open_table(location, version)))
+            except StorageError:
+                # A fork may go meanwhile with its branch, and then nobody refers to anything by it.
+                if has_version(location, version):
+                    raise
     return names
 
 
