@@ -1,0 +1,64 @@
+"""Writes that did not finish, and what that means for those who come after them."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from omnigraph.errors.base import OmnigraphError
+from omnigraph.errors.conflicts import Conflict
+
+
+class RecoveryRequired(OmnigraphError):
+    """A writer ended in the middle of its write; what it left must be undone before others may write.
+
+    `operation_id` names the sidecar that says how. Without one, the version was made by something other than OmniGraph.
+    """
+
+    code = "recovery_required"
+
+    def __init__(self, table_key: str, pinned: int, operation_id: str | None = None) -> None:
+        super().__init__(table_key, pinned, operation_id)
+        self.table_key, self.pinned, self.operation_id = table_key, pinned, operation_id
+
+    def __str__(self) -> str:
+        found = f"{self.table_key} has a version after {self.pinned} that no commit made"
+        if self.operation_id is None:
+            return f"{found}, and no sidecar says whose it is; look at it with `omnigraph repair`"
+        return f"{found}: write {self.operation_id} did not finish; open the graph for writing to have it undone"
+
+    @property
+    def details(self) -> dict[str, Any]:
+        return {"table_key": self.table_key, "pinned": self.pinned, "operation_id": self.operation_id}
+
+
+class RecoveryPending(Conflict):
+    """Writes that did not finish, or are still at work, so that it is not known yet what their tables will hold."""
+
+    code = "recovery_pending"
+
+    def __init__(self, operations: Sequence[str]) -> None:
+        super().__init__(tuple(operations))
+        self.operations = tuple(operations)
+
+    def __str__(self) -> str:
+        return f"not settled yet: {', '.join(self.operations)}; open the graph for writing, and try again"
+
+    @property
+    def details(self) -> dict[str, Any]:
+        return {"operations": list(self.operations)}
+
+
+class RecoveryFailed(OmnigraphError):
+    """A sidecar that recovery refuses to act on; it is kept as it is, and nothing was changed."""
+
+    code = "recovery_failed"
+
+    def __init__(self, sidecar: str, problem: str) -> None:
+        super().__init__(sidecar, problem)
+        self.sidecar, self.problem = sidecar, problem
+
+    def __str__(self) -> str:
+        return f"__recovery/{self.sidecar}: {self.problem}"
+
+    @property
+    def details(self) -> dict[str, Any]:
+        return {"sidecar": self.sidecar, "problem": self.problem}
