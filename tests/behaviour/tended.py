@@ -11,6 +11,7 @@ import pytest
 from lance.query import MatchQuery
 
 import omnigraph as og
+from omnigraph.catalog import IndexIntent, IndexKind
 from omnigraph.maintenance import layout
 from omnigraph.storage import Table, index_coverage
 
@@ -89,7 +90,7 @@ def assert_indexes_find_what_is_there(graph: og.Graph, branch: str = "main") -> 
     for condition, holds in _conditions():
         found = sorted(table.scan(["id"], condition)["id"].to_pylist())
         assert found == sorted(row["id"] for row in rows if holds(row)), (branch, condition)
-    if "text_inverted" in index_coverage(table):
+    if IndexIntent("text", IndexKind.FULL_TEXT) in index_coverage(table):
         for number in range(0, 20, 3):
             query = MatchQuery(f"word{number}", "text")
             hits = table.dataset.scanner(columns=["id", "_score"], full_text_query=query, limit=10_000).to_table()

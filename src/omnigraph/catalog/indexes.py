@@ -35,7 +35,7 @@ class IndexIntent:
 
     @property
     def name(self) -> str:
-        """What the index is called in its table; it never changes, so that it can be recognized."""
+        """What the index is called. In its table it may have another name, as that of its column can change."""
         return f"{self.column}_{self.kind.lower()}"
 
 

@@ -96,6 +96,8 @@ class _Plan:
 
     build: tuple[IndexIntent, ...]
     replaced: tuple[str, ...]
+    """What the indexes that go are called in the table."""
+
     present: tuple[str, ...]
     pending: Mapping[str, str]
 
@@ -149,19 +151,18 @@ def _written(part: _Part) -> Any:
 def _planned(entity: EntityType, table: Table) -> _Plan:
     intents = index_intents(entity)
     known = index_coverage(table)
-    there = {name for name, coverage in known.items() if coverage.covered}
-    missing = [intent for intent in intents if intent.name not in there]
-    pending = {intent.name: reason for intent in missing if (reason := pending_reason(table, intent)) is not None}
-    build = [intent for intent in missing if intent.name not in pending]
-    declared = {intent.name for intent in intents}
+    there = {intent for intent, coverage in known.items() if coverage.covered}
+    missing = [intent for intent in intents if intent not in there]
+    pending = {intent: reason for intent in missing if (reason := pending_reason(table, intent)) is not None}
+    build = [intent for intent in missing if intent not in pending]
     # Conditions on a column are answered by one index: one that is not declared must not stand before one that is.
     ahead = {intent.column for intent in build if intent.kind in FILTERS}
-    obsolete = {name for name, each in known.items() if each.column in ahead and name not in declared}
+    obsolete = {intent for intent in known if intent.column in ahead and intent not in intents}
     return _Plan(
         build=tuple(build),
-        replaced=tuple(sorted({*obsolete, *(intent.name for intent in build if intent.name in known)})),
-        present=tuple(intent.name for intent in intents if intent.name in there),
-        pending=pending,
+        replaced=tuple(sorted(known[intent].name for intent in obsolete | known.keys() & build)),
+        present=tuple(intent.name for intent in intents if intent in there),
+        pending={intent.name: reason for intent, reason in pending.items()},
     )
 
 
@@ -171,7 +172,7 @@ def table_index_statuses(entity: EntityType, table: Table) -> Iterator[IndexStat
     rows = table.count()
     intents = index_intents(entity)
     for intent in intents:
-        coverage = known.get(intent.name)
+        coverage = known.get(intent)
         reason = None if coverage is not None and coverage.covered else pending_reason(table, intent)
         yield IndexStatus(
             table_key=entity.table_key,
@@ -183,14 +184,13 @@ def table_index_statuses(entity: EntityType, table: Table) -> Iterator[IndexStat
             coverage=coverage,
             reason=reason,
         )
-    declared = {intent.name for intent in intents}
-    for name, coverage in known.items():
-        if name not in declared:
+    for intent, coverage in known.items():
+        if intent not in intents:
             yield IndexStatus(
                 table_key=entity.table_key,
-                name=name,
-                column=coverage.column,
-                kind=coverage.kind,
+                name=intent.name,
+                column=intent.column,
+                kind=intent.kind,
                 state=IndexState.UNDECLARED,
                 rows=rows,
                 coverage=coverage,

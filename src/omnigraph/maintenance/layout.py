@@ -60,6 +60,9 @@ class TableFacts:
     is_pending: Callable[[IndexIntent], bool]
     """Whether an index cannot be built yet."""
 
+    outdated: Collection[int] = ()
+    """The fragments whose files have values of columns that were dropped."""
+
     def rows(self, fragments: Iterable[int]) -> int:
         wanted = frozenset(fragments)
         return sum(each.live for each in self.fragments if each.number in wanted)
@@ -73,41 +76,42 @@ def work_on(facts: TableFacts) -> TableWork:
     """
     if not facts.fragments:
         return TableWork()
-    anew: frozenset[str] = frozenset()
+    anew: frozenset[IndexIntent] = frozenset()
     while True:
         work = _work(facts, anew)
         ahead = {each.intent.column for each in work.indexes if each.kept is None and each.intent.kind in FILTERS}
-        behind = {each.name for each in facts.intents if each.column in ahead and each.kind not in FILTERS}
-        there = {segment.name for segment in facts.segments}
+        behind = {each for each in facts.intents if each.column in ahead and each.kind not in FILTERS}
+        there = {segment.intent for segment in facts.segments}
         if not behind & there - anew:
             return work
         anew |= behind
 
 
-def _work(facts: TableFacts, anew: Collection[str]) -> TableWork:
-    by_name: dict[str, list[Segment]] = {}
+def _work(facts: TableFacts, anew: Collection[IndexIntent]) -> TableWork:
+    by_intent: dict[IndexIntent | None, list[Segment]] = {}
     for segment in facts.segments:
-        by_name.setdefault(segment.name, []).append(segment)
-    moving = {name: found for name, found in by_name.items() if not found[0].by_address}
-    intents = {intent.name: intent for intent in facts.intents}
-    works: dict[str, IndexWork] = {}
-    for name, found in moving.items():
-        if name in intents and (work := _work_on_moving(facts, intents[name], found, anew=name in anew)) is not None:
-            works[name] = work
+        by_intent.setdefault(segment.intent, []).append(segment)
+    moving = {intent: found for intent, found in by_intent.items() if not found[0].by_address}
+    works: dict[IndexIntent, IndexWork] = {}
+    for intent in facts.intents:
+        if intent in moving:
+            work = _work_on_moving(facts, intent, moving[intent], anew=intent in anew)
+            if work is not None:
+                works[intent] = work
     binding = [
         segment
-        for name, found in moving.items()
+        for intent, found in moving.items()
         for segment in found
-        if name not in works or _keeps(works[name], segment)
+        if intent not in works or _keeps(works[intent], segment)
     ]
-    groups = groups_of(facts.fragments, binding)
-    for name, intent in intents.items():
-        if name in moving:
+    groups = groups_of(facts.fragments, binding, facts.outdated)
+    for intent in facts.intents:
+        if intent in moving:
             continue
-        found = by_name.get(name, [])
-        if (work := _work_on_places(facts, intent, found, TableWork(groups).rewritten)) is not None:
-            works[name] = work
-    return TableWork(groups, tuple(works[name] for name in intents if name in works))
+        work = _work_on_places(facts, intent, by_intent.get(intent, []), TableWork(groups).rewritten)
+        if work is not None:
+            works[intent] = work
+    return TableWork(groups, tuple(works[intent] for intent in facts.intents if intent in works))
 
 
 def _keeps(work: IndexWork, segment: Segment) -> bool:
@@ -158,14 +162,16 @@ def _is_long(tail: int, base: int) -> bool:
     return tail > LONGEST_TAIL * base or base < SMALL_FRAGMENT
 
 
-def groups_of(fragments: Sequence[FragmentState], binding: Collection[Segment]) -> tuple[tuple[int, ...], ...]:
-    """The fragments that become one: such as are small or have many deleted rows, until one is full.
+def groups_of(
+    fragments: Sequence[FragmentState], binding: Collection[Segment], outdated: Collection[int] = ()
+) -> tuple[tuple[int, ...], ...]:
+    """The fragments that become one: such as are small, have many deleted rows or are outdated, until one is full.
 
     Fragments of which a segment covers one and not the other stay apart.
     """
     by_coverage: dict[tuple[bool, ...], list[FragmentState]] = {}
     for each in fragments:
-        if each.live < SMALL_FRAGMENT or _has_many_deleted(each):
+        if each.live < SMALL_FRAGMENT or _is_wasteful(each, outdated):
             signature = tuple(each.number in segment.fragments for segment in binding)
             by_coverage.setdefault(signature, []).append(each)
     groups: list[list[FragmentState]] = []
@@ -180,12 +186,13 @@ def groups_of(fragments: Sequence[FragmentState], binding: Collection[Segment]) 
     return tuple(
         tuple(sorted(each.number for each in group))
         for group in groups
-        if len(group) > 1 or _has_many_deleted(group[0])
+        if len(group) > 1 or _is_wasteful(group[0], outdated)
     )
 
 
-def _has_many_deleted(fragment: FragmentState) -> bool:
-    return fragment.deleted > MOST_DELETED * fragment.rows
+def _is_wasteful(fragment: FragmentState, outdated: Collection[int]) -> bool:
+    """Whether a fragment is worth writing anew by itself."""
+    return fragment.deleted > MOST_DELETED * fragment.rows or fragment.number in outdated
 
 
 def coverage_after(segment: Segment | None, groups: Mapping[tuple[int, ...], Sequence[int]]) -> frozenset[int]:

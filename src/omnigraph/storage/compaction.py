@@ -18,11 +18,16 @@ from lance.optimize import Compaction
 
 import lance
 from lance import LanceOperation as Operation
+from omnigraph.catalog import IndexIntent
 from omnigraph.errors import StorageError
+from omnigraph.storage.indexes import described_intent
+from omnigraph.storage.lance_schema import stored_columns
 from omnigraph.storage.objects import objects_at
 from omnigraph.storage.staging import StagedWrite, staged_operation
 from omnigraph.storage.tables import Table, typed_errors
 
+_ALWAYS = -1.0
+"""A share of deleted rows that every fragment is above, also one that has none and no neighbour."""
 _SPARE_NUMBERS = 4_096
 """How many fragments others may add while a compaction is at work, before its numbers collide with theirs."""
 
@@ -45,8 +50,9 @@ class Segment:
     """One part of an index, over some of the fragments of a table."""
 
     identity: str
-    name: str
-    column: str
+    intent: IndexIntent | None
+    """What the index is an index of; None for a kind that is none of ours."""
+
     fragments: frozenset[int]
     built_at: int
     """The version whose rows it has."""
@@ -66,6 +72,17 @@ def fragment_states(table: Table) -> list[FragmentState]:
     ]
 
 
+def fragments_with_dropped_columns(table: Table) -> frozenset[int]:
+    """The fragments whose files still have values of columns that the table has no more."""
+    there = {number for column in stored_columns(table.dataset).values() for number in column.numbers}
+    return frozenset(
+        fragment.fragment_id
+        for fragment in table.dataset.get_fragments()
+        # Lance itself marks values that others stand for by a number below zero.
+        if any(number >= 0 and number not in there for file in fragment.metadata.files for number in file.fields)
+    )
+
+
 def index_segments(table: Table) -> tuple[Segment, ...]:
     """The segments of all indexes of a table."""
     with typed_errors(table.location, "indexes cannot be read"):
@@ -73,8 +90,7 @@ def index_segments(table: Table) -> tuple[Segment, ...]:
     return tuple(
         Segment(
             identity=str(segment.uuid),
-            name=index.name,
-            column=index.field_names[0],
+            intent=described_intent(index),
             fragments=frozenset(segment.fragment_ids),
             built_at=segment.dataset_version_at_last_update,
             by_address=index.index_type == "BTree",
@@ -126,10 +142,10 @@ class Rewritten:
 
 
 def rewrite_fragments(draft: Table) -> Rewritten:
-    """Writes all fragments of a draft as one, without the rows that are deleted; rows keep what identifies them."""
+    """Writes all fragments of a draft as one, without what is deleted or dropped; rows keep what identifies them."""
     options: Any = {
         "target_rows_per_fragment": sum(each.rows for each in fragment_states(draft)) + 1,
-        "materialize_deletions_threshold": 0.0,
+        "materialize_deletions_threshold": _ALWAYS,
     }
     with typed_errors(draft.location, "fragments cannot be written anew"):
         plan = Compaction.plan(draft.dataset, options)

@@ -10,11 +10,11 @@ Three things say that rows are the same without a look at their values, the firs
 - What is left is matched by `id`. Only rows that both have are compared by value, since a write may also carry rows
   along that it does not change.
 
-A column that only one of the versions has is a difference of their schemas, and not of any row.
+A column that only one of the versions has is a difference of their schemas, and not of any row. One that was written
+anew beside rows that stayed, with other values, is compared for all rows, and no other is read for that.
 """
 
-import sys
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, TypeAlias
@@ -24,9 +24,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 import lance
-from omnigraph.storage.branches import branch_ref
+from omnigraph.storage.column_match import ColumnMatch, by_name, field_ids, stored_as_one, trust
 from omnigraph.storage.equality import equal_rows
-from omnigraph.storage.location import Location
 from omnigraph.storage.tables import ROW_ADDRESS, ROW_ID, ROW_VERSION, Table
 
 _ID = "id"
@@ -46,7 +45,7 @@ class Differences:
     """What leads from one version of a table to another.
 
     `inserted` are rows of the right version and `deleted` rows of the left one. `before` and `after` have the same ids
-    in the same order, and each row differs in some value.
+    in the same order, and each row differs in some value. All rows have the columns of their version.
     """
 
     inserted: pa.Table
@@ -68,10 +67,10 @@ class DifferenceCounts:
     deleted: int = 0
 
 
-def differing_rows(left: Table, right: Table) -> Differences:
+def differing_rows(left: Table, right: Table, match: ColumnMatch | None = None) -> Differences:
     """All that differs between two versions of a table, in memory at once."""
     nothing = Differences(*(_no_rows(table) for table in (right, left, left, right)))
-    parts = [nothing, *difference_batches(left, right)]
+    parts = [nothing, *difference_batches(left, right, match)]
     return Differences(
         inserted=pa.concat_tables([part.inserted for part in parts]),
         deleted=pa.concat_tables([part.deleted for part in parts]),
@@ -80,26 +79,28 @@ def differing_rows(left: Table, right: Table) -> Differences:
     )
 
 
-def difference_batches(left: Table, right: Table) -> Iterator[Differences]:
+def difference_batches(left: Table, right: Table, match: ColumnMatch | None = None) -> Iterator[Differences]:
     """The same, some rows at a time: those that were inserted, then the updated, then the deleted.
 
     Inserted and updated rows come in the order in which the right version holds them, deleted ones in that of the left.
-    The same two versions always give the same order.
+    The same two versions always give the same order. Without a match, columns with the same name are compared.
     """
+    columns = match or by_name(left, right)
     no_left, no_right = _no_rows(left), _no_rows(right)
-    candidates = _candidates(left, right)
+    candidates = _candidates(left, right, columns)
     for addresses in _batches(candidates.inserted):
         yield Differences(right.rows_at(addresses), no_left, no_left, no_right)
-    for before, after in _updates(left, right, candidates):
+    for before, after in _updates(left, right, columns, candidates):
         yield Differences(no_right, no_left, before, after)
     for addresses in _batches(candidates.deleted):
         yield Differences(no_right, left.rows_at(addresses), no_left, no_right)
 
 
-def difference_counts(left: Table, right: Table) -> DifferenceCounts:
+def difference_counts(left: Table, right: Table, match: ColumnMatch | None = None) -> DifferenceCounts:
     """How much differs. Only rows that may have been updated are read."""
-    candidates = _candidates(left, right)
-    updated = sum(before.num_rows for before, _ in _updates(left, right, candidates))
+    columns = match or by_name(left, right)
+    candidates = _candidates(left, right, columns)
+    updated = sum(before.num_rows for before, _ in _updates(left, right, columns, candidates))
     return DifferenceCounts(len(candidates.inserted), updated, len(candidates.deleted))
 
 
@@ -142,13 +143,22 @@ class _Rows:
         return self.at(kept)
 
 
-def _candidates(left: Table, right: Table) -> _Candidates:
-    mine, yours, shared = _suspects(left, right)
+def _candidates(left: Table, right: Table, match: ColumnMatch) -> _Candidates:
+    stored = stored_as_one(left, right, match)
+    mine, yours, shared = _suspects(left, right, stored)
     before, after = _rows_of(left, mine), _rows_of(right, yours)
     before, after = _in_other_places(before, after, shared)
-    if len(before.addresses) and len(after.addresses):
-        before, after = _written_apart(before, after, _common_version(left, right))
-    return _matched(_Side(left, mine, before.addresses), _Side(right, yours, after.addresses))
+    all_stored = len(stored) == len(match.names)
+    if all_stored and not (len(before.addresses) and len(after.addresses)):
+        return _matched(_Side(left, mine, before.addresses), _Side(right, yours, after.addresses))
+    known = trust(left, right, match)
+    before, after = _written_apart(before, after, known.version)
+    found = _matched(_Side(left, mine, before.addresses), _Side(right, yours, after.addresses))
+    if not known.apart:
+        return found
+    if not all_stored:
+        mine, yours = left.dataset.get_fragments(), right.dataset.get_fragments()
+    return _with_values_apart(_Whole(left, mine), _Whole(right, yours), known.apart, found)
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,10 +170,11 @@ class _Side:
     addresses: _Numbers
 
 
-def _suspects(left: Table, right: Table) -> tuple[list[lance.LanceFragment], list[lance.LanceFragment], frozenset[int]]:
+def _suspects(
+    left: Table, right: Table, stored: Mapping[str, str]
+) -> tuple[list[lance.LanceFragment], list[lance.LanceFragment], frozenset[int]]:
     """The fragments of each side that may differ, and the numbers of those that differ in deleted rows alone."""
-    columns = frozenset(left.schema.names) & frozenset(right.schema.names)
-    mine, yours = _fragments(left, columns), _fragments(right, columns)
+    mine, yours = _fragments(left, stored), _fragments(right, stored.values())
     shared = {content for content, each in mine.items() if content in yours}
     same = {content for content in shared if _deletions(mine[content]) == _deletions(yours[content])}
     deleted_from = shared - same
@@ -174,21 +185,21 @@ def _suspects(left: Table, right: Table) -> tuple[list[lance.LanceFragment], lis
     )
 
 
-def _fragments(table: Table, columns: frozenset[str]) -> dict[Any, lance.LanceFragment]:
+def _fragments(table: Table, columns: Collection[str]) -> dict[Any, lance.LanceFragment]:
     """The fragments of a version by what tells their content: where each of these columns is stored.
 
     A file that a fork inherits has the same name there, and only another base.
     """
-    names = {
-        identity: field.name()
+    numbers = frozenset(
+        number
         for field in table.dataset.lance_schema.fields()
         if field.name() in columns
-        for identity in _field_ids(field)
-    }
+        for number in field_ids(field)
+    )
 
     @cache
-    def stored(fields: tuple[int, ...]) -> frozenset[tuple[int, str]]:
-        return frozenset((identity, names[identity]) for identity in fields if identity in names)
+    def stored(fields: tuple[int, ...]) -> frozenset[int]:
+        return numbers.intersection(fields)
 
     found: dict[Any, lance.LanceFragment] = {}
     for fragment in table.dataset.get_fragments():
@@ -197,13 +208,6 @@ def _fragments(table: Table, columns: frozenset[str]) -> dict[Any, lance.LanceFr
         overlaid = tuple((each.data_file.path, each.committed_version) for each in metadata.overlays)
         found[fragment.fragment_id, frozenset(place for place in places if place[1]), overlaid] = fragment
     return found
-
-
-def _field_ids(field: Any) -> Iterator[int]:
-    """The number of a field and of all that it consists of; a file names the innermost."""
-    yield field.id()
-    for child in field.children():
-        yield from _field_ids(child)
 
 
 def _deletions(fragment: lance.LanceFragment) -> tuple[int, int] | None:
@@ -252,47 +256,6 @@ def _written_apart(left: _Rows, right: _Rows, common: int) -> tuple[_Rows, _Rows
     )
 
 
-def _common_version(left: Table, right: Table) -> int:
-    """The last version whose number means the same in both lines; without end in one line, 0 when none does.
-
-    Where a column was dropped and another got its name, no version of a row says anything about its values.
-    """
-    if _numbered_columns(left, right) != _numbered_columns(right, left):
-        return 0
-    if left.location.uri == right.location.uri:
-        return sys.maxsize
-    mine, yours = _forks(left.location), _forks(right.location)
-    if mine is None or yours is None or mine[0] != yours[0]:
-        return 0
-    apart = next(
-        (number for number, (one, other) in enumerate(zip(mine[1], yours[1], strict=False)) if one != other),
-        min(len(mine[1]), len(yours[1])),
-    )
-    after = [version for forks in (mine[1], yours[1]) for _, version in forks[apart : apart + 1]]
-    return min(after, default=sys.maxsize)
-
-
-def _numbered_columns(table: Table, other: Table) -> dict[str, int]:
-    names = frozenset(other.schema.names)
-    return {field.name(): field.id() for field in table.dataset.lance_schema.fields() if field.name() in names}
-
-
-def _forks(location: Location) -> tuple[str, list[tuple[str, int]]] | None:
-    """The root of a table, and which forks at which versions led to a location; None when they are not known."""
-    root, _, name = location.uri.rpartition("/tree/")
-    if not root or "/" in name:
-        return location.uri, []
-    forks: list[tuple[str, int]] = []
-    parent: str | None = name
-    while parent is not None:
-        ref = branch_ref(Location(root, location.options, location.durable), parent)
-        if ref is None:
-            return None
-        forks.append((ref.identity, ref.parent_version))
-        parent = ref.parent
-    return root, forks[::-1]
-
-
 # --- rows that are matched by id ---
 
 
@@ -323,11 +286,50 @@ def _ids(side: _Side) -> pa.Array:
     return found[_ID].take(pc.index_in(wanted, value_set=found[ROW_ADDRESS].combine_chunks())).combine_chunks()
 
 
-def _updates(left: Table, right: Table, candidates: _Candidates) -> Iterator[tuple[pa.Table, pa.Table]]:
+def _updates(
+    left: Table, right: Table, match: ColumnMatch, candidates: _Candidates
+) -> Iterator[tuple[pa.Table, pa.Table]]:
     """The rows that both sides have and that differ in some value, before and after."""
-    shared = [name for name in left.schema.names if name in right.schema.names]
     for mine, yours in zip(_batches(candidates.before), _batches(candidates.after), strict=True):
         before, after = left.rows_at(mine), right.rows_at(yours)
-        different = pc.invert(equal_rows(before, after, shared))
+        different = _different(before, after, match)
         if pc.any(different).as_py():
             yield before.filter(different), after.filter(different)
+
+
+def _different(before: pa.Table, after: pa.Table, match: ColumnMatch) -> pa.Array:
+    """Which rows differ in some column that is compared."""
+    continued = {later: before[name] for name, later in match.names.items()}
+    came = {name: pa.chunked_array([pa.repeat(value, len(before))]) for name, value in match.came.items()}
+    return pc.invert(equal_rows(pa.table({**continued, **came}), after, [*continued, *came]))
+
+
+# --- columns that were written beside rows that stayed ---
+
+
+@dataclass(frozen=True, slots=True)
+class _Whole:
+    """One version, and the fragments of it that have such columns."""
+
+    table: Table
+    fragments: Sequence[lance.LanceFragment]
+
+    def rows_except(self, known: Sequence[_Numbers]) -> _Side:
+        addresses = _rows_of(self.table, self.fragments).addresses
+        return _Side(self.table, self.fragments, np.setdiff1d(addresses, np.concatenate(known), assume_unique=True))
+
+
+def _with_values_apart(left: _Whole, right: _Whole, columns: Mapping[str, str], found: _Candidates) -> _Candidates:
+    """What was found, and the rows that are the same but for the values of these columns."""
+    others = _matched(left.rows_except([found.before, found.deleted]), right.rows_except([found.after, found.inserted]))
+    assert not len(others.inserted) + len(others.deleted), "what came or went was found before"
+    mine, yours = [found.before], [found.after]
+    match = ColumnMatch(columns)
+    for before, after in zip(_batches(others.before), _batches(others.after), strict=True):
+        rows = left.table.rows_at(before, [*columns]), right.table.rows_at(after, [*columns.values()])
+        different = _different(*rows, match).to_numpy(zero_copy_only=False)
+        mine.append(before.to_numpy()[different])
+        yours.append(after.to_numpy()[different])
+    after_all = np.concatenate(yours)
+    order = np.argsort(after_all, kind="stable")
+    return _Candidates(found.inserted, found.deleted, np.concatenate(mine)[order], after_all[order])

@@ -5,12 +5,12 @@ fragments comes without a name, and a rewrite that took indexes along does not c
 from the file of the version, by the numbers that Lance's format fixes.
 """
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 from omnigraph.storage.durability import sync_files
 from omnigraph.storage.location import Location
 from omnigraph.storage.objects import objects_at
+from omnigraph.storage.protobuf import message_fields
 from omnigraph.storage.tables import VERSION_END, newest_version, version_file
 
 _OPERATIONS = {
@@ -78,9 +78,10 @@ def operation_name(location: Location, version: int) -> str:
     if not content.endswith(VERSION_END):
         raise ValueError("its file is damaged")
     try:
-        described = dict(_fields(_message_at(content, int.from_bytes(content[-_FOOTER:-8], "little"))))
+        place = int.from_bytes(content[-_FOOTER:-8], "little")
+        described = {field.number: field.value for field in message_fields(_message_at(content, place))}
         transaction = _transaction(location, content, described)
-        numbers = [number for number, _ in _fields(transaction)]
+        numbers = [field.number for field in message_fields(transaction)]
     except IndexError as error:
         raise ValueError("its transaction cannot be understood") from error
     for number in numbers:
@@ -108,39 +109,3 @@ def _message_at(content: bytes, place: int) -> bytes:
     if end > len(content):
         raise IndexError(end)
     return content[start:end]
-
-
-def _fields(message: bytes) -> Iterator[tuple[int, int | bytes]]:
-    """The numbers and raw values of the fields of a protobuf message, in order."""
-    at = 0
-    while at < len(message):
-        key, at = _number(message, at)
-        match key & 7:
-            case 0:
-                value, at = _number(message, at)
-                yield key >> 3, value
-                continue
-            case 1:
-                length = 8
-            case 2:
-                length, at = _number(message, at)
-            case 5:
-                length = 4
-            case _:
-                raise ValueError("its transaction cannot be understood")
-        if at + length > len(message):
-            raise IndexError(at + length)
-        yield key >> 3, message[at : at + length]
-        at += length
-
-
-def _number(message: bytes, at: int) -> tuple[int, int]:
-    """A number of variable length, and the place after it."""
-    number = shift = 0
-    while True:
-        byte = message[at]
-        at += 1
-        number |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            return number, at
-        shift += 7

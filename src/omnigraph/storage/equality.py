@@ -21,17 +21,36 @@ def equal_rows(left: pa.Table, right: pa.Table, columns: Iterable[str]) -> pa.Ar
 def equal_values(left: pa.Array, right: pa.Array) -> pa.Array:
     """Whether each value of one array is the value of the other; true or false, never null.
 
-    Where the types differ, the left values are compared as what they are in the type of the right ones.
+    Where the types differ, both are compared as what they are in the wider one.
     """
-    if left.type != right.type:
+    lists = _is_list(left.type) and _is_list(right.type)
+    if left.type != right.type and not lists:
         try:
-            left = left.cast(right.type)
+            left, right = _in_one_type(left, right)
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
             return pa.repeat(False, len(left))
-    equal = _equal_lists(left, right) if _is_list(left.type) else pc.fill_null(pc.equal(left, right), False)
+    equal = _equal_lists(left, right) if lists else pc.fill_null(pc.equal(left, right), False)
     if pa.types.is_floating(left.type):
         equal = pc.or_(equal, pc.fill_null(pc.and_(pc.is_nan(left), pc.is_nan(right)), False))
     return pc.or_(equal, pc.and_(left.is_null(), right.is_null()))
+
+
+def widens(narrow: pa.DataType, wide: pa.DataType) -> bool:
+    """Whether one type holds all numbers of another, of which it is not the same; also for lists of them."""
+    if pa.types.is_list(narrow) and pa.types.is_list(wide):
+        return widens(narrow.value_type, wide.value_type)
+    if pa.types.is_floating(narrow) and pa.types.is_floating(wide):
+        return bool(narrow.bit_width < wide.bit_width)
+    if pa.types.is_integer(narrow) and pa.types.is_integer(wide):
+        has_room = narrow.bit_width < wide.bit_width
+        return bool(has_room and (pa.types.is_unsigned_integer(narrow) or pa.types.is_signed_integer(wide)))
+    return False
+
+
+def _in_one_type(left: pa.Array, right: pa.Array) -> tuple[pa.Array, pa.Array]:
+    if widens(right.type, left.type):
+        return left, right.cast(left.type)
+    return left.cast(right.type), right
 
 
 def _is_list(type: pa.DataType) -> bool:

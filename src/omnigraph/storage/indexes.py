@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
+from itertools import chain, count
 from typing import Any
 from uuid import uuid4
 
@@ -56,6 +57,8 @@ _KINDS = {
     "NGram": IndexKind.NGRAM,
     _FULL_TEXT_INDEX: IndexKind.FULL_TEXT,
 }
+_FILTER_DETAILS = frozenset(f"/lance.table.{name}IndexDetails" for name, kind in _KINDS.items() if kind in FILTERS)
+"""What an index for conditions is told by, whatever it is called."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,6 +66,8 @@ class Coverage:
     """How much of a table one index serves; rows in fragments that it does not cover are read one by one."""
 
     name: str
+    """What it is called in the table, maybe after what its column was once called."""
+
     column: str
     kind: IndexKind
     segments: int
@@ -81,24 +86,40 @@ class Coverage:
         return bool(self.covered and self.uncovered)
 
 
-def index_coverage(table: Table) -> dict[str, Coverage]:
-    """The indexes of a table by name, but for those that storage keeps for itself."""
+def index_coverage(table: Table) -> dict[IndexIntent, Coverage]:
+    """The indexes of a table by what they are indexes of, but for those that storage keeps for itself."""
     sizes = {fragment.number: fragment for fragment in table.fragment_sizes()}
-    found = (_coverage(description, sizes) for description in _descriptions(table))
-    return {each.name: each for each in found if each is not None}
+    return {intent: _coverage(intent, each, sizes) for intent, each in described_indexes(table).items()}
 
 
-def _coverage(description: Any, sizes: Mapping[int, FragmentSize]) -> Coverage | None:
+def described_indexes(table: Table) -> dict[IndexIntent, Any]:
+    """What Lance tells of each index of a table, by what it is an index of.
+
+    What an index is called says nothing: its column may have got another name since. If there are two for the same, the
+    one that is called after it counts.
+    """
+    found: dict[IndexIntent, Any] = {}
+    for each in _descriptions(table):
+        intent = described_intent(each)
+        if intent is not None and (intent not in found or each.name == intent.name):
+            found[intent] = each
+    return found
+
+
+def described_intent(description: Any) -> IndexIntent | None:
+    """What an index is an index of; None for one that storage keeps for itself, or of a kind that is none of ours."""
     kind = IndexKind.VECTOR if description.index_type.startswith("IVF") else _KINDS.get(description.index_type)
-    if kind is None or not description.field_names:
-        return None
+    return None if kind is None or not description.field_names else IndexIntent(description.field_names[0], kind)
+
+
+def _coverage(intent: IndexIntent, description: Any, sizes: Mapping[int, FragmentSize]) -> Coverage:
     known = {number for segment in description.segments for number in segment.fragment_ids}
     covered = tuple(number for number in sizes if number in known)
     uncovered = tuple(number for number in sizes if number not in known)
     return Coverage(
         name=description.name,
-        column=description.field_names[0],
-        kind=kind,
+        column=intent.column,
+        kind=intent.kind,
         segments=len(description.segments),
         covered=covered,
         uncovered=uncovered,
@@ -121,14 +142,15 @@ def pending_reason(table: Table, intent: IndexIntent) -> str | None:
 def write_index(table: Table, intent: IndexIntent) -> Index:
     """Writes an index over the whole table, which no version has yet; it can be sent elsewhere.
 
-    Lance lets nobody else use the table's handle meanwhile.
+    Lance lets nobody else use the table's handle meanwhile. It is called after its column, unless an index of another
+    column has that name, which may once have been the name of its column.
     """
     fragments = [fragment.fragment_id for fragment in table.dataset.get_fragments()]
     options: dict[str, Any] = {}
     if intent.kind is IndexKind.VECTOR:
         groups = max(1, _usable_vectors(table, intent.column) // _VECTORS_IN_A_GROUP)
         options = {"metric": VECTOR_METRIC, "num_partitions": groups}
-    return _written(table, intent, fragments, options)
+    return _written(table, intent, _free_name(table, intent), fragments, options)
 
 
 def write_extension(table: Table, intent: IndexIntent, fragments: Sequence[int]) -> Index:
@@ -136,12 +158,20 @@ def write_extension(table: Table, intent: IndexIntent, fragments: Sequence[int])
 
     It is one more segment of the same name. Vectors are put into the groups that the index has.
     """
+    name = described_indexes(table)[intent].name
     options: dict[str, Any] = {}
     if intent.kind is IndexKind.VECTOR:
         with _index_errors(table.location):
-            centroids = table.dataset.get_ivf_model(intent.name).centroids
+            centroids = table.dataset.get_ivf_model(name).centroids
         options = {"metric": VECTOR_METRIC, "num_partitions": len(centroids), "ivf_centroids": centroids}
-    return _written(table, intent, fragments, options)
+    return _written(table, intent, name, fragments, options)
+
+
+def _free_name(table: Table, intent: IndexIntent) -> str:
+    """A name that no index of anything else has. No column's name has a tilde in it, so no two are given the same."""
+    taken = {each.name for each in _descriptions(table) if described_intent(each) != intent}
+    names = chain([intent.name], (f"{intent.column}~{number}_{intent.kind.lower()}" for number in count(2)))
+    return next(name for name in names if name not in taken)
 
 
 def stage_indexes(
@@ -151,7 +181,7 @@ def stage_indexes(
     known = _descriptions(table) if replaced else ()
     gone = [_index(each, segment) for each in known if each.name in replaced for segment in each.segments]
     behind = put_behind(table, indexes, gone)
-    first = sorted(indexes, key=lambda index: not _serves_conditions(index.name))
+    first = sorted(indexes, key=lambda index: not _serves_conditions(index))
     return staged_operation(table, Operation.CreateIndex([*first, *behind], [*gone, *behind]), operation)
 
 
@@ -161,7 +191,7 @@ def put_behind(table: Table, indexes: Iterable[Index], gone: Iterable[Index] = (
     For a condition on a column Lance asks the index that came first, and no other even if that cannot answer. So those
     for words must come behind those for conditions, whenever one of these gets a segment. Nothing is written for it.
     """
-    columns = {field for index in indexes if _serves_conditions(index.name) for field in index.fields}
+    columns = {field for index in indexes if _serves_conditions(index) for field in index.fields}
     leaving = {index.uuid for index in gone}
     return [
         _index(each, segment, details=_full_text_details())
@@ -172,8 +202,8 @@ def put_behind(table: Table, indexes: Iterable[Index], gone: Iterable[Index] = (
     ]
 
 
-def _serves_conditions(name: str) -> bool:
-    return any(name.endswith(f"_{kind.lower()}") for kind in FILTERS)
+def _serves_conditions(index: Index) -> bool:
+    return index.index_details is not None and index.index_details[0] in _FILTER_DETAILS
 
 
 def _is_ours(description: Any) -> bool:
@@ -219,13 +249,15 @@ def _descriptions(table: Table) -> Sequence[Any]:
     return descriptions
 
 
-def _written(table: Table, intent: IndexIntent, fragments: Sequence[int], options: Mapping[str, Any]) -> Index:
+def _written(
+    table: Table, intent: IndexIntent, name: str, fragments: Sequence[int], options: Mapping[str, Any]
+) -> Index:
     kind = _VECTOR_INDEX if intent.kind is IndexKind.VECTOR else intent.kind.value
     if intent.kind is IndexKind.FULL_TEXT:
         options = FULL_TEXT_PARAMETERS
     with _index_errors(table.location):
         index: Index = table.dataset.create_index_uncommitted(
-            intent.column, kind, name=intent.name, fragment_ids=list(fragments), replace=True, **options
+            intent.column, kind, name=name, fragment_ids=list(fragments), replace=True, **options
         )
         if intent.kind is IndexKind.FULL_TEXT:
             # What Lance has written so far no search can read.

@@ -69,7 +69,39 @@ def reclaimable(
     `files` were listed while nobody wrote. Files as young as `since` stay: somebody may be about to refer to them.
     """
     lines = _lines(files)
-    staying = {name: kept.get(name, line.versions.keys()) & line.versions.keys() for name, line in lines.items()}
+    staying = _staying(lines, kept)
+    unused = [file for _, file in _unused(root, lines, staying) if file.modified < since]
+    return Reclaim(_leaving(lines, staying), tuple(unused))
+
+
+def purgeable(
+    root: Location, files: Iterable[StoredFile], kept: Mapping[str, Collection[int]], *, since: datetime
+) -> Reclaim:
+    """The same with all that versions which go refer to, however young it is: nobody is to read them any more."""
+    lines = _lines(files)
+    staying = _staying(lines, kept)
+    unused = [*_unused(root, lines, staying)]
+    shed: set[str] = set()
+    if any(file.modified >= since for _, file in unused):
+        shed = _needed(root, {name: line.versions.keys() - staying[name] for name, line in lines.items()})
+    gone = [file for name, file in unused if name in shed or file.modified < since]
+    return Reclaim(_leaving(lines, staying), tuple(gone))
+
+
+def _staying(lines: Mapping[str, _Line], kept: Mapping[str, Collection[int]]) -> dict[str, set[int]]:
+    return {name: {*kept.get(name, line.versions)} & line.versions.keys() for name, line in lines.items()}
+
+
+def _leaving(lines: Mapping[str, _Line], staying: Mapping[str, Collection[int]]) -> tuple[StoredFile, ...]:
+    return tuple(
+        file for name, line in lines.items() for version, file in line.versions.items() if version not in staying[name]
+    )
+
+
+def _unused(
+    root: Location, lines: Mapping[str, _Line], staying: Mapping[str, Collection[int]]
+) -> Iterator[tuple[str, StoredFile]]:
+    """The files that the versions which stay do not need, with the names that versions know them by."""
     needed = _needed(root, staying)
     contents = [
         content
@@ -77,31 +109,23 @@ def reclaimable(
         for version in versions
         if (content := objects_at(_at(root, name)).read(version_file(version))) is not None
     ]
-    leaving = [
-        file for name, line in lines.items() for version, file in line.versions.items() if version not in staying[name]
-    ]
-    unused = [
-        file
-        for name, line in lines.items()
-        for file in _unused(line, needed, staying[name], contents)
-        if file.modified < since
-    ]
-    return Reclaim(tuple(leaving), tuple(unused))
+    for name, line in lines.items():
+        yield from _unused_of(line, needed, staying[name], contents)
 
 
-def _unused(
+def _unused_of(
     line: _Line, needed: Collection[str], staying: Collection[int], contents: Collection[bytes]
-) -> Iterator[StoredFile]:
-    yield from line.drafts
+) -> Iterator[tuple[str, StoredFile]]:
+    yield from ((file.name, file) for file in line.drafts)
     for read_version, file in line.transactions:
         is_old = read_version + 1 not in staying and read_version + 1 <= max(staying, default=0)
         if is_old or read_version >= _FIRST_DRAFT:
-            yield file
-    yield from (file for name, file in (*line.rows, *line.deletions) if name not in needed)
+            yield file.name, file
+    yield from ((name, file) for name, file in (*line.rows, *line.deletions) if name not in needed)
     for identity, files in _grouped(line.indexes).items():
         # A version that names an index holds its identity as it is, also where Lance does not list the index.
         if identity not in needed and not any(uuid.UUID(identity).bytes in content for content in contents):
-            yield from files
+            yield from ((identity, file) for file in files)
 
 
 def _grouped(files: Iterable[tuple[str, StoredFile]]) -> dict[str, list[StoredFile]]:

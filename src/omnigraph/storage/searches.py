@@ -13,7 +13,7 @@ from lance.query import FullTextQuery, MatchQuery, PhraseQuery
 
 from omnigraph.catalog import IndexIntent, IndexKind
 from omnigraph.compiler.ir import TextMatchKind
-from omnigraph.storage.indexes import FULL_TEXT_PARAMETERS, VECTOR_METRIC
+from omnigraph.storage.indexes import FULL_TEXT_PARAMETERS, VECTOR_METRIC, described_indexes
 from omnigraph.storage.tables import ROW_ID, Table, typed_errors
 
 SCORE, DISTANCE = "_score", "_distance"
@@ -64,22 +64,19 @@ class VectorQuery:
 
 def text_index(table: Table, column: str) -> SearchIndex | None:
     """The full-text index of a column, if it cuts texts into words as queries do."""
-    found = _found(table, column, IndexKind.FULL_TEXT)
+    intent = IndexIntent(column, IndexKind.FULL_TEXT)
+    found = described_indexes(table).get(intent)
     if found is None:
         return None
     texts = _counted_texts(table, found)
-    return SearchIndex(found.name, column, _uncovered(table, found), texts) if texts is not None else None
+    return SearchIndex(intent.name, column, _uncovered(table, found), texts) if texts is not None else None
 
 
 def vector_index(table: Table, column: str) -> SearchIndex | None:
     """The vector index of a column."""
-    found = _found(table, column, IndexKind.VECTOR)
-    return SearchIndex(found.name, column, _uncovered(table, found)) if found is not None else None
-
-
-def _found(table: Table, column: str, kind: IndexKind) -> Any | None:
-    name = IndexIntent(column, kind).name
-    return next((each for each in table.dataset.describe_indices() if each.name == name), None)
+    intent = IndexIntent(column, IndexKind.VECTOR)
+    found = described_indexes(table).get(intent)
+    return SearchIndex(intent.name, column, _uncovered(table, found)) if found is not None else None
 
 
 def _counted_texts(table: Table, found: Any) -> int | None:

@@ -39,6 +39,8 @@ class StagedWrite:
     location: Location
     transaction: Transaction
     read_version: int
+    beside: tuple[str, ...] = ()
+    """Data files that the change puts beside those of fragments that are there; if any, it brings nothing else."""
 
     @property
     def version_after(self) -> int:
@@ -58,7 +60,11 @@ class StagedWrite:
     def new_files(self) -> Iterator[Path]:
         """The files on a local disk that this change brings, and that no version refers to yet."""
         root = self.location.path
-        if root is not None:
+        if root is None:
+            return
+        if self.beside:
+            yield from (root / "data" / name for name in self.beside)
+        else:
             yield from _new_files(root, self.transaction.operation)
 
 
@@ -158,9 +164,22 @@ def stage_overwrite(table: Table, rows: pa.Table, operation: str) -> StagedWrite
     return stage_replacement(table, write_new(table, rows), operation)
 
 
+def stage_other_columns(table: Table, rows: pa.Table, operation: str) -> StagedWrite:
+    """New rows in place of all that are there, with columns of their own."""
+    with typed_errors(table.location, "new rows cannot be written"):
+        fragments = write_fragments(
+            rows,
+            table.location.uri,
+            schema=rows.schema,
+            mode="overwrite",
+            storage_options=table.location.storage_options,
+        )
+    return staged_operation(table, Operation.Overwrite(rows.schema, fragments), operation)
+
+
 def stage_replacement(table: Table, written: WrittenRows, operation: str) -> StagedWrite:
     """Rows that were written, in place of all that are there."""
-    return staged_operation(table, Operation.Overwrite(table.schema, list(written.new)), operation)
+    return staged_operation(table, Operation.Overwrite(table.dataset.lance_schema, list(written.new)), operation)
 
 
 def stage_delete(table: Table, ids: pa.Array, operation: str) -> StagedWrite:
@@ -245,7 +264,7 @@ def stage_written(table: Table, written: WrittenRows, operation: str) -> StagedW
     for number, offsets in written.gone.items():
         if number not in removed:
             with typed_errors(table.location, "deletions cannot be written"):
-                remaining = _fragment(table, number).delete_rows(offsets.tolist())
+                remaining = fragment_of(table, number).delete_rows(offsets.tolist())
             if remaining is None:
                 removed.append(number)
             else:
@@ -270,7 +289,7 @@ def _rows_of(table: Table, fragments: Sequence[int], gone: Mapping[int, Offsets]
     """The rows that remain of these fragments."""
     if not fragments:
         return _Rewritten(table.schema.empty_table(), [])
-    found = table.scan_fragments([_fragment(table, number) for number in fragments])
+    found = table.scan_fragments([fragment_of(table, number) for number in fragments])
     leaving = pa.array(
         [number << 32 | offset for number in fragments if number in gone for offset in gone[number].tolist()],
         pa.uint64(),
@@ -288,7 +307,8 @@ def _as_written(table: Table, rows: pa.Table) -> pa.Table:
     return pa.Table.from_arrays(rows.columns, schema=pa.schema(fields))
 
 
-def _fragment(table: Table, number: int) -> lance.LanceFragment:
+def fragment_of(table: Table, number: int) -> lance.LanceFragment:
+    """A fragment that a table has."""
     fragment = table.dataset.get_fragment(number)
     assert fragment is not None, "a version knows its fragments"
     return fragment

@@ -26,6 +26,7 @@ _FEW_IDS = 2_000
 _VERSIONS = "_versions"
 _VERSION_FILE = re.compile(rf"{_VERSIONS}/(\d{{20}})\.manifest")
 _LAST = 2**64 - 1
+NO_TABLE = "there is no table here"
 VERSION_END = b"LANC"
 """What the file of a version ends with."""
 
@@ -196,7 +197,7 @@ def newest_version(location: Location) -> int:
     for version in sorted((version for version in found if version is not None), reverse=True):
         if has_version(location, version):
             return version
-    raise StorageError(location.uri, "there is no table here")
+    raise StorageError(location.uri, NO_TABLE)
 
 
 def has_version(location: Location, version: int) -> bool:

@@ -15,7 +15,7 @@ from collections.abc import Collection, Iterable, Sequence
 
 from lance.dataset import Index
 
-from omnigraph.catalog import IndexIntent, IndexKind
+from omnigraph.catalog import IndexIntent
 from omnigraph.errors import StorageError
 from omnigraph.storage.compaction import FragmentState, Segment, addition, fragment_states, index_segments
 from omnigraph.storage.indexes import write_extension
@@ -60,16 +60,15 @@ def _leaves_fragments(staged: StagedWrite) -> bool:
 
 
 def _extensions(table: Table, debris: Sequence[FragmentState]) -> tuple[list[Index], list[Segment]]:
-    by_name: dict[str, list[Segment]] = {}
+    by_intent: dict[IndexIntent, list[Segment]] = {}
     for segment in index_segments(table):
-        if segment.by_address:
-            by_name.setdefault(segment.name, []).append(segment)
+        if segment.by_address and segment.intent is not None:
+            by_intent.setdefault(segment.intent, []).append(segment)
     indexes, dropped = [], []
-    for name, segments in by_name.items():
-        intent = IndexIntent(segments[0].column, IndexKind.BTREE)
+    for intent, segments in by_intent.items():
         covered = frozenset().union(*(segment.fragments for segment in segments))
         uncovered = [each for each in debris if each.number not in covered]
-        if intent.name != name or len(uncovered) < ENOUGH_FRAGMENTS:
+        if len(uncovered) < ENOUGH_FRAGMENTS:
             continue
         replaced = _replaced(table, segments, uncovered)
         fragments = _numbers(uncovered) | frozenset().union(*(segment.fragments for segment in replaced))

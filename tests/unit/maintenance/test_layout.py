@@ -29,8 +29,7 @@ def segment(intent: IndexIntent, fragments: Collection[int], identity: str = "",
     index = Index(identity, intent.name, [0], built_at, Bitmap(fragments), 1)
     return Segment(
         identity=identity or f"{intent.name}{sorted(fragments)}",
-        name=intent.name,
-        column=intent.column,
+        intent=intent,
         fragments=frozenset(fragments),
         built_at=built_at,
         by_address=intent.kind is IndexKind.BTREE,
@@ -150,3 +149,10 @@ def test_what_was_put_together_is_not_put_together_again(sizes: list[tuple[int, 
     after += [FragmentState(100 + place, sum(live[n] for n in group), 0) for place, group in enumerate(groups)]
     assert groups_of(after, []) == ()
     assert sum(each.live for each in after) == sum(live.values())
+
+
+def test_a_fragment_with_values_of_a_dropped_column_is_written_anew_however_large_it_is() -> None:
+    fragments = [FragmentState(number, LARGE, 0) for number in range(3)]
+    assert groups_of(fragments, []) == ()
+    assert groups_of(fragments, [], outdated={1}) == ((1,),)
+    assert groups_of([FragmentState(0, 10, 0)], [], outdated={0}) == ((0,),)

@@ -1,0 +1,207 @@
+"""Changing the columns of a table: some come, some go, some are called otherwise, all in one version.
+
+Nothing that stays is written anew or read: a column that goes leaves the schema only, a column that gets another name
+keeps its stored values, and one that comes is written beside the others, in files of its own. Rows keep what identifies
+them, and the versions that made and changed them. Earlier versions keep the columns that they had.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence, Set
+from dataclasses import dataclass, replace
+from itertools import chain
+from typing import Protocol
+
+import numpy as np
+import pyarrow as pa
+from lance.fragment import DataFile, FragmentMetadata, write_fragments
+
+import lance
+from lance import LanceOperation as Operation
+from omnigraph.storage.lance_schema import StoredColumn, lance_schema, new_columns, stored_columns
+from omnigraph.storage.objects import objects_at
+from omnigraph.storage.staging import StagedWrite, fragment_of, staged_operation
+from omnigraph.storage.tables import ROW_ADDRESS, Table, typed_errors
+
+ROWS_AT_ONCE = 8_192
+_NO_LIMIT = 2**62
+
+
+@dataclass(frozen=True, slots=True)
+class LayoutColumn:
+    """A column that a table is to have: one that is there, under whatever name, or one that comes.
+
+    `continues` is the column whose stored values it has, which must be of the same type. Nobody checks whether a column
+    that is not nullable has nulls: whoever says so must know it.
+    """
+
+    field: pa.Field
+    continues: str | None = None
+
+
+class Maker(Protocol):
+    """Where the values of a column that comes are taken from; it can be sent elsewhere."""
+
+    @property
+    def reads(self) -> tuple[str, ...]:
+        """The columns that are there and that the values follow from; none for values that are always the same."""
+
+    def made(self, rows: pa.RecordBatch, count: int) -> pa.Array:
+        """The values for so many rows, of which `rows` has the columns that are read and no other."""
+
+
+@dataclass(frozen=True, slots=True)
+class WrittenColumns:
+    """Values of columns for all rows of one fragment, in a file that no version has yet, with numbers from zero.
+
+    Whoever stages them may be another process.
+    """
+
+    fragment: int
+    schema: pa.Schema
+    file: DataFile
+
+
+def write_columns(table: Table, fragments: Sequence[int], makers: Mapping[str, Maker]) -> list[WrittenColumns]:
+    """Writes the values of columns that come, for some fragments of a table; only what the makers read is read."""
+    if not makers:
+        return []
+    found = (_written(table, number, makers) for number in fragments)
+    return [each for each in found if each is not None]
+
+
+def stage_columns(
+    table: Table, layout: Sequence[LayoutColumn], written: Sequence[WrittenColumns], operation: str
+) -> list[StagedWrite]:
+    """A table with these columns, in this order, and no others; an index goes with its column.
+
+    A column that comes has the values that were written of it, for all fragments, or is null in all rows. It is one
+    change, or two that are committed in turn: the columns, and then the values that were written. Lance can do both at
+    once, but then takes every row for changed, and refuses some changes of other columns.
+    """
+    there = stored_columns(table.dataset)
+    first = table.dataset.max_field_id + 1
+    coming = _coming(table, layout, _made(table, layout, written))
+    columns = [
+        coming[column.field.name].numbered_from(first) if column.continues is None else _continued(there, column)
+        for column in layout
+    ]
+    schema = staged_operation(table, Operation.Project(lance_schema(table.dataset, columns)), operation)
+    if not written:
+        return [schema]
+    numbers = {number for column in columns for number in column.numbers}
+    files = {each.fragment: _numbered_from(first, each.file) for each in written}
+    fragments = [_with_file(table, number, file, numbers) for number, file in files.items()]
+    update = Operation.Update(removed_fragment_ids=[], updated_fragments=fragments, new_fragments=[])
+    values = replace(schema.followed_by(update, operation), beside=tuple(str(file.path) for file in files.values()))
+    return [schema, values]
+
+
+def discard_columns(table: Table, written: Sequence[WrittenColumns]) -> None:
+    """Removes the files of columns that will not be in any version."""
+    objects = objects_at(table.location)
+    for each in written:
+        objects.delete(f"data/{each.file.path}")
+
+
+# --- the schema ---
+
+
+def _made(table: Table, layout: Sequence[LayoutColumn], written: Sequence[WrittenColumns]) -> pa.Schema:
+    """The columns that were written, which must be the same for all fragments that have rows."""
+    filled = [size.number for size in table.fragment_sizes() if size.rows]
+    schema = written[0].schema if written else pa.schema([])
+    assert not written or sorted(filled) == sorted(each.fragment for each in written), "all fragments get a file"
+    assert all(each.schema == schema for each in written), "all fragments get the same columns"
+    required = {each.field.name for each in layout if each.continues is None and not each.field.nullable}
+    assert not filled or required <= {*schema.names}, "a column that is not nullable has values"
+    return schema
+
+
+def _coming(table: Table, layout: Sequence[LayoutColumn], made: pa.Schema) -> dict[str, StoredColumn]:
+    """The columns that come, numbered from zero: first those that were written, as their files number them.
+
+    Lance numbers the parts of a Blob in one place and not in the other, so Blobs come only without values.
+    """
+    fields = {column.field.name: column.field for column in layout if column.continues is None}
+    for field in made:
+        assert fields[field.name].type == field.type, "a column has the type that was written"
+        assert not fields[field.name].metadata, "a Blob is not made"
+    order = dict.fromkeys([*made.names, *fields])
+    return new_columns(pa.schema([fields[name] for name in order]), table.dataset.data_storage_version)
+
+
+def _continued(there: Mapping[str, StoredColumn], column: LayoutColumn) -> StoredColumn:
+    assert column.continues is not None
+    return there[column.continues].called(column.field.name, nullable=column.field.nullable)
+
+
+def _with_file(table: Table, number: int, file: DataFile, numbers: Set[int]) -> FragmentMetadata:
+    """A fragment with one more file, and without those in which nothing is left that a column has."""
+    fragment = fragment_of(table, number).metadata
+    return replace(fragment, files=[*(each for each in fragment.files if not numbers.isdisjoint(each.fields)), file])
+
+
+def _numbered_from(first: int, file: DataFile) -> DataFile:
+    """A file whose columns have numbers that are so much higher."""
+    return DataFile(
+        str(file.path),
+        [number + first for number in file.fields],
+        file.column_indices,
+        file.file_major_version,
+        file.file_minor_version,
+        file.file_size_bytes,
+        file.base_id,
+    )
+
+
+# --- values ---
+
+
+def _written(table: Table, number: int, makers: Mapping[str, Maker]) -> WrittenColumns | None:
+    """The columns of one fragment; None if no row is left in it."""
+    fragment = fragment_of(table, number)
+    batches = _batches(table, fragment, makers)
+    first = next(batches, None)
+    if first is None:
+        return None
+    reader = pa.RecordBatchReader.from_batches(first.schema, chain([first], batches))
+    with typed_errors(table.location, "columns cannot be written"):
+        (made,) = write_fragments(
+            reader,
+            table.dataset,
+            schema=first.schema,
+            mode="overwrite",  # of nothing, as no version is made: it lets the columns be others than the table has
+            max_rows_per_file=fragment.physical_rows,
+            max_bytes_per_file=_NO_LIMIT,
+            data_storage_version=table.dataset.data_storage_version,
+            storage_options=table.location.storage_options,
+        )
+    (file,) = made.files
+    return WrittenColumns(number, first.schema, file)
+
+
+def _batches(table: Table, fragment: lance.LanceFragment, makers: Mapping[str, Maker]) -> Iterator[pa.RecordBatch]:
+    """The values for every place in a fragment, in order."""
+    reads = tuple(dict.fromkeys(name for maker in makers.values() for name in maker.reads))
+    rows = fragment.physical_rows
+    if not reads:
+        nothing = pa.RecordBatch.from_arrays([], [])
+        if rows > fragment.num_deletions:
+            for start in range(0, rows, ROWS_AT_ONCE):
+                yield _values(makers, nothing, min(ROWS_AT_ONCE, rows - start))
+        return
+    end = 0
+    last: pa.RecordBatch | None = None
+    for batch in table.fragment_batches([fragment.fragment_id], [*reads, ROW_ADDRESS], ROWS_AT_ONCE):
+        if not batch.num_rows:
+            continue
+        places = batch.column(ROW_ADDRESS).to_numpy().astype(np.uint32).astype(np.int64)
+        last = _values(makers, batch, batch.num_rows)
+        # A deleted row has a place too, and gets the values of the next one: nobody reads them.
+        yield last.take(pa.array(np.searchsorted(places, np.arange(end, places[-1] + 1))))
+        end = int(places[-1]) + 1
+    if last is not None and end < rows:
+        yield last.take(pa.array(np.full(rows - end, last.num_rows - 1)))
+
+
+def _values(makers: Mapping[str, Maker], rows: pa.RecordBatch, count: int) -> pa.RecordBatch:
+    return pa.record_batch({name: maker.made(rows.select(maker.reads), count) for name, maker in makers.items()})
