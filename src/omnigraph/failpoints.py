@@ -31,6 +31,7 @@ class Writer(StrEnum):
     ENSURE_INDICES = "ensure_indices"
     OPTIMIZE = "optimize"
     MERGE = "merge"
+    SCHEMA_APPLY = "schema_apply"
 
 
 class Step(StrEnum):
@@ -69,6 +70,13 @@ class Point(StrEnum):
     RECOVERY_RECORD_AUDIT = "recovery.record_audit"
     RECOVERY_AFTER_AUDIT = "recovery.after_audit"
     LEASE_RENEWAL = "fence.lease_renewal"
+    SCHEMA_LOCKED = "schema_apply.locked"
+    SCHEMA_BEFORE_STAGING = "schema_apply.before_staging_write"
+    SCHEMA_FILE_STAGED = "schema_apply.file_staged"
+    SCHEMA_FILE_WRITTEN = "schema_apply.file_promoted"
+    SCHEMA_TABLE_CREATED = "schema_apply.table_created"
+    SCHEMA_BEFORE_PURGE = "schema_apply.before_purge"
+    SCHEMA_TABLE_PURGED = "schema_apply.table_purged"
     CLEANUP_DECIDED = "cleanup.decided"
     CLEANUP_VERSIONS_REMOVED = "cleanup.versions_removed"
     REPAIR_BEFORE_PUBLISH = "repair.before_publish"

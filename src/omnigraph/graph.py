@@ -75,7 +75,7 @@ class Graph(MaintainedGraph):
     ) -> QueryResult:
         """Runs a query that reads: on the head of a branch, or on a snapshot, commit, version or time."""
         at = self.snapshot(branch) if snapshot is None else self._resolved(snapshot)
-        query = self._queries.compiled(source, name)
+        query = self._queries.compiled(source, name, at)
         plan = planned(query, params or {}, at)
         choice = engine_for(engine, plan, at)
         if choice.engine != SPARK:
@@ -93,7 +93,7 @@ class Graph(MaintainedGraph):
     ) -> str:
         """How a query will be answered, and where: what is scanned with which columns and filters, walked, joined."""
         at = self.snapshot(branch)
-        query = self._queries.compiled(source, name)
+        query = self._queries.compiled(source, name, at)
         plan = planned(query, params or {}, at)
         choice = engine_for(engine, plan, at)
         if choice.engine == SPARK:
@@ -174,22 +174,31 @@ class Graph(MaintainedGraph):
 
         The commit is on `branch`, which with `from_` is created there first if it does not exist.
         """
-        request = requested(
-            self.schema.catalog, algorithm, parameters, nodes=nodes, edges=edges, write=write, engine=engine
-        )
         if write:
             check_writable(self._mode)
         elif from_ is not None or actor is not None:
             raise UsageError("a branch is begun, and an actor named, only for what is written")
-        with begun(self._location, self._branches, branch, from_):
-            at = self.snapshot(branch) if snapshot is None else self._resolved(snapshot)
+
+        def run(head: Snapshot) -> Analysis:
+            request = requested(
+                head.catalog, algorithm, parameters, nodes=nodes, edges=edges, write=write, engine=engine
+            )
+            at = head if snapshot is None else self._resolved(snapshot)
             found = replace(analyze(at, request, report), to_frame=to_frame)
             if not write:
                 return found
             order = WriteRequest(
-                kind=Writer.LOAD, branch=branch, actor=actor, message=f"analyze {algorithm}", tables=request.tables
+                kind=Writer.LOAD,
+                branch=branch,
+                actor=actor,
+                message=f"analyze {algorithm}",
+                tables=request.tables,
+                schema_id=head.commit.schema_id,
             )
             return self._write(order, lambda attempt: write_back(attempt, found, request.write, report))
+
+        with begun(self._location, self._branches, branch, from_):
+            return self._prepared(branch, run)
 
     # --- writing ---
 
@@ -204,20 +213,22 @@ class Graph(MaintainedGraph):
         if_commit: str | None = None,
     ) -> MutationResult:
         """Runs a mutation; with `if_commit`, only on top of that commit."""
-        query = self._queries.compiled(source, name)
+        check_writable(self._mode)
 
-        def run(attempt: WriteAttempt) -> MutationResult:
-            return mutate(attempt, query, params or {})
+        def run(head: Snapshot) -> MutationResult:
+            query = self._queries.compiled(source, name, head)
+            request = WriteRequest(
+                kind=Writer.MUTATE,
+                branch=branch,
+                actor=actor,
+                message=query.name,
+                if_commit=if_commit,
+                tables=query.access.writes,
+                schema_id=head.commit.schema_id,
+            )
+            return self._write(request, lambda attempt: mutate(attempt, query, params or {}))
 
-        request = WriteRequest(
-            kind=Writer.MUTATE,
-            branch=branch,
-            actor=actor,
-            message=query.name,
-            if_commit=if_commit,
-            tables=query.access.writes,
-        )
-        return self._write(request, run)
+        return self._prepared(branch, run)
 
     def load(
         self,
@@ -237,18 +248,24 @@ class Graph(MaintainedGraph):
         """
         check_writable(self._mode)
         kind = load_mode(mode)
-        given = load_input(data, self.schema.catalog, storage_options)
-        choice = chosen(engine, given.reasons_for_spark)
-        if given.frames and choice.engine != SPARK:
-            raise UsageError("a Spark DataFrame is loaded on Spark; bring it here first, with `toArrow()`")
-        running = engine_of(choice, report, given.frames[0][1] if given.frames else None)
 
-        def run(attempt: WriteAttempt) -> LoadResult:
-            return load(attempt, given, kind, running, choice)
+        def run(head: Snapshot) -> LoadResult:
+            given = load_input(data, head.catalog, storage_options)
+            choice = chosen(engine, given.reasons_for_spark)
+            if given.frames and choice.engine != SPARK:
+                raise UsageError("a Spark DataFrame is loaded on Spark; bring it here first, with `toArrow()`")
+            running = engine_of(choice, report, given.frames[0][1] if given.frames else None)
+            request = WriteRequest(
+                kind=Writer.LOAD,
+                branch=branch,
+                actor=actor,
+                message=given.message,
+                schema_id=head.commit.schema_id,
+            )
+            return self._write_in_the_end(request, lambda attempt: load(attempt, given, kind, running, choice))
 
-        request = WriteRequest(kind=Writer.LOAD, branch=branch, actor=actor, message=given.message)
         with begun(self._location, self._branches, branch, from_):
-            return self._write_in_the_end(request, run)
+            return self._prepared(branch, run)
 
     def explain_load(
         self,
@@ -279,12 +296,17 @@ class Graph(MaintainedGraph):
         If it is interrupted, the same call goes on where it was.
         """
         check_writable(self._mode)
-        targets = targets_of(self.schema.catalog, type, property, everything=all)
-        at = self.snapshot(branch)
-        choice = chosen(engine, lambda: embed_reasons(at, targets))
-        job = EmbedJob(engine=lambda told: engine_of(choice, told), choice=choice, rows=batch, report=report)
-        request = WriteRequest(kind=Writer.EMBED, branch=branch, actor=actor, message="embed")
-        return embed(job, targets, self._write, request)
+
+        def run(head: Snapshot) -> EmbedResult:
+            targets = targets_of(head.catalog, type, property, everything=all)
+            choice = chosen(engine, lambda: embed_reasons(head, targets))
+            job = EmbedJob(engine=lambda told: engine_of(choice, told), choice=choice, rows=batch, report=report)
+            request = WriteRequest(
+                kind=Writer.EMBED, branch=branch, actor=actor, message="embed", schema_id=head.commit.schema_id
+            )
+            return embed(job, targets, self._write, request)
+
+        return self._prepared(branch, run)
 
     def merge(
         self,

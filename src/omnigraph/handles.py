@@ -1,27 +1,34 @@
 """The parts of a graph that have verbs of their own: its schema, its commits, its branches, its tags."""
 
 from collections.abc import Callable, Iterator
+from datetime import datetime
 from itertools import islice
 from pathlib import Path
-from typing import Literal
+from typing import Literal, Protocol, TypeAlias
 
+from omnigraph.bulk.engine import Report, no_report
 from omnigraph.catalog import Catalog
-from omnigraph.catalog.migration import MigrationPlan
+from omnigraph.catalog.migration import MigrationPlan, plan_between
 from omnigraph.compiler import CompiledQuery, compile_query
 from omnigraph.diagnostics import Source
 from omnigraph.errors import NotFound, UsageError
-from omnigraph.operations.branches import BranchInfo, create, delete, listed
+from omnigraph.operations.branches import BranchInfo, commit_at, create, delete, listed
 from omnigraph.operations.diff import Change, diff_snapshots
-from omnigraph.operations.schema_plan import schema_plan
+from omnigraph.operations.schema_apply import SchemaApplyResult
+from omnigraph.operations.schema_plan import SchemaTarget, new_schema, schema_of_main, schema_plan
+from omnigraph.operations.schema_rows import with_violations
 from omnigraph.operations.tags import create as create_tag
 from omnigraph.operations.tags import delete as delete_tag
-from omnigraph.operations.texts import schema_text, text_of
+from omnigraph.operations.texts import text_of
 from omnigraph.storage import Location
 from omnigraph.syntax import QUERY
 from omnigraph.versioning import MAIN, Branches, Commit, CommitGraph, Snapshot, commit_with_id
+from omnigraph.versioning.schemas import AcceptedSchema
 from omnigraph.versioning.tags import Tag, tag_named, tags
 
 Mode = Literal["r", "rw"]
+At: TypeAlias = Snapshot | str | int | datetime | None
+"""A state of the graph: a snapshot, the name of a branch, commit or tag, a version or a time; None is the newest."""
 _KEPT_QUERIES = 256
 
 
@@ -31,35 +38,91 @@ def check_writable(mode: Mode) -> None:
         raise UsageError("this graph was opened for reading")
 
 
-class Schema:
-    """The accepted schema of a graph."""
+class ApplySchema(Protocol):
+    """What `Schema` asks of its graph to change it."""
 
-    def __init__(self, text: str, catalog: Catalog, snapshot: Callable[[str], Snapshot]) -> None:
-        self.text = text
-        self.catalog = catalog
-        self._snapshot = snapshot
+    def __call__(
+        self, target: SchemaTarget, *, branch: str, actor: str | None, engine: str, report: Report
+    ) -> SchemaApplyResult: ...
+
+
+class Schema:
+    """The schema of a graph: what it is, what it was, and how it changes."""
+
+    def __init__(self, branches: Branches, resolved: Callable[[At], Snapshot], apply: ApplySchema) -> None:
+        self._branches = branches
+        self._resolved = resolved
+        self._apply = apply
+
+    @property
+    def text(self) -> str:
+        """The accepted schema of `main`, as it was written."""
+        return self.at().text
+
+    @property
+    def catalog(self) -> Catalog:
+        """What it means."""
+        return self.at().catalog
+
+    def at(self, at: At = None) -> AcceptedSchema:
+        """The schema of `main`, or of a branch, a snapshot, commit, version or time."""
+        if isinstance(at, str):
+            return self._branches.schemas.get(commit_at(self._branches, at).schema_id)
+        return self._branches.schemas.get(self._resolved(at).commit.schema_id)
 
     def plan(self, new: str | Path, branch: str = MAIN) -> MigrationPlan:
-        """What leads to another schema, a text or the path of one, with the rows that a branch has; writes nothing."""
-        text, name = schema_text(new)
-        return schema_plan(self._snapshot(branch), Source(name, text))
+        """What leads to another schema, a text or the path of one, with the rows that a branch has; changes nothing.
+
+        The rows are checked by the rules that come.
+        """
+        snapshot = self._resolved(branch)
+        return with_violations(snapshot, schema_plan(snapshot, new_schema(new)))
+
+    def diff(self, left: At, right: At) -> MigrationPlan:
+        """What leads from the schema of one commit, branch or snapshot to that of another."""
+        before, after = self.at(left), self.at(right)
+        return plan_between(before.catalog, after.catalog, Source(f"schema {after.number}", after.text))
+
+    def apply(
+        self,
+        new: str | Path,
+        *,
+        allow_data_loss: bool = False,
+        actor: str | None = None,
+        engine: str = "auto",
+        report: Report = no_report,
+    ) -> SchemaApplyResult:
+        """Makes a text, or the file that a path leads to, the schema of `main`, with its data, as one commit.
+
+        What is dropped can still be read in the history; with `allow_data_loss`, it is removed from there too. Other
+        branches keep the schema that they have.
+        """
+        target = new_schema(new, allow_data_loss=allow_data_loss)
+        return self._apply(target, branch=MAIN, actor=actor, engine=engine, report=report)
+
+    def catch_up(
+        self, branch: str, *, actor: str | None = None, engine: str = "auto", report: Report = no_report
+    ) -> SchemaApplyResult:
+        """Gives a branch the schema of `main`, with its data, as one commit."""
+        if branch == MAIN:
+            raise UsageError(f"`{MAIN}` has no schema to catch up with; it is the one that others catch up with")
+        return self._apply(schema_of_main(self._branches), branch=branch, actor=actor, engine=engine, report=report)
 
 
 class CompiledQueries:
     """The queries that were asked of a graph last, compiled once as long as they are among them."""
 
-    def __init__(self, catalog: Catalog) -> None:
-        self._catalog = catalog
-        self._kept: dict[tuple[str, str, str | None], CompiledQuery] = {}
+    def __init__(self) -> None:
+        self._kept: dict[tuple[str, str, str, str | None], CompiledQuery] = {}
 
-    def compiled(self, source: str | Path, name: str | None) -> CompiledQuery:
-        """A query of a source, which is a text or the path of one."""
+    def compiled(self, source: str | Path, name: str | None, at: Snapshot) -> CompiledQuery:
+        """A query of a source, which is a text or the path of one, as the schema of a snapshot understands it."""
         text, file = (source, "<query>") if isinstance(source, str) else (text_of(source, QUERY), str(source))
-        key = (text, file, name)
+        key = (at.commit.schema_id, text, file, name)
         if key not in self._kept:
             if len(self._kept) >= _KEPT_QUERIES:
                 self._kept.pop(next(iter(self._kept)), None)
-            self._kept[key] = compile_query(text, self._catalog, name, name=file)
+            self._kept[key] = compile_query(text, at.catalog, name, name=file)
         return self._kept[key]
 
 

@@ -39,7 +39,7 @@ class MaintainedGraph(OpenGraph):
 
     def status(self, branch: str = MAIN) -> Status:
         """How the graph is, seen from a branch: sizes, fragments, indexes, drift, unfinished writes; with advice."""
-        status = status_of(self._location, self._branches, self.schema.catalog, self._branches.log(branch))
+        status = status_of(self._location, self._branches, self._branches.log(branch))
         return replace(status, advice=advice_on(status))
 
     def cleanup(

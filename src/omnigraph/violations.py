@@ -29,4 +29,6 @@ class Violation(NamedTuple):
         line = "" if self.line is None else f":{self.line}"
         place = f"{self.file}{line}: " if self.file is not None else ""
         subject = f"{self.type}.{self.property}" if self.property else self.type
+        if self.id is not None and self.rule in (Rule.VALUE, Rule.UNIQUE) and not place:
+            subject = f"{subject} of `{self.id}`"
         return f"{place}{subject}: {self.problem}"

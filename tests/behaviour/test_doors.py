@@ -40,8 +40,13 @@ DOORS = {
         "omnigraph.maintenance.orphans",
     },
     "append_row": {"omnigraph.recovery.audit"},
-    # Repair commits nothing: it makes versions visible that are there, so it has no phases to go through.
-    "publish": {"omnigraph.write.protocol", "omnigraph.recovery.apply", "omnigraph.maintenance.repair"},
+    # Repair and the migration of a layout commit nothing to tables, so they have no phases to go through.
+    "publish": {
+        "omnigraph.write.protocol",
+        "omnigraph.recovery.apply",
+        "omnigraph.maintenance.repair",
+        "omnigraph.versioning.layout",
+    },
     "write_sidecar": {"omnigraph.write.protocol"},
     "delete_sidecar": {"omnigraph.write.protocol", "omnigraph.recovery.apply"},
 }

@@ -38,6 +38,8 @@ class Property:
     default: Value | None = None
     embedding: Embedding | None = None
     annotations: tuple[KeptAnnotation, ...] = ()
+    filling: Value | None = None
+    """What the rows got that were there when the property came, if it came later than its type."""
 
     @property
     def required(self) -> bool:

@@ -170,6 +170,7 @@ def _properties_to_json(properties: Mapping[str, Property]) -> list[dict[str, An
             "default": value_to_json(each.default),
             "embedding": [each.embedding.source, each.embedding.model] if each.embedding else None,
             "annotations": _annotations_to_json(each.annotations),
+            "filling": value_to_json(each.filling),
         }
         for each in properties.values()
     ]
@@ -181,6 +182,7 @@ def _properties_from_json(data: list[Mapping[str, Any]]) -> dict[str, Property]:
 
 def _property_from_json(data: Mapping[str, Any]) -> Property:
     type = type_from_json(data["type"])
+    filling = data.get("filling")
     return Property(
         identity=data["identity"],
         name=data["name"],
@@ -189,7 +191,19 @@ def _property_from_json(data: Mapping[str, Any]) -> Property:
         default=None if data["default"] is None else value_from_json(data["default"], type),
         embedding=Embedding(*data["embedding"]) if data["embedding"] else None,
         annotations=_annotations_from_json(data["annotations"]),
+        filling=None if filling is None else value_from_json(filling, _without_choice(type)),
     )
+
+
+def _without_choice(type: PropertyType) -> PropertyType:
+    """The type without its enum, which by now may not allow what rows were filled with when the property came."""
+    match type:
+        case Enum():
+            return Scalar.STRING
+        case List(Enum()):
+            return List(Scalar.STRING)
+        case _:
+            return type
 
 
 def _annotations_to_json(annotations: tuple[KeptAnnotation, ...]) -> list[list[Any]]:

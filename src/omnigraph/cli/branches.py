@@ -15,6 +15,7 @@ from omnigraph.operations.merge import MergeKind, MergeResult
 from omnigraph.operations.rows import Row, differing_columns, json_value
 from omnigraph.operations.three_way import ConflictKind, MergeConflict
 
+_DROPPED = {ConflictKind.DROPPED_TYPE, ConflictKind.DROPPED_PROPERTY}
 _OF_ONE_ENTITY = {ConflictKind.DIVERGENT_INSERT, ConflictKind.DIVERGENT_UPDATE, ConflictKind.DELETE_VS_UPDATE}
 _NOTHING = "—"
 _REFUSED = 3
@@ -101,8 +102,10 @@ def print_conflicts(conflicts: Sequence[MergeConflict]) -> None:
     if kinds & _OF_ONE_ENTITY:
         cells = ", --cells merges different properties of one entity" * (ConflictKind.DIVERGENT_UPDATE in kinds)
         typer.echo(f"hint: --strategy ours or theirs says who wins{cells}; or change one side", err=True)
-    if kinds - _OF_ONE_ENTITY:
-        rules = ", ".join(sorted(kind.value for kind in kinds - _OF_ONE_ENTITY))
+    if kinds & _DROPPED:
+        typer.echo("hint: the schema has no place for these values; --strategy ours leaves them behind", err=True)
+    if kinds - _OF_ONE_ENTITY - _DROPPED:
+        rules = ", ".join(sorted(kind.value for kind in kinds - _OF_ONE_ENTITY - _DROPPED))
         typer.echo(f"hint: {rules}: change one side so that both together keep the rules of the schema", err=True)
 
 
@@ -124,6 +127,9 @@ def _print_changes(name: str, words: MergeWords, result: MergeResult) -> None:
         for type_name, counts in result.changes.items():
             table.add_row(type_name, *(f"{counts[each]:,}" for each in ("inserted", "updated", "deleted")))
         human.print(table)
+    if result.schema is not None:
+        older, newer = result.schema
+        typer.echo(f"{name} has schema {older}; what it did was brought to schema {newer} of {words.into}", err=True)
     kind = "fast-forward" if result.kind is MergeKind.FAST_FORWARD else "merge"
     if result.commit is not None:
         typer.echo(f"commit {result.commit.graph_commit_id}  {when(result.commit)}  {kind} of {name} into {words.into}")
@@ -135,6 +141,8 @@ def _print_changes(name: str, words: MergeWords, result: MergeResult) -> None:
 
 def _sides(conflict: MergeConflict) -> tuple[str, str, str]:
     """Base, ours and theirs. Whole entities are shown with what differs; a broken rule has no sides, but a problem."""
+    if conflict.kind in _DROPPED:
+        return "", "", plural(conflict.theirs, "row")
     if conflict.kind not in _OF_ONE_ENTITY and isinstance(conflict.theirs, str):
         return "", "", conflict.theirs
     sides = (conflict.base, conflict.ours, conflict.theirs)

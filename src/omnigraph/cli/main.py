@@ -352,15 +352,23 @@ def run() -> None:
 
 
 def _exit_code(error: "OmnigraphError") -> int:
-    """1 failed, 2 wrong usage, 3 refused because of another writer or a merge conflict, 4 a lost `--if-commit`."""
-    from omnigraph.errors import Conflict, MergeConflicts, PreconditionFailed, UsageError
+    """1 failed, 2 wrong usage, 3 refused because of others or of what is there, 4 a lost `--if-commit`."""
+    from omnigraph.errors import (
+        Conflict,
+        DataStillNeeded,
+        MergeConflicts,
+        PreconditionFailed,
+        SchemaBehind,
+        SchemaRefused,
+        UsageError,
+    )
 
     match error:
         case UsageError():
             return 2
         case PreconditionFailed():
             return 4
-        case Conflict() | MergeConflicts():
+        case Conflict() | DataStillNeeded() | MergeConflicts() | SchemaBehind() | SchemaRefused():
             return 3
         case _:
             return 1

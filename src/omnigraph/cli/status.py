@@ -31,6 +31,7 @@ def _print_status(status: Status) -> None:
     types = f"{plural(len(status.types['nodes']), 'node type')}, {plural(len(status.types['edges']), 'edge type')}"
     typer.echo(f"{status.uri}  {types}, {size_text(status.bytes)}")
     typer.echo(f"{status.branch} at {head.graph_commit_id}, {when(head)}, {plural(status.commits, 'commit')}")
+    typer.echo(f"schema {status.schema_number} ({head.schema_id})")
     print_wide(_tables(status.tables))
     if len(status.branches) > 1:
         print_wide(_branches(status))
@@ -68,12 +69,13 @@ def _indexes(table: TableStatus) -> str:
 
 
 def _branches(status: Status) -> Table:
-    shown = Table(*(text_column(name) for name in ("branch", "ahead", "behind", "newest", "retains")))
+    shown = Table(*(text_column(name) for name in ("branch", "ahead", "behind", "schema", "newest", "retains")))
     for branch in status.branches:
         info = branch.info
         age = _age(status.seen_at, info.head.created_at)
         size = size_text(branch.retained_bytes) if branch.retained_bytes else ""
-        shown.add_row(info.name, str(info.ahead), str(info.behind), f"{age} ago", size)
+        schema = f"{branch.schema_number}{', behind' if branch.is_behind else ''}"
+        shown.add_row(info.name, str(info.ahead), str(info.behind), schema, f"{age} ago", size)
     return shown
 
 

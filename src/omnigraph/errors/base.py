@@ -39,6 +39,12 @@ class SchemaError(_SourceError):
     code = "schema_error"
 
 
+class SchemaRefused(_SourceError):
+    """A change of the schema that cannot be made; `diagnostics` says why, and the way around."""
+
+    code = "schema_refused"
+
+
 class QueryError(_SourceError):
     """A query that does not parse or does not typecheck."""
 

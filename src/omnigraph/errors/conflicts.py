@@ -29,6 +29,23 @@ class ExpectedVersionMismatch(Conflict):
         return {"table_key": self.table_key, "expected": self.expected, "actual": self.actual}
 
 
+class SchemaChanged(Conflict):
+    """The schema of the branch was changed while the write was prepared."""
+
+    code = "schema_changed"
+
+    def __init__(self, branch: str) -> None:
+        super().__init__(branch)
+        self.branch = branch
+
+    def __str__(self) -> str:
+        return f"the schema of branch `{self.branch}` was changed while this was prepared; try again"
+
+    @property
+    def details(self) -> dict[str, Any]:
+        return {"branch": self.branch}
+
+
 class PreconditionFailed(Conflict):
     """The branch is no longer at the commit that the caller named."""
 
@@ -172,3 +189,45 @@ class MergeConflicts(OmnigraphError):
     def details(self) -> dict[str, Any]:
         conflicts = [conflict.as_json() for conflict in self.conflicts]
         return {"source": self.source, "target": self.target, "merge_conflicts": conflicts}
+
+
+class DataStillNeeded(OmnigraphError):
+    """What a schema drops cannot be removed from the history, as branches or tags need it; nothing was written."""
+
+    code = "data_still_needed"
+
+    def __init__(self, branches: Sequence[str], tags: Sequence[str] = ()) -> None:
+        super().__init__(tuple(branches), tuple(tags))
+        self.branches, self.tags = tuple(branches), tuple(tags)
+
+    def __str__(self) -> str:
+        named = [f"branch `{name}`" for name in self.branches] + [f"tag `{name}`" for name in self.tags]
+        problem = f"what is dropped cannot be removed from the history: {', '.join(named)} still has it"
+        return f"{problem}; delete what has it, or do not allow data loss: then the history keeps what is dropped"
+
+    @property
+    def details(self) -> dict[str, Any]:
+        return {"branches": list(self.branches), "tags": list(self.tags)}
+
+
+class SchemaBehind(OmnigraphError):
+    """A branch that cannot take in what another has, because the other has a newer schema; nothing was written."""
+
+    code = "schema_behind"
+
+    def __init__(self, branch: str, schema: int, source: str, source_schema: int) -> None:
+        super().__init__(branch, schema, source, source_schema)
+        self.branch, self.schema, self.source, self.source_schema = branch, schema, source, source_schema
+
+    def __str__(self) -> str:
+        schemas = f"branch `{self.branch}` has schema {self.schema} and `{self.source}` has schema {self.source_schema}"
+        return f"{schemas}; catch up first: omnigraph schema catch-up {self.branch}"
+
+    @property
+    def details(self) -> dict[str, Any]:
+        return {
+            "branch": self.branch,
+            "schema": self.schema,
+            "source": self.source,
+            "source_schema": self.source_schema,
+        }

@@ -19,7 +19,7 @@ _IDLE_BRANCH = timedelta(days=30)
 
 def advice_on(status: Status) -> tuple[str, ...]:
     """What an operator should do, the most urgent first; a graph that is well gets none."""
-    rules = (_unfinished, _drift, _layout, _indexes, _history, _branches, _leftovers)
+    rules = (_unfinished, _drift, _schema, _layout, _indexes, _history, _branches, _leftovers)
     return tuple(line for rule in rules for line in rule(status))
 
 
@@ -40,6 +40,11 @@ def _drift(status: Status) -> Iterator[str]:
     drifted = [table.table_key for table in status.tables if table.drifted]
     if drifted:
         yield f"{', '.join(drifted)}: something else has committed to it; run `omnigraph repair{_on(status)}`"
+
+
+def _schema(status: Status) -> Iterator[str]:
+    if status.schema_edited:
+        yield "_schema.pg was edited by hand: nothing reads it; apply it with `omnigraph schema apply`"
 
 
 def _layout(status: Status) -> Iterator[str]:

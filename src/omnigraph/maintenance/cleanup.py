@@ -19,24 +19,30 @@ from omnigraph.bulk.engine import Progress, Report, no_report
 from omnigraph.bulk.leftovers import left_behind, remove_left_behind
 from omnigraph.errors import NotFound, OmnigraphError, StorageError
 from omnigraph.failpoints import Point
-from omnigraph.maintenance.orphans import TREES, orphaned_forks, remove_forks
+from omnigraph.maintenance.orphans import TREES
 from omnigraph.maintenance.retention import KeptLine, Policy, is_gone, kept_lines, patient_policy
+from omnigraph.maintenance.table_files import (
+    settled_files,
+    staying_versions,
+    unfinished_writes,
+    versions_to_keep,
+    writers_of,
+)
 from omnigraph.recovery.audit import AUDIT_FOLDER
 from omnigraph.storage import Location, branch_refs, objects_at
 from omnigraph.storage.files import StoredFile, delete_files, files_below
 from omnigraph.storage.reclaim import OWN_LINE, Reclaim, reclaimable, versions_of
-from omnigraph.versioning import Branches
+from omnigraph.versioning import Branches, Manifest, Pin
 from omnigraph.versioning.log import FIRST_VERSION, MANIFEST_FOLDER, TRUSTED_SECONDS
 from omnigraph.versioning.names import physical_name
 from omnigraph.versioning.tags import tags
-from omnigraph.write import WriteFence
 from omnigraph.write.forks import table_root
 from omnigraph.write.retention import forget_locks, holding_history, oldest_marked_writer
-from omnigraph.write.sidecar import Sidecar, pending_operations, read_sidecar
+from omnigraph.write.schema_lock import remove_stale_schema_lock
 
 LEFTOVERS = "leftovers"
 _TABLE_FOLDERS = ("nodes", "edges")
-_CLOCKS_APART = timedelta(minutes=1)
+CLOCKS_APART = timedelta(minutes=1)
 """By how much the clock of an object store may differ from those of its writers."""
 _logger = logging.getLogger(__name__)
 
@@ -82,9 +88,10 @@ def cleanup(
     with holding_history(graph, "cleanup") as history:
         now = datetime.now(UTC)
         patient = _patient(graph, policy, now)
-        since = now - patient.grace - (timedelta() if graph.path is not None else _CLOCKS_APART)
+        since = now - patient.grace - (timedelta() if graph.path is not None else CLOCKS_APART)
         lines = kept_lines(branches, patient, [tag.place for tag in tags(graph)], now)
         if confirm:
+            remove_stale_schema_lock(branches)
             for line in lines:
                 # Once it is written down, nobody names or begins on what goes; before that, only the lock prevents it.
                 history.check()
@@ -127,11 +134,11 @@ class _Cleanup:
 
     def steps(self) -> Iterator[tuple[str, Callable[[], TableCleanupStats]]]:
         """What is to be done, table by table; the manifest goes last, as it says where the others are."""
-        sidecars = [*_sidecars(self.graph)]
-        kept = _pinned(self.lines, sidecars)
-        keys = {table_root(pin.path): key for line in self.lines for key, pin in line.head.pins.items()}
+        kept = versions_to_keep(_pins(self.lines), unfinished_writes(self.graph))
+        keys = {table_root(pin.path): key for line in reversed(self.lines) for key, pin in line.head.pins.items()}
+        # What commits pin that stay may be gone with what a change of the schema dropped.
         there = {f"{folder}/{name}" for folder in _TABLE_FOLDERS for name in objects_at(self.graph).folders(folder)}
-        for root in sorted(there | kept.keys()):
+        for root in sorted(there):
             key = keys.get(root, root)
             if root in kept:
                 yield key, partial(self._table, key, root, kept[root])
@@ -144,31 +151,32 @@ class _Cleanup:
     def _table(self, key: str, root: str, kept: Mapping[str, Collection[int]]) -> TableCleanupStats:
         """One table with its forks. Nobody writes it while its files are listed, so what is there is settled."""
         location = self.graph.child(root)
-        with ExitStack() as held:
-            fences = []
-            for branch in sorted(line.log.branch for line in self.lines):
-                fences.append(held.enter_context(WriteFence(self.graph, branch, "cleanup")))
-                fences[-1].take([key])
-            # Writers that died since cleanup began may have promised a fork that no manifest places.
-            promised = {table.path for sidecar in _sidecars(self.graph) for table in sidecar.tables}
-            orphans = orphaned_forks(self.graph, self.branches, root, promised)
-            files = files_below(location)
-            for fence in fences:
-                fence.check()
-            removed = remove_forks(location, orphans.names) if self.confirm else orphans
-        trees = tuple(f"{TREES}/{name}/" for name in removed.names)
-        lost = [file for file in files if file.name.startswith(trees)]
-        rest = [file for file in files if not file.name.startswith(trees)]
-        found = reclaimable(location, rest, _staying(location, rest, kept), since=self.since)
+        sidecars = [*unfinished_writes(self.graph)]
+        writers = writers_of(root, self._heads(), sidecars)
+        files = settled_files(self.graph, self.branches, root, writers, confirm=self.confirm)
+        staying = staying_versions(location, files.there, kept)
+        found = reclaimable(location, files.there, staying, since=self.since)
         self._remove(location, found)
         return TableCleanupStats(
             table_key=key,
-            bytes_removed=found.bytes + _bytes(lost),
+            bytes_removed=found.bytes + _bytes(files.lost),
             old_versions_removed=len(found.versions),
-            files_removed=len(found.files) + len(lost),
-            forks_removed=removed.names,
-            error="; ".join((*orphans.left, *removed.left) if self.confirm else orphans.left) or None,
+            files_removed=len(found.files) + len(files.lost),
+            forks_removed=files.forks.names,
+            error="; ".join(files.forks.left) or None,
         )
+
+    def _heads(self) -> dict[str, Manifest]:
+        """The newest manifests; of a branch that is deleted meanwhile, the one that it had."""
+        heads = {}
+        for line in self.lines:
+            try:
+                heads[line.log.branch] = line.log.head()
+            except (NotFound, StorageError):
+                if not is_gone(line.log):
+                    raise
+                heads[line.log.branch] = line.head
+        return heads
 
     def _abandoned(self, root: str) -> TableCleanupStats:
         """A table that nothing refers to: of a type that is no more, or of a graph whose creation was cut short."""
@@ -214,7 +222,7 @@ class _Cleanup:
                 held.enter_context(line.log.turn())
             files = files_below(location)
             rest = [file for file in files if not file.name.startswith(trees)]
-            found = reclaimable(location, rest, _staying(location, rest, kept), since=self.since)
+            found = reclaimable(location, rest, staying_versions(location, rest, kept), since=self.since)
             self._remove(location, Reclaim(versions=found.versions))
         self._remove(location, Reclaim(files=found.files))
         if self.confirm:
@@ -238,58 +246,17 @@ class _Cleanup:
         delete_files(location, [file.name for file in found.files])
 
 
-def _sidecars(graph: Location) -> Iterator[Sidecar]:
-    """The writes that did not finish; what recovery needs of them stays."""
-    for operation_id in pending_operations(graph):
-        sidecar = read_sidecar(graph, operation_id)
-        if sidecar is not None:
-            yield sidecar
-
-
-def _pinned(lines: Sequence[KeptLine], sidecars: Sequence[Sidecar]) -> dict[str, dict[str, set[int]]]:
-    """The versions of every table that some manifest which stays pins, by the table and its line."""
-    kept: dict[str, dict[str, set[int]]] = {}
-
-    def keep(path: str, *versions: int) -> None:
-        root = table_root(path)
-        line = path.removeprefix(root).removeprefix("/")
-        kept.setdefault(root, {}).setdefault(line, set()).update(versions)
-
+def _pins(lines: Sequence[KeptLine]) -> Iterator[Pin]:
+    """What the manifests pin that stay."""
     for line in lines:
         try:
             for version in line.whole:
                 manifest = line.head if version == line.head.version else line.log.at(version)
-                for pin in manifest.pins.values():
-                    keep(pin.path, pin.version)
+                yield from manifest.pins.values()
         except (NotFound, StorageError):
             # Nobody needs what a branch had that is deleted meanwhile.
             if not is_gone(line.log):
                 raise
-    for sidecar in sidecars:
-        for table in sidecar.tables:
-            # A write may take several versions, and recovery counts them one by one.
-            keep(table.path, *range(table.expected_version, table.version_after + 1))
-    return kept
-
-
-def _staying(
-    root: Location, files: Sequence[StoredFile], kept: Mapping[str, Collection[int]]
-) -> dict[str, Collection[int]]:
-    """The versions of each line that stay: those that are kept, both sides of each fork, and all that came later."""
-    origins: dict[str, set[int]] = {}
-    for ref in branch_refs(root):
-        parent = OWN_LINE if ref.parent is None else f"{TREES}/{ref.parent}"
-        for line in (parent, f"{TREES}/{ref.name}"):
-            origins.setdefault(line, set()).add(ref.parent_version)
-    return {
-        line: [
-            version
-            for version in versions
-            if version in kept[line] or version in origins.get(line, ()) or version >= max(kept[line])
-        ]
-        for line, versions in versions_of(files).items()
-        if line in kept
-    }
 
 
 def _line_of(line: KeptLine) -> str:

@@ -6,7 +6,7 @@ own fragments were changed is done again, under the lock.
 """
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
 from typing import Any
@@ -14,7 +14,7 @@ from typing import Any
 from omnigraph.bulk.engine import Engine
 from omnigraph.bulk.loading import TableAt
 from omnigraph.catalog import EntityType, IndexIntent, index_intents
-from omnigraph.errors import FenceHeld, RecoveryPending, UsageError
+from omnigraph.errors import FenceHeld, RecoveryPending, SchemaChanged, UsageError
 from omnigraph.maintenance.layout import IndexWork, TableFacts, TableWork, coverage_after, work_on
 from omnigraph.maintenance.repair import unsettled_operations
 from omnigraph.recovery.audit import AUDIT_FOLDER
@@ -25,6 +25,7 @@ from omnigraph.storage import (
     addition,
     drafting,
     fragment_states,
+    fragments_with_dropped_columns,
     has_version,
     index_segments,
     newest_version,
@@ -99,21 +100,24 @@ class _Ordered:
     """The version whose rows the indexes have."""
 
 
-def optimize(attempt: WriteAttempt, engine: Engine) -> OptimizeResult:
-    """Puts every table of the branch in order that is its own and has not drifted, as one commit."""
+def optimize(attempt: WriteAttempt, engine: Engine, only: Collection[str] | None = None) -> OptimizeResult:
+    """Puts every table of the branch in order that is its own and has not drifted, as one commit; or `only` some."""
     _refuse_unsettled(attempt)
-    stats = {key: each for key in attempt.base.manifest.pins if (each := _skipped(attempt, key)) is not None}
+    keys = [key for key in sorted(attempt.base.manifest.pins) if only is None or key in only]
+    stats = {key: each for key in keys if (each := _skipped(attempt, key)) is not None}
     works = {
-        entity.table_key: work
+        key: work
         for entity in _entities(attempt)
-        if entity.table_key not in stats and not (work := _work(attempt.base.table(entity.table_key), entity)).is_empty
+        if (key := entity.table_key) in keys
+        and key not in stats
+        and not (work := _work(attempt.base.table(key), entity)).is_empty
     }
     with drafting() as drafts:
         ordered = _ordered(attempt.base, works, engine, drafts)
         if ordered:
             attempt.fence.take(ordered)
             attempt.log.check_exists()
-            attempt = replace(attempt, base=Snapshot(attempt.base.location, attempt.catalog, attempt.log.head()))
+            attempt = replace(attempt, base=_under_locks(attempt))
         parts = {}
         for key, done in ordered.items():
             if (skipped := _skipped(attempt, key)) is not None:
@@ -123,7 +127,7 @@ def optimize(attempt: WriteAttempt, engine: Engine) -> OptimizeResult:
                 stats[key] = _done(key, newest, parts[key])
                 table_staged(attempt)
         commit = write_staged(attempt, parts) if parts else None
-    tables = [stats.get(key) or _untouched(attempt.base, key) for key in sorted(attempt.base.manifest.pins)]
+    tables = [stats.get(key) or _untouched(attempt.base, key) for key in keys]
     return OptimizeResult(commit, (*tables, *_own_tables(attempt.base)))
 
 
@@ -145,6 +149,14 @@ def maintenance_concurrency() -> int:
 # --- what there is to do ---
 
 
+def _under_locks(attempt: WriteAttempt) -> Snapshot:
+    """The newest state, if it has the schema that the work was planned under."""
+    head = attempt.log.head()
+    if head.commit.schema_id != attempt.base.commit.schema_id:
+        raise SchemaChanged(attempt.branch)
+    return Snapshot(attempt.base.location, attempt.catalog, head)
+
+
 def _entities(attempt: WriteAttempt) -> list[EntityType]:
     return [*attempt.catalog.nodes.values(), *attempt.catalog.edges.values()]
 
@@ -159,7 +171,7 @@ def _refuse_unsettled(attempt: WriteAttempt) -> None:
             continue
         with WriteFence(graph, sidecar.branch, f"optimize looks at {operation_id}") as fence:
             try:
-                fence.take(sidecar.table_keys, wait=0.0)
+                fence.take(sidecar.locks, wait=0.0)
             except FenceHeld:
                 continue
             if read_sidecar(graph, operation_id) is not None:
@@ -201,6 +213,7 @@ def _work(table: Table, entity: EntityType) -> TableWork:
         intents=index_intents(entity),
         oldest_row=lambda fragments: oldest_row(table, fragments),
         is_pending=lambda intent: pending_reason(table, intent) is not None,
+        outdated=fragments_with_dropped_columns(table),
     )
     return work_on(facts)
 

@@ -12,13 +12,21 @@ from typing import Any
 
 from omnigraph.bulk.leftovers import INCOMING
 from omnigraph.bulk.scratch import SCRATCH
-from omnigraph.catalog import Catalog, EntityType
-from omnigraph.errors import RecoveryFailed, StorageError
+from omnigraph.catalog import EntityType
+from omnigraph.errors import NotFound, RecoveryFailed, StorageError
 from omnigraph.maintenance.indexes import IndexState, IndexStatus, table_index_statuses
 from omnigraph.maintenance.layout import SMALL_FRAGMENT, groups_of
 from omnigraph.operations.branches import BranchInfo, listed
 from omnigraph.recovery import Recoveries, Recovery
-from omnigraph.storage import Location, Table, fragment_states, has_version, seems_abandoned
+from omnigraph.storage import (
+    Location,
+    Table,
+    fragment_states,
+    fragments_with_dropped_columns,
+    has_version,
+    objects_at,
+    seems_abandoned,
+)
 from omnigraph.storage.files import StoredFile, files_below
 from omnigraph.storage.holders import LOCK_FOLDER
 from omnigraph.storage.lines import Line, lines_of
@@ -26,6 +34,7 @@ from omnigraph.versioning import Branches, Commit, ManifestLog, Pin, Snapshot
 from omnigraph.versioning.branches import fork_name
 from omnigraph.versioning.log import MANIFEST_FOLDER
 from omnigraph.versioning.names import physical_name
+from omnigraph.versioning.schemas import SCHEMA_FILE, schema_number
 from omnigraph.versioning.tags import Tag, tags
 from omnigraph.write.forks import is_own
 from omnigraph.write.sidecar import Sidecar
@@ -85,10 +94,18 @@ class BranchStatus:
 
     info: BranchInfo
     retained_bytes: int
+    is_behind: bool
+    """Whether `main` has a newer schema."""
+
+    @property
+    def schema_number(self) -> int:
+        """Which of the schemas of the graph it has."""
+        return schema_number(self.info.head.schema_id)
 
     def as_json(self) -> dict[str, Any]:
         """The branch as scripts read it."""
-        return {**self.info.as_json(), "retained_bytes": self.retained_bytes}
+        schema = {"schema_number": self.schema_number, "schema_behind": self.is_behind}
+        return {**self.info.as_json(), **schema, "retained_bytes": self.retained_bytes}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -140,13 +157,24 @@ class Status:
     tags: tuple[Tag, ...]
     last_recovery: Recovery | None
     leftovers: tuple[Leftover, ...]
+    schema_edited: bool
+    """Whether the file `_schema.pg` is another than the schema of `main`, and nobody is changing that."""
+
     advice: tuple[str, ...] = field(default=())
+
+    @property
+    def schema_number(self) -> int:
+        """Which of the schemas of the graph the branch has."""
+        return schema_number(self.head.schema_id)
 
     def as_json(self) -> dict[str, Any]:
         """The status as scripts read it."""
         return {
             "uri": self.uri,
             "branch": self.branch,
+            "schema_id": self.head.schema_id,
+            "schema_number": self.schema_number,
+            "schema_edited": self.schema_edited,
             "seen_at": _instant(self.seen_at),
             "types": {kind: list(names) for kind, names in self.types.items()},
             "head": self.head.as_json(),
@@ -163,19 +191,19 @@ class Status:
         }
 
 
-def status_of(graph: Location, branches: Branches, catalog: Catalog, log: ManifestLog) -> Status:
+def status_of(graph: Location, branches: Branches, log: ManifestLog) -> Status:
     """How a graph is now. Nothing is written, not even a lock."""
     files = files_below(graph)
     lines = lines_of(files)
     pending = tuple(_pending(each) for each in Recoveries(graph).pending())
-    snapshot = Snapshot(graph, catalog, log.head())
+    snapshot = branches.snapshot(log.head())
     now = datetime.now(UTC)
     recovered = Recoveries(graph).list()
     return Status(
         uri=graph.uri,
         branch=log.branch,
         seen_at=now,
-        types={"nodes": [*catalog.nodes], "edges": [*catalog.edges]},
+        types={"nodes": [*snapshot.catalog.nodes], "edges": [*snapshot.catalog.edges]},
         head=snapshot.commit,
         commits=snapshot.manifest.version,
         bytes=sum(file.size for file in files),
@@ -186,6 +214,7 @@ def status_of(graph: Location, branches: Branches, catalog: Catalog, log: Manife
         tags=tuple(tags(graph)),
         last_recovery=recovered[0] if recovered else None,
         leftovers=tuple(_leftovers(graph, files, now)),
+        schema_edited=_is_schema_edited(graph, branches),
     )
 
 
@@ -209,6 +238,8 @@ def _tables(
             yield _measured(seen, entity, snapshot.table(entity.table_key))
         except StorageError as error:
             yield replace(seen, error=error.problem)
+        except NotFound as error:
+            yield replace(seen, error=str(error))
 
 
 def _head(graph: Location, pin: Pin, line: Line) -> int:
@@ -226,7 +257,7 @@ def _measured(seen: TableStatus, entity: EntityType, table: Table) -> TableStatu
         rows=sum(each.live for each in states),
         fragments=len(states),
         small_fragments=sum(each.live < SMALL_FRAGMENT for each in states),
-        compactable=sum(len(group) for group in groups_of(states, ())),
+        compactable=sum(len(group) for group in groups_of(states, (), fragments_with_dropped_columns(table))),
         deleted_rows=sum(each.deleted for each in states),
         bytes=sum(each.bytes for each in table.fragment_sizes()),
         indexes=tuple(table_index_statuses(entity, table)),
@@ -246,9 +277,31 @@ def _pending(found: Sidecar | RecoveryFailed) -> PendingWrite:
 
 def _branches(branches: Branches, lines: Mapping[str, Line]) -> Iterable[BranchStatus]:
     logs = {log.branch: log for log in branches.logs()}
+    newest = schema_number(branches.main.head().commit.schema_id)
     for info in listed(branches):
         log = logs.get(info.name)
-        yield BranchStatus(info=info, retained_bytes=0 if log is None else _retained(log, lines))
+        yield BranchStatus(
+            info=info,
+            retained_bytes=0 if log is None else _retained(log, lines),
+            is_behind=schema_number(info.head.schema_id) < newest,
+        )
+
+
+def _is_schema_edited(graph: Location, branches: Branches) -> bool:
+    """Whether the file that people read is not the schema of `main`.
+
+    Whoever changes the schema is announced from before its commit until the file is there. One that began after the
+    first look is seen by the second.
+    """
+    return _differs(graph, branches) and _differs(graph, branches)
+
+
+def _differs(graph: Location, branches: Branches) -> bool:
+    pending = Recoveries(graph).pending()
+    content = objects_at(graph).read(SCHEMA_FILE)
+    accepted = branches.schemas.get(branches.main.head().commit.schema_id)
+    announced = any(isinstance(each, RecoveryFailed) or each.schema_change is not None for each in pending)
+    return not announced and content != accepted.text.encode()
 
 
 def _retained(log: ManifestLog, lines: Mapping[str, Line]) -> int:

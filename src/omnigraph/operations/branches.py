@@ -14,6 +14,7 @@ from omnigraph.errors import (
     NotFound,
     OmnigraphError,
     PreconditionFailed,
+    SchemaChanged,
     StorageError,
     TagExists,
     UsageError,
@@ -34,11 +35,13 @@ from omnigraph.versioning import (
 )
 from omnigraph.versioning.branches import fork_name
 from omnigraph.versioning.names import check_branch_name
+from omnigraph.versioning.snapshot import REMOVED
 from omnigraph.versioning.tags import tag_named, tags
 from omnigraph.write import WriteFence
 from omnigraph.write.fence import EXISTENCE
 from omnigraph.write.forks import is_own, table_root
 from omnigraph.write.retention import holding_history
+from omnigraph.write.schema_lock import remove_stale_schema_lock
 
 _logger = logging.getLogger(__name__)
 
@@ -83,6 +86,15 @@ def place_of(branches: Branches, reference: str) -> Place:
     return place
 
 
+def commit_at(branches: Branches, reference: str) -> Commit:
+    """The newest commit of a branch, or the one that an id or a tag names; its data may be gone."""
+    with suppress(NotFound, UsageError):
+        log = branches.log(reference)
+        with log.noticing_deletion():
+            return log.head().commit
+    return commit_with_id(branches, reference)
+
+
 def create(graph: Location, branches: Branches, name: str, from_: str) -> BranchInfo:
     """A new branch at a branch's head or at a commit. It shares every table until it writes one."""
     check_branch_name(name)
@@ -92,13 +104,25 @@ def create(graph: Location, branches: Branches, name: str, from_: str) -> Branch
         # The one that it begins on must not be deleted meanwhile. Those who create take both locks in the same order.
         for each in sorted({name, place_of(branches, from_).branch}):
             held.enter_context(WriteFence(graph, each, "branch create")).take([EXISTENCE])
+        remove_stale_schema_lock(branches)
         if name in branches.names():
             raise BranchExists(name)
         if tag_named(graph, name) is not None:
             raise TagExists(name)
-        branches.create(name, place_of(branches, from_))
+        place = place_of(branches, from_)
+        _check_whole(branches, place)
+        branches.create(name, place)
         failpoints.hit(Point.BRANCH_CREATED)
     return described(branches, CommitGraph(branches), name)
+
+
+def _check_whole(branches: Branches, place: Place) -> None:
+    """Raises where something of a commit was removed; a branch there would have tables that nobody can read."""
+    if place.version == branches.log(place.branch).head().version:
+        return
+    snapshot = branches.snapshot(branches.manifest_at(place))
+    if missing := snapshot.missing_tables():
+        raise NotFound("whole snapshot of commit", snapshot.commit_id, f"{', '.join(missing)}: {REMOVED}")
 
 
 @contextmanager
@@ -158,7 +182,10 @@ def delete(graph: Location, branches: Branches, name: str, *, if_commit: str | N
         if descendants or named:
             raise BranchInUse(name, descendants, named)
         log.check_exists()
-        manifest = log.head()
+        held, manifest = manifest, log.head()
+        if manifest.pins.keys() != held.pins.keys():
+            # Its tables have other names now, and those are not held.
+            raise SchemaChanged(name)
         if if_commit not in (None, manifest.commit.graph_commit_id):
             raise PreconditionFailed(name, str(if_commit), manifest.commit.graph_commit_id)
         failpoints.hit(Point.BRANCH_BEFORE_DELETE)

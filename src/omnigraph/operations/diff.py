@@ -1,6 +1,11 @@
-"""What differs between two snapshots of the graph, entity by entity."""
+"""What differs between two snapshots of the graph, entity by entity.
 
-from collections.abc import Collection, Iterator
+Types and properties are matched by their identities, so a snapshot from before a change of the schema can be compared
+with one from after it. A property that only one of them has is a difference of schemas, and not of any entity.
+"""
+
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from enum import StrEnum
 from typing import Any
@@ -8,10 +13,11 @@ from typing import Any
 import pyarrow as pa
 
 from omnigraph.catalog import Catalog, EntityType
+from omnigraph.catalog.conversion import continued_columns, kept_columns
 from omnigraph.catalog.model import ID
 from omnigraph.errors import NotFound
 from omnigraph.operations.rows import Row, differing_columns, json_row
-from omnigraph.storage import DifferenceCounts, Table, difference_batches, difference_counts
+from omnigraph.storage import ColumnMatch, DifferenceCounts, Table, difference_batches, difference_counts
 from omnigraph.versioning import Snapshot
 
 
@@ -25,7 +31,11 @@ class ChangeKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """One entity that differs: as it was before, unless it is new, and as it is after, unless it is gone."""
+    """One entity that differs: as it was before, unless it is new, and as it is after, unless it is gone.
+
+    What was before has the names that the type and its properties have after. A property that was dropped keeps its
+    name, but is left out where another has it.
+    """
 
     type: str
     id: str
@@ -35,8 +45,15 @@ class Change:
 
     @property
     def changed_properties(self) -> tuple[str, ...]:
-        """The properties whose value is another; of an entity that came or went, those that have one."""
-        return tuple(name for name in differing_columns(self.before or {}, self.after or {}) if name != ID)
+        """The properties whose value is another; of an entity that came or went, those that have one.
+
+        A property that only one of two schemas has is not among those of an update.
+        """
+        before, after = self.before or {}, self.after or {}
+        changed = (name for name in differing_columns(before, after) if name != ID)
+        return tuple(
+            name for name in changed if self.kind is not ChangeKind.UPDATE or (name in before and name in after)
+        )
 
     def as_json(self) -> dict[str, Any]:
         """The change as scripts read it."""
@@ -56,7 +73,7 @@ def diff_snapshots(left: Snapshot, right: Snapshot, types: Collection[str] | Non
     Nodes come first, then edges, both in the order of the right catalog, and after them types that only the left one
     has. Of each type come the inserts, then the updates, then the deletes, each in the order in which the table holds
     its rows: the same two snapshots always give the same order. Some rows at a time are in memory. A table that both
-    pin at the same version is not opened.
+    pin at the same version is not opened. `types` are named as in either catalog.
     """
     for pair in _differing_tables(left, right, types):
         yield from pair.changes()
@@ -64,37 +81,50 @@ def diff_snapshots(left: Snapshot, right: Snapshot, types: Collection[str] | Non
 
 def diff_counts(left: Snapshot, right: Snapshot, types: Collection[str] | None = None) -> dict[str, dict[str, int]]:
     """How many entities were inserted, updated and deleted, for each type that differs."""
-    counts = {pair.entity.name: asdict(pair.counts()) for pair in _differing_tables(left, right, types)}
-    return {name: found for name, found in counts.items() if any(found.values())}
+    counts: dict[str, Counter[str]] = {}
+    for pair in _differing_tables(left, right, types):
+        counts.setdefault(pair.name, Counter()).update(asdict(pair.counts()))
+    return {name: dict(found) for name, found in counts.items() if any(found.values())}
+
+
+@dataclass(frozen=True, slots=True)
+class _Side:
+    """A type as one of the snapshots has it, and its table there."""
+
+    entity: EntityType
+    table: Table
 
 
 @dataclass(frozen=True, slots=True)
 class _TablePair:
-    """One type's table in both snapshots; one that is not there is None, and counts as empty."""
+    """One type in both snapshots; where it is not there it is None, and counts as empty."""
 
-    entity: EntityType
-    left: Table | None
-    right: Table | None
+    name: str
+    left: _Side | None
+    right: _Side | None
 
     def changes(self) -> Iterator[Change]:
         if self.left is not None and self.right is not None:
-            for batch in difference_batches(self.left, self.right):
+            match = _match(self.left.entity, self.right.entity)
+            shown = _shown_names(match.names, self.left.table.schema.names, self.right.table.schema.names)
+            for batch in difference_batches(self.left.table, self.right.table, match):
                 yield from self._each(ChangeKind.INSERT, None, batch.inserted)
-                yield from self._each(ChangeKind.UPDATE, batch.before, batch.after)
-                yield from self._each(ChangeKind.DELETE, batch.deleted, None)
+                yield from self._each(ChangeKind.UPDATE, _renamed(batch.before, shown), batch.after)
+                yield from self._each(ChangeKind.DELETE, _renamed(batch.deleted, shown), None)
         elif self.right is not None:
-            for rows in self.right.batches():
+            for rows in self.right.table.batches():
                 yield from self._each(ChangeKind.INSERT, None, rows)
         elif self.left is not None:
-            for rows in self.left.batches():
+            for rows in self.left.table.batches():
                 yield from self._each(ChangeKind.DELETE, rows, None)
 
     def counts(self) -> DifferenceCounts:
         if self.left is not None and self.right is not None:
-            return difference_counts(self.left, self.right)
+            match = _match(self.left.entity, self.right.entity)
+            return difference_counts(self.left.table, self.right.table, match)
         return DifferenceCounts(
-            inserted=self.right.count() if self.right is not None else 0,
-            deleted=self.left.count() if self.left is not None else 0,
+            inserted=self.right.table.count() if self.right is not None else 0,
+            deleted=self.left.table.count() if self.left is not None else 0,
         )
 
     def _each(
@@ -104,7 +134,7 @@ class _TablePair:
         new = after.to_pylist() if after is not None else None
         for position, row in enumerate(new if new is not None else old or []):
             yield Change(
-                type=self.entity.name,
+                type=self.name,
                 id=row[ID],
                 kind=kind,
                 before=old[position] if old is not None else None,
@@ -112,25 +142,62 @@ class _TablePair:
             )
 
 
+def _match(left: EntityType, right: EntityType) -> ColumnMatch:
+    return ColumnMatch(continued_columns(left, right), kept=kept_columns(left, right))
+
+
+def _shown_names(continued: Mapping[str, str], left: Collection[str], right: Collection[str]) -> dict[str, str]:
+    """How the columns of the left table are shown; one that nothing continues is not, if its name is another's."""
+    return {name: continued.get(name, name) for name in left if name in continued or name not in right}
+
+
+def _renamed(rows: pa.Table, names: Mapping[str, str]) -> pa.Table:
+    return rows.select([*names]).rename_columns([*names.values()])
+
+
 def _differing_tables(left: Snapshot, right: Snapshot, types: Collection[str] | None) -> Iterator[_TablePair]:
     """The tables that may differ, opened one after the other."""
-    for entity in _chosen_types(left.catalog, right.catalog, types):
-        key = entity.table_key
-        sides = [snapshot if key in snapshot.manifest.pins else None for snapshot in (left, right)]
-        versions = [side and side.version(key) for side in sides]
-        if versions[0] != versions[1]:
-            yield _TablePair(entity, *(side.table(key) if side is not None else None for side in sides))
+    for mine, yours in _chosen_types(left.catalog, right.catalog, types):
+        before, after = _pinned(left, mine), _pinned(right, yours)
+        if (before and left.version(before.table_key)) == (after and right.version(after.table_key)):
+            continue
+        entity = yours or mine
+        assert entity is not None, "a type is in one of the catalogs"
+        yield _TablePair(
+            entity.name,
+            _Side(before, left.table(before.table_key)) if before is not None else None,
+            _Side(after, right.table(after.table_key)) if after is not None else None,
+        )
 
 
-def _chosen_types(left: Catalog, right: Catalog, types: Collection[str] | None) -> list[EntityType]:
-    """The types that were named, or all that either catalog has; nodes first."""
-    every: list[EntityType] = [*{**right.nodes, **left.nodes}.values(), *{**right.edges, **left.edges}.values()]
-    if types is None:
-        return every
-    named = set()
-    for name in types:
-        entity = right.entity(name) or left.entity(name)
-        if entity is None:
-            raise NotFound("type", name)
-        named.add(entity.name)
-    return [entity for entity in every if entity.name in named]
+def _pinned(snapshot: Snapshot, entity: EntityType | None) -> EntityType | None:
+    return entity if entity is not None and entity.table_key in snapshot.manifest.pins else None
+
+
+def _chosen_types(
+    left: Catalog, right: Catalog, types: Collection[str] | None
+) -> list[tuple[EntityType | None, EntityType | None]]:
+    """The types that were named, or all that either catalog has, as both have them; nodes first."""
+    chosen = None if types is None else {identity for name in types for identity in _identities(left, right, name)}
+    kinds: list[tuple[Mapping[str, EntityType], Mapping[str, EntityType]]] = [
+        (left.nodes, right.nodes),
+        (left.edges, right.edges),
+    ]
+    pairs = []
+    for mine, yours in kinds:
+        before = {each.identity: each for each in mine.values()}
+        after = {each.identity: each for each in yours.values()}
+        pairs += [
+            (before.get(number), after.get(number))
+            for number in dict.fromkeys([*after, *before])
+            if chosen is None or number in chosen
+        ]
+    return pairs
+
+
+def _identities(left: Catalog, right: Catalog, name: str) -> set[int]:
+    """The types that have a name in one of the catalogs."""
+    found = [entity for entity in (left.entity(name), right.entity(name)) if entity is not None]
+    if not found:
+        raise NotFound("type", name)
+    return {entity.identity for entity in found}

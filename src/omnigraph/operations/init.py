@@ -7,11 +7,11 @@ from omnigraph.catalog import Catalog, EntityType, NodeType, compile_schema, tab
 from omnigraph.embedding import current_settings, with_models
 from omnigraph.errors import StorageError
 from omnigraph.failpoints import Point
-from omnigraph.operations.files import write_schema_files
 from omnigraph.storage import Location, commit_created, stage_create, sync_versions
 from omnigraph.storage.durability import forget
 from omnigraph.versioning import Commit, Manifest, ManifestLog, Pin, new_commit_id
 from omnigraph.versioning.log import FIRST_VERSION
+from omnigraph.versioning.schemas import Schemas, accepted_schema, write_schema_files
 from omnigraph.write import WriteFence
 
 CREATION = "graph"
@@ -37,8 +37,13 @@ def _create(graph: Location, schema: str, catalog: Catalog, actor: str | None) -
     if log.exists():
         raise StorageError(graph.uri, "there is already a graph here")
     commit_id = new_commit_id()
-    pins = {entity.table_key: _created_table(graph, entity, commit_id) for entity in _entities(catalog)}
-    write_schema_files(graph, schema, catalog)
+    pins = {}
+    for entity in _entities(catalog):
+        pins[entity.table_key] = created_table(graph, entity, commit_id)
+        failpoints.hit(Point.INIT_TABLE_CREATED)
+    accepted = accepted_schema(1, schema, catalog)
+    Schemas(graph).keep(accepted)
+    write_schema_files(graph, accepted)
     failpoints.hit(Point.INIT_BEFORE_MANIFEST)
     first = Commit(
         graph_commit_id=commit_id,
@@ -48,6 +53,7 @@ def _create(graph: Location, schema: str, catalog: Catalog, actor: str | None) -
         actor=actor,
         message="init",
         created_at=datetime.now(UTC),
+        schema_id=accepted.id,
     )
     log.create(Manifest(pins, (first,)))
     failpoints.hit(Point.INIT_AFTER_MANIFEST)
@@ -57,11 +63,10 @@ def _entities(catalog: Catalog) -> list[EntityType]:
     return [*catalog.nodes.values(), *catalog.edges.values()]
 
 
-def _created_table(graph: Location, entity: EntityType, commit_id: str) -> Pin:
+def created_table(graph: Location, entity: EntityType, commit_id: str) -> Pin:
     """An empty table, in a folder of this creator's own: what a failed one left behind is never taken over."""
     folder = "nodes" if isinstance(entity, NodeType) else "edges"
     path = f"{folder}/{entity.identity}-{commit_id.lower()}"
     table = commit_created(stage_create(graph.child(path), table_schema(entity).empty_table(), commit_id))
     sync_versions([table])
-    failpoints.hit(Point.INIT_TABLE_CREATED)
     return Pin(path, table.version)

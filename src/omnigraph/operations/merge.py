@@ -8,14 +8,17 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from omnigraph.catalog import EdgeType, EntityType, NodeType
+from omnigraph.catalog import EdgeType, NodeType
 from omnigraph.catalog.model import DESTINATION, ID, SOURCE
-from omnigraph.errors import MergeConflicts, NotFound
-from omnigraph.operations.three_way import ConflictKind, MergeConflict, Strategy, TableMerge, merged_table
-from omnigraph.storage import Differences, among, differing_rows
+from omnigraph.errors import MergeConflicts, NotFound, SchemaBehind
+from omnigraph.operations.merge_types import TypeMerge, changes_between, dropped_type, types_of
+from omnigraph.operations.three_way import ConflictKind, MergeConflict, Strategy, TableMerge, touched_ids
+from omnigraph.storage import among
 from omnigraph.versioning import Branches, Commit, CommitGraph, MergedParent, Place, Snapshot
+from omnigraph.versioning.schemas import schema_number
 from omnigraph.violations import Rule, Violation
 from omnigraph.write import TableChange, WriteAttempt, write_changes
+from omnigraph.write.change import Origins
 from omnigraph.write.row_checks import row_violations
 from omnigraph.write.set_checks import SetChecks
 
@@ -38,7 +41,10 @@ class MergeKind(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MergeResult:
-    """What a merge did, or would do. There is no commit when nothing was to be merged, or when it was only tried."""
+    """What a merge did, or would do. There is no commit when nothing was to be merged, or when it was only tried.
+
+    `schema` has the numbers of two schemas if they had an older one than we, and what they did was brought to ours.
+    """
 
     kind: MergeKind
     merged_commit_id: str
@@ -46,6 +52,7 @@ class MergeResult:
     changes: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     conflicts: tuple[MergeConflict, ...] = ()
     branch_deleted: bool = False
+    schema: tuple[int, int] | None = None
 
     def as_json(self) -> dict[str, Any]:
         """The result as scripts read it."""
@@ -56,6 +63,7 @@ class MergeResult:
             "changes": {name: dict(counts) for name, counts in self.changes.items()},
             "conflicts": [conflict.as_json() for conflict in self.conflicts],
             "branch_deleted": self.branch_deleted,
+            "schema": None if self.schema is None else dict(zip(("from", "to"), self.schema, strict=True)),
         }
 
 
@@ -72,26 +80,37 @@ def merge(attempt: WriteAttempt, branches: Branches, source: str, options: Merge
     """Brings everything that a branch has, and the branch of the attempt has not, into the latter.
 
     All conflicts are found in one pass and raised together; nothing is written then. A merge that is only tried gives
-    them as part of its result.
+    them as part of its result. If they have an older schema, what they did is brought to ours; a newer one is refused.
     """
-    theirs = Snapshot(attempt.base.location, attempt.catalog, branches.log(source).head())
+    ours, theirs = attempt.base, branches.snapshot(branches.log(source).head())
     graph = CommitGraph(branches)
-    if graph.is_ancestor(theirs.commit, attempt.base.commit):
+    if graph.is_ancestor(theirs.commit, ours.commit):
         return MergeResult(kind=MergeKind.ALREADY_UP_TO_DATE, merged_commit_id=theirs.commit_id)
-    ground = _common_ground(graph, branches, attempt.base, theirs)
-    kind = MergeKind.FAST_FORWARD if ground.base.commit_id == attempt.base.commit_id else MergeKind.MERGED
-    merges = _merged_tables(attempt.base, theirs, ground, options)
+    if _schema(theirs) > _schema(ours):
+        raise SchemaBehind(attempt.branch, _schema(ours), source, _schema(theirs))
+    ground = _common_ground(graph, branches, ours, theirs)
+    merges = _merged_tables(ours, theirs, ground, options)
     changes = {key: each.change for key, each in merges.items()}
     diverged = [conflict for each in merges.values() for conflict in each.conflicts]
-    conflicts = (*diverged, *_broken_rules(attempt.base, changes, diverged))
-    counts = {each.entity.name: _counts(each) for each in merges.values() if not each.change.is_empty}
+    diverged += _dropped_types(ours, theirs, ground.base, options)
+    result = MergeResult(
+        kind=MergeKind.FAST_FORWARD if ground.base.commit_id == ours.commit_id else MergeKind.MERGED,
+        merged_commit_id=theirs.commit_id,
+        changes={each.entity.name: _counts(each) for each in merges.values() if not each.change.is_empty},
+        conflicts=(*diverged, *_broken_rules(ours, changes, diverged)),
+        schema=(_schema(theirs), _schema(ours)) if _schema(theirs) != _schema(ours) else None,
+    )
     if options.dry_run:
-        return MergeResult(kind=kind, merged_commit_id=theirs.commit_id, changes=counts, conflicts=conflicts)
-    if conflicts:
-        raise MergeConflicts(source, attempt.branch, conflicts)
+        return result
+    if result.conflicts:
+        raise MergeConflicts(source, attempt.branch, result.conflicts)
     parent = MergedParent(theirs.commit_id, theirs.commit.place, theirs.commit.generation)
     commit = write_changes(replace(attempt, merged_parent=parent), changes, unchanged=merges)
-    return MergeResult(kind=kind, merged_commit_id=theirs.commit_id, commit=commit, changes=counts)
+    return replace(result, commit=commit)
+
+
+def _schema(snapshot: Snapshot) -> int:
+    return schema_number(snapshot.commit.schema_id)
 
 
 # --- what both sides began with ---
@@ -108,11 +127,19 @@ class _CommonGround:
     base: Snapshot
     doubts: tuple[tuple[Snapshot, Snapshot], ...]
 
-    def disputed(self, key: str) -> frozenset[str]:
+    def disputed(self, identity: int) -> frozenset[str]:
         """The entities of a type of which it is not known what both sides began with."""
-        found = [each for left, right in self.doubts if (each := _differences(left, right, key)) is not None]
-        parts = [part for each in found for part in (each.inserted, each.deleted, each.before)]
-        return frozenset(identity for part in parts for identity in part[ID].to_pylist())
+        return frozenset(each for pair in self.doubts for each in _different_ids(*pair, identity))
+
+
+def _different_ids(left: Snapshot, right: Snapshot, identity: int) -> Collection[str]:
+    older, newer = (types_of(each).get(identity) for each in sorted((left, right), key=_schema))
+    if older is not None and newer is not None:
+        found = changes_between(older, newer)
+        return frozenset() if found is None else touched_ids(found)
+    # A type that goes or comes between two states is all that is different about it.
+    ids: list[str] = [] if newer is None else newer.table.scan([ID])[ID].to_pylist()
+    return ids
 
 
 def _common_ground(graph: CommitGraph, branches: Branches, ours: Snapshot, theirs: Snapshot) -> _CommonGround:
@@ -121,7 +148,7 @@ def _common_ground(graph: CommitGraph, branches: Branches, ours: Snapshot, their
     waiting = graph.merge_bases(ours.commit, theirs.commit)
     while waiting:
         commit = waiting.pop()
-        snapshot = _snapshot(branches, commit, ours)
+        snapshot = _snapshot(branches, commit)
         if snapshot is not None:
             found[commit.graph_commit_id] = snapshot
         else:
@@ -144,8 +171,8 @@ def _brought_in(
             return
         if commit.merged_place is None or _is_there(branches, commit.merged_place):
             continue
-        before = _snapshot(branches, graph.parents(commit)[0], head)
-        after = _snapshot(branches, commit, head)
+        before = _snapshot(branches, graph.parents(commit)[0])
+        after = _snapshot(branches, commit)
         if before is not None and after is not None:
             yield before, after
 
@@ -158,10 +185,10 @@ def _is_there(branches: Branches, place: Place) -> bool:
     return True
 
 
-def _snapshot(branches: Branches, commit: Commit, like: Snapshot) -> Snapshot | None:
+def _snapshot(branches: Branches, commit: Commit) -> Snapshot | None:
     """The graph at a commit, or None when its branch was deleted."""
     try:
-        return Snapshot(like.location, like.catalog, branches.manifest_at(commit.place))
+        return branches.snapshot(branches.manifest_at(commit.place))
     except NotFound:
         return None
 
@@ -173,30 +200,32 @@ def _merged_tables(
     ours: Snapshot, theirs: Snapshot, ground: _CommonGround, options: MergeOptions
 ) -> dict[str, TableMerge]:
     """The merge of every type that they changed; tables that both pin at the same version are not opened."""
-    base = ground.base
-    entities: list[EntityType] = [*ours.catalog.nodes.values(), *ours.catalog.edges.values()]
+    base, yours = types_of(ground.base), types_of(theirs)
     merges = {}
-    for entity in entities:
-        key = entity.table_key
-        yours, disputed = _differences(base, theirs, key), ground.disputed(key)
-        if yours is None and not disputed:
+    for identity, mine in types_of(ours).items():
+        if identity not in yours:
             continue
-        nothing = differing_rows(base.table(key), base.table(key))
-        merges[key] = merged_table(
-            entity,
-            _differences(base, ours, key) or nothing,
-            yours or nothing,
+        merged = TypeMerge(
+            base=base.get(identity),
+            ours=mine,
+            theirs=yours[identity],
+            disputed=ground.disputed(identity),
             cells=options.cells,
             strategy=options.strategy,
-            disputed=disputed,
-        )
+        ).merged()
+        if merged is not None:
+            merges[mine.entity.table_key] = merged
     return merges
 
 
-def _differences(left: Snapshot, right: Snapshot, key: str) -> Differences | None:
-    if left.version(key) == right.version(key):
-        return None
-    return differing_rows(left.table(key), right.table(key))
+def _dropped_types(ours: Snapshot, theirs: Snapshot, base: Snapshot, options: MergeOptions) -> list[MergeConflict]:
+    """What they did to types that we do not have any more."""
+    if options.strategy == "ours":
+        return []
+    kept, before = types_of(ours), types_of(base)
+    dropped = (each for identity, each in types_of(theirs).items() if identity not in kept)
+    found = (dropped_type(before.get(each.entity.identity), each) for each in dropped)
+    return [conflict for conflict in found if conflict is not None]
 
 
 def _counts(merged: TableMerge) -> dict[str, int]:
@@ -217,7 +246,8 @@ def _broken_rules(
     open_questions = {(each.type, each.id) for each in diverged}
     touched = {key: change for key, change in changes.items() if not change.is_empty}
     for change in touched.values():
-        yield from (_conflict(violation) for violation in row_violations(change))
+        named = replace(change, origins=Origins(ids=change.row_ids))
+        yield from (_conflict(violation) for violation in row_violations(named))
     orphans = [*_edges_without_ends(ours, touched)]
     for violation in SetChecks(touched, ours).violations():
         if violation.rule is Rule.END:

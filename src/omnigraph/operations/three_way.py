@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from omnigraph.catalog import EntityType, table_schema
+from omnigraph.catalog.conversion import in_columns
 from omnigraph.catalog.model import ID
 from omnigraph.operations.rows import Row, json_row, json_value, same_row, same_value
 from omnigraph.storage import Differences
@@ -22,11 +23,17 @@ Strategy: TypeAlias = Literal["ours", "theirs"]
 
 
 class ConflictKind(StrEnum):
-    """Why two sides cannot be merged. The last four are found on the merged graph, and no strategy resolves them."""
+    """Why two sides cannot be merged.
+
+    What they changed and we have dropped from the schema is lost by the strategy `ours`, and `theirs` cannot keep it.
+    The last four are found on the merged graph, and no strategy resolves them.
+    """
 
     DIVERGENT_INSERT = "DivergentInsert"
     DIVERGENT_UPDATE = "DivergentUpdate"
     DELETE_VS_UPDATE = "DeleteVsUpdate"
+    DROPPED_TYPE = "DroppedType"
+    DROPPED_PROPERTY = "DroppedProperty"
     ORPHAN_EDGE = "OrphanEdge"
     UNIQUE_VIOLATION = "UniqueViolation"
     CARDINALITY_VIOLATION = "CardinalityViolation"
@@ -38,7 +45,8 @@ class MergeConflict:
     """One thing that two sides made of an entity, each in its own way.
 
     With a `property`, the others are its values. Without one they are whole rows, and None is an entity that is not
-    there. Where several bases disagree, `base` is None.
+    there. Where several bases disagree, `base` is None. Of a type or property that was dropped there is one conflict,
+    without an `id`: `theirs` is how many entities they set or inserted.
     """
 
     kind: ConflictKind
@@ -105,7 +113,7 @@ def merged_table(
 
     Conflicts are in the order of ids, and of one entity in the order of its properties.
     """
-    mine, yours = _touched(ours), _touched(theirs)
+    mine, yours = touched_ids(ours), touched_ids(theirs)
     contested = (mine & yours) | ((mine | yours) & frozenset(disputed))
     decided = _Decided()
     for sides in _sides(contested, ours, theirs):
@@ -113,7 +121,8 @@ def merged_table(
     return _with_uncontested(entity, theirs, pa.array(sorted(contested), pa.string()), decided)
 
 
-def _touched(differences: Differences) -> frozenset[str]:
+def touched_ids(differences: Differences) -> frozenset[str]:
+    """The ids of all entities that something was done to."""
     parts = (differences.inserted, differences.deleted, differences.before)
     return frozenset(identity for part in parts for identity in part[ID].to_pylist())
 
@@ -261,7 +270,7 @@ def _with_uncontested(entity: EntityType, theirs: Differences, contested: pa.Arr
     schema = table_schema(entity)
     inserted, updated, deleted = (_except(part, contested) for part in (theirs.inserted, theirs.after, theirs.deleted))
     decided_rows = pa.Table.from_pylist([dict(row) for row in decided.rows], schema=schema)
-    taken = (part.select(schema.names).cast(schema) for part in (inserted, updated))
+    taken = (in_columns(part, schema) for part in (inserted, updated))
     return TableMerge(
         entity=entity,
         rows=pa.concat_tables([*taken, decided_rows]),

@@ -5,14 +5,15 @@ from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import TypeVar
 
-from omnigraph.catalog import Catalog
-from omnigraph.errors import FenceLost, OmnigraphError, RecoveryRequired, StorageError
+from omnigraph.errors import FenceLost, NotFound, OmnigraphError, RecoveryRequired, SchemaChanged, StorageError
 from omnigraph.failpoints import Writer
 from omnigraph.recovery import Mode, recover, remove_torn_head, undo
 from omnigraph.storage import Location, refuse_careless_store
-from omnigraph.versioning import Branches, Snapshot, new_commit_id
+from omnigraph.versioning import Branches, new_commit_id
+from omnigraph.versioning.layout import migrate_layout
 from omnigraph.write import WriteAttempt, WriteFence
 from omnigraph.write.retention import marked_as_writing
+from omnigraph.write.schema_lock import settle_schema_lock
 from omnigraph.write.sidecar import read_sidecar
 
 _Result = TypeVar("_Result")
@@ -28,6 +29,8 @@ class WriteRequest:
     message: str
     if_commit: str | None = None
     tables: Collection[str] = ()
+    schema_id: str | None = None
+    """The schema that the request was prepared under, if it was."""
 
 
 def open_for_writing(graph: Location, branches: Branches) -> None:
@@ -35,14 +38,15 @@ def open_for_writing(graph: Location, branches: Branches) -> None:
     refuse_careless_store(graph)
     remove_torn_head(branches.main)
     recover(graph, branches, Mode.FULL, patient=True)
+    migrate_layout(branches)
+    settle_schema_lock(branches)
 
 
 class Writes:
     """The writes of one handle on a graph."""
 
-    def __init__(self, graph: Location, catalog: Catalog, branches: Branches) -> None:
+    def __init__(self, graph: Location, branches: Branches) -> None:
         self._graph = graph
-        self._catalog = catalog
         self._branches = branches
         self._still_to_undo: set[str] = set()
 
@@ -50,12 +54,15 @@ class Writes:
         """Runs a write.
 
         One that meets an unfinished write, because another process died meanwhile, has done nothing yet. It starts
-        over, and this time waits until it is known who is dead.
+        over, and this time waits until it is known who is dead. So does one that meets another schema, unless it was
+        prepared for the one that was there.
         """
         try:
             with self.attempt(request) as attempt:
                 return work(attempt)
-        except RecoveryRequired:
+        except (RecoveryRequired, SchemaChanged) as error:
+            if request.schema_id is not None and isinstance(error, SchemaChanged):
+                raise
             with self.attempt(request, patient=True) as attempt:
                 return work(attempt)
 
@@ -83,11 +90,14 @@ class Writes:
             if marked is not None:
                 fence.watch(marked)
             log.check_exists()
+            base = self._branches.snapshot(log.head())
+            if request.schema_id not in (None, base.commit.schema_id):
+                raise SchemaChanged(request.branch)
             attempt = WriteAttempt(
                 operation_id=operation_id,
                 kind=request.kind,
                 actor=request.actor,
-                base=Snapshot(self._graph, self._catalog, log.head()),
+                base=base,
                 log=log,
                 fence=fence,
                 message=request.message,
@@ -97,7 +107,7 @@ class Writes:
                 yield attempt
             except BaseException as error:
                 self._undo(attempt, error)
-                if isinstance(error, StorageError):
+                if isinstance(error, (NotFound, StorageError)):
                     log.check_exists()
                 raise
 

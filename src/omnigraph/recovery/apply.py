@@ -10,9 +10,10 @@ from omnigraph import failpoints
 from omnigraph.failpoints import Point
 from omnigraph.recovery.audit import Recovery, RecoveryKind, TableOutcome, record
 from omnigraph.recovery.decide import Action, Decision
-from omnigraph.recovery.observe import Observation, TableSighting
-from omnigraph.storage import Location, open_table, restore, sync_versions
-from omnigraph.versioning import ManifestLog, Pin, Publication, publish
+from omnigraph.recovery.observe import Observation, TableSighting, pinned_key
+from omnigraph.storage import Location, Table, open_table, restore, sync_versions
+from omnigraph.versioning import MAIN, ManifestLog, Pin, Publication, publish
+from omnigraph.versioning.schemas import settle_schema_files
 from omnigraph.write.sidecar import Sidecar, delete_sidecar
 
 RECOVERY_ACTOR = "omnigraph:recovery"
@@ -29,6 +30,8 @@ def apply(graph: Location, log: ManifestLog, sidecar: Sidecar, seen: Observation
         case Action.ROLL_BACK:
             _roll_back(graph, log, sidecar, decision)
     failpoints.hit(Point.RECOVERY_AFTER_PUBLISH)
+    if sidecar.schema_change is not None and sidecar.branch == MAIN:
+        settle_schema_files(graph, log.head().commit.schema_id)
     recovery = _recovery(sidecar, seen.tables, decision)
     record(graph, recovery)
     failpoints.hit(Point.RECOVERY_AFTER_AUDIT)
@@ -59,23 +62,23 @@ def _roll_forward(log: ManifestLog, sidecar: Sidecar) -> None:
 
 def _roll_back(graph: Location, log: ManifestLog, sidecar: Sidecar, decision: Decision) -> None:
     """Restores what moved, and pins the restored versions: after this, the newest version of each table is the pin."""
-    pins = log.head().pins
-    restored = {}
+    head = log.head()
+    restored: dict[str, Table] = {}
     for table in decision.restore:
         failpoints.hit(Point.RECOVERY_BEFORE_RESTORE)
-        restored[table.table_key] = restore(
-            graph.child(table.path), head=table.head, version=table.pin, operation=sidecar.undo_id
-        )
+        key = pinned_key(head, table)
+        assert key is not None, "only what the graph sees is restored"
+        restored[key] = restore(graph.child(table.path), head=table.head, version=table.pin, operation=sidecar.undo_id)
         failpoints.hit(Point.RECOVERY_TABLE_RESTORED)
     sync_versions(restored.values())
     failpoints.hit(Point.RECOVERY_BEFORE_PUBLISH)
     publication = Publication(
         commit_id=sidecar.undo_id,
         pins={
-            table.table_key: Pin(table.path, restored[table.table_key].version, pins[table.table_key].removed_at)
-            for table in decision.restore
+            key: Pin(table.location.uri.removeprefix(f"{graph.uri}/"), table.version, head.pins[key].removed_at)
+            for key, table in restored.items()
         },
-        expected={key: pins[key].version for key in restored},
+        expected={key: head.pins[key].version for key in restored},
         branch=sidecar.branch,
         actor=RECOVERY_ACTOR,
         message=f"undid {_described(sidecar)}",

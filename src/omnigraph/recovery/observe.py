@@ -4,8 +4,10 @@ from dataclasses import dataclass
 
 from omnigraph.errors import Conflict, StorageError
 from omnigraph.storage import Location, has_version, open_table, operation_at, remove_torn_version
-from omnigraph.versioning import Commit, Manifest, ManifestLog, commit_since
+from omnigraph.versioning import MAIN, Commit, Manifest, ManifestLog, commit_since
 from omnigraph.versioning.publisher import check_expectations
+from omnigraph.versioning.schemas import staged_operation
+from omnigraph.write.forks import is_own
 from omnigraph.write.sidecar import Sidecar, SidecarTable
 
 
@@ -30,7 +32,11 @@ class Observation:
     published: Commit | None
     undone: Commit | None
     still_valid: bool
-    """Whether its writer has not given it up, and what it was built on beside its own tables is as it was."""
+    """Whether its writer has not given it up, and what it was built on beside its own tables is as it was.
+
+    A change of the schema must also have its files staged, so that they can become the accepted ones in the same pass;
+    and nobody may have begun to write to a table that it only renames or drops.
+    """
     tables: tuple[TableSighting, ...]
 
 
@@ -42,7 +48,10 @@ def observe(graph: Location, log: ManifestLog, sidecar: Sidecar) -> Observation:
     return Observation(
         published=published,
         undone=undone,
-        still_valid=not sidecar.doomed and _still_valid(head, sidecar),
+        still_valid=not sidecar.doomed
+        and _still_valid(head, sidecar)
+        and _has_files(graph, sidecar)
+        and _is_alone(graph, log, sidecar),
         tables=tuple(_sighting(graph, head, sidecar, table) for table in sidecar.tables),
     )
 
@@ -55,10 +64,41 @@ def _still_valid(head: Manifest, sidecar: Sidecar) -> bool:
     return True
 
 
+def _has_files(graph: Location, sidecar: Sidecar) -> bool:
+    """Whether the schema files that a write promised are there; only those of `main` have any."""
+    if sidecar.schema_change is None or sidecar.branch != MAIN:
+        return True
+    return staged_operation(graph) == sidecar.operation_id
+
+
+def _is_alone(graph: Location, log: ManifestLog, sidecar: Sidecar) -> bool:
+    """Whether no other write that died has a version of a table that a change of the schema relies on.
+
+    Its own sidecar speaks of that table as it was called.
+    """
+    if sidecar.schema_change is None:
+        return True
+    pins = [pin for key, pin in log.head().pins.items() if key in sidecar.unchanged and is_own(log, pin.path)]
+    return not any(has_version(graph.child(pin.path), pin.version + 1) for pin in pins)
+
+
+def pinned_key(head: Manifest, table: SidecarTable | TableSighting) -> str | None:
+    """What the graph calls a table by now, which a change of the schema may have renamed; None for one it dropped.
+
+    A fork that is not placed yet is found by the table that it was forked from.
+    """
+    for key, pin in head.pins.items():
+        if pin.path == table.path:
+            return key
+    return table.table_key if table.table_key in head.pins else None
+
+
 def _sighting(graph: Location, head: Manifest, sidecar: Sidecar, table: SidecarTable) -> TableSighting:
     location = graph.child(table.path)
-    pin = head.pins[table.table_key].version
-    newest = _newest(location, pin)
+    key = pinned_key(head, table)
+    # Nobody sees a table that was dropped, so it is as good as unmoved.
+    pin = table.expected_version if key is None else head.pins[key].version
+    newest = pin if key is None else _newest(location, pin)
     ours = newest >= table.version_after and has_version(location, table.version_after)
     return TableSighting(
         table_key=table.table_key,

@@ -41,7 +41,7 @@ def recover(
             continue
         with WriteFence(graph, sidecar.branch, f"recovery of {sidecar.operation_id}") as fence:
             try:
-                fence.take(sidecar.table_keys, wait=fence.patience if patient else 0.0)
+                fence.take(sidecar.locks, wait=fence.patience if patient else 0.0)
             except FenceHeld as error:
                 _logger.info("the writer of %s is at work: %s", operation_id, error)
                 continue

@@ -13,7 +13,6 @@ from pyspark.sql import datasource, types
 from omnigraph.catalog import table_schema
 from omnigraph.diagnostics import did_you_mean
 from omnigraph.errors import NotFound, UsageError
-from omnigraph.operations.files import read_schema_files
 from omnigraph.spark.scans import PART_ROWS, TablePart, parts_of
 from omnigraph.spark.types import exchanged_type, spark_schema, to_spark
 from omnigraph.spark.writer import STORAGE, Writer, write_options
@@ -152,14 +151,13 @@ def source_of(options: ReadOptions) -> Source:
 
 
 def _snapshot(options: ReadOptions) -> Snapshot:
-    _, catalog = read_schema_files(options.graph)
     branches = Branches(options.graph)
     if options.snapshot is not None:
         manifest = manifest_of_commit(branches, options.snapshot)
     else:
         log = branches.log(options.branch)
         manifest = log.head() if options.version is None else log.at(options.version)
-    return Snapshot(options.graph, catalog, manifest)
+    return branches.snapshot(manifest)
 
 
 def _check_columns(type: str, wanted: "list[str] | tuple[str, ...]", known: list[str]) -> None:

@@ -17,13 +17,12 @@ from omnigraph.bulk.leftovers import INCOMING, old_incoming
 from omnigraph.bulk.loading import LoadMode
 from omnigraph.bulk.scratch import Files, Stretch
 from omnigraph.bulk.sources import PART_ROWS, Rows
-from omnigraph.catalog import Catalog, EntityType
+from omnigraph.catalog import EntityType
 from omnigraph.diagnostics import did_you_mean
 from omnigraph.errors import NotFound, UsageError
 from omnigraph.failpoints import Writer as WriterKind
-from omnigraph.operations.branches import begun
+from omnigraph.operations.branches import begun, place_of
 from omnigraph.operations.engines import Choice
-from omnigraph.operations.files import read_schema_files
 from omnigraph.operations.inputs import LoadInput
 from omnigraph.operations.load import load, load_mode
 from omnigraph.operations.writing import WriteRequest, Writes, open_for_writing
@@ -79,9 +78,8 @@ class Writer(datasource.DataSourceArrowWriter):
     """Puts the rows of each task aside, and loads all of them at the end."""
 
     def __init__(self, options: WriteOptions) -> None:
-        _, catalog = read_schema_files(options.graph)
         self._options = options
-        self._table_key = _entity(catalog, options.type).table_key
+        self._table_key = _entity(options).table_key
         self._operation = str(ULID())
         for folder in old_incoming(options.graph):
             objects_at(options.graph).delete_folder(folder)
@@ -113,14 +111,13 @@ class Writer(datasource.DataSourceArrowWriter):
         options = self._options
         branches = Branches(options.graph)
         open_for_writing(options.graph, branches)
-        _, catalog = read_schema_files(options.graph)
         given = LoadInput(aside=tuple(self._rows(messages)))
         request = WriteRequest(
             kind=WriterKind.LOAD, branch=options.branch, actor=options.actor, message=f"load {options.type}"
         )
         choice = Choice("local", "the rows are already here")
         with begun(options.graph, branches, options.branch, options.from_):
-            Writes(options.graph, catalog, branches).run(
+            Writes(options.graph, branches).run(
                 request, lambda attempt: load(attempt, given, options.mode, InProcess(), choice)
             )
 
@@ -136,7 +133,16 @@ class Writer(datasource.DataSourceArrowWriter):
         objects_at(self._options.graph).delete_folder(f"{INCOMING}/{self._operation}")
 
 
-def _entity(catalog: Catalog, name: str) -> EntityType:
+def _entity(options: WriteOptions) -> EntityType:
+    """The type that is written, as the branch knows it, or what it will begin on."""
+    branches, name = Branches(options.graph), options.type
+    try:
+        manifest = branches.log(options.branch).head()
+    except NotFound:
+        if options.from_ is None:
+            raise
+        manifest = branches.manifest_at(place_of(branches, options.from_))
+    catalog = branches.snapshot(manifest).catalog
     entity = catalog.entity(name)
     if entity is None:
         raise NotFound("type", name, did_you_mean(name, [*catalog.nodes, *catalog.edges]))

@@ -10,7 +10,7 @@ from omnigraph.versioning.history import (
     no_snapshot,
 )
 from omnigraph.versioning.log import ManifestLog
-from omnigraph.versioning.manifest import MAIN, Commit, Manifest, Pin, Place
+from omnigraph.versioning.manifest import MAIN, Commit, Manifest, Pin, Place, SchemaChange
 from omnigraph.versioning.publisher import MergedParent, Publication, new_commit_id, publish
 from omnigraph.versioning.snapshot import Snapshot
 
@@ -25,6 +25,7 @@ __all__ = [
     "Pin",
     "Place",
     "Publication",
+    "SchemaChange",
     "Snapshot",
     "commit_since",
     "commit_with_id",

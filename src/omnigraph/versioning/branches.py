@@ -11,6 +11,7 @@ from omnigraph.errors import NotFound
 from omnigraph.storage import (
     BranchRef,
     Location,
+    Table,
     branch_location,
     branch_ref,
     branch_refs,
@@ -30,6 +31,8 @@ from omnigraph.versioning.manifest import (
 )
 from omnigraph.versioning.names import check_branch_name, logical_name, physical_name
 from omnigraph.versioning.retained import HEAD_NOTES, delete_retained
+from omnigraph.versioning.schemas import Schemas
+from omnigraph.versioning.snapshot import Snapshot
 
 _ARCHIVE = "__history"
 
@@ -51,6 +54,7 @@ class Branches:
         self._logs: dict[str, ManifestLog] = {}
         self._lock = threading.RLock()
         self.main = ManifestLog(graph)
+        self.schemas = Schemas(graph)
 
     @property
     def graph(self) -> Location:
@@ -107,6 +111,20 @@ class Branches:
             self._logs.pop(name, None)
         objects_at(self._graph).delete(f"{HEAD_NOTES}/{physical_name(name)}")
         delete_retained(self._graph, physical_name(name))
+
+    def lock_out(self, name: str) -> None:
+        """Creates an internal branch that stands for a lock; one that is there was left by a process that died."""
+        self.let_in(name)
+        create_branch(self._root, physical_name(name), parent=self.main.location, version=self.main.head().version)
+
+    def let_in(self, name: str) -> None:
+        """Removes such a branch."""
+        delete_branch(self._root, physical_name(name))
+
+    def snapshot(self, manifest: Manifest, opened: dict[tuple[str, int], Table] | None = None) -> Snapshot:
+        """The graph at a manifest, with the schema that its commit names."""
+        accepted = self.schemas.get(manifest.commit.schema_id)
+        return Snapshot(self._graph, accepted.catalog, manifest, {} if opened is None else opened)
 
     def manifest_at(self, place: Place) -> Manifest:
         """The manifest of a commit, wherever it lies; `NotFound` when its branch is gone."""

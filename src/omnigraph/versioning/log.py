@@ -12,6 +12,7 @@ from omnigraph.failpoints import Point
 from omnigraph.storage import (
     Location,
     Lock,
+    StagedWrite,
     Taken,
     branch_location,
     branch_ref,
@@ -23,11 +24,12 @@ from omnigraph.storage import (
     open_table,
     remove_torn_version,
     stage_create,
+    stage_other_columns,
     stage_overwrite,
     sync_staged,
     sync_versions,
 )
-from omnigraph.storage.tables import Table, version_file
+from omnigraph.storage.tables import NO_TABLE, Table, version_file
 from omnigraph.versioning.manifest import (
     INTERNAL_SCHEMA_VERSION,
     MAIN,
@@ -41,6 +43,7 @@ from omnigraph.versioning.manifest import (
 )
 from omnigraph.versioning.names import physical_name
 from omnigraph.versioning.retained import HEAD_NOTES, Retained, milestone_of, read_retained, write_retained
+from omnigraph.versioning.schemas import Schemas
 
 MANIFEST_FOLDER = "__manifest"
 # How long the newest version that was seen may serve as the start of the search for the newest there is. On a store
@@ -159,6 +162,10 @@ class ManifestLog:
         except Taken:
             return None
 
+    def layout(self) -> int:
+        """How the newest version is laid out."""
+        return _stamp(self._head()[0])
+
     def head(self) -> Manifest:
         """The newest version."""
         return self._head()[1]
@@ -191,7 +198,8 @@ class ManifestLog:
         try:
             return open_table(self._location)
         except StorageError as error:
-            raise StorageError(self._graph.uri, f"there is no graph here: {error.problem}") from error
+            reason = "" if error.problem == NO_TABLE else f": {error.problem}"
+            raise StorageError(self._graph.uri, f"there is no graph here{reason}") from error
 
     def retained(self) -> Retained:
         """What cleanup has left of this branch."""
@@ -245,7 +253,7 @@ class ManifestLog:
         if head.version != base.version:
             raise HeadMoved(self._location.uri, following.version, head.version + 1)
         operation = following.commit.graph_commit_id
-        staged = stage_overwrite(table, manifest_to_rows(following), operation)
+        staged = self._staged(table, following)
         sync_staged([staged])
         if table.version != self._kept:
             # It may be that of a writer that died before it was on the disk, and none may be there after a gap.
@@ -264,6 +272,14 @@ class ManifestLog:
         self._remember(committed, following)
         self._note_head(committed.version)
         return following
+
+    def _staged(self, table: Table, following: Manifest) -> StagedWrite:
+        """The next version after one; if that has an older layout, what it lacks is written down first."""
+        rows, operation = manifest_to_rows(following), following.commit.graph_commit_id
+        if _stamp(table) == INTERNAL_SCHEMA_VERSION:
+            return stage_overwrite(table, rows, operation)
+        Schemas(self._graph).keep_first()
+        return stage_other_columns(table, rows, operation)
 
     def _take_back(self, committed: Table) -> None:
         """Removes a version that filled a gap: others had published after its base, and cleanup removed theirs.
@@ -295,8 +311,12 @@ class ManifestLog:
                 self._newest = (table, manifest, time.monotonic())
 
 
+def _stamp(table: Table) -> int:
+    return int((table.schema.metadata or {}).get(STAMP, b"0"))
+
+
 def _check_stamp(table: Table) -> None:
-    stamp = int((table.schema.metadata or {}).get(STAMP, b"0"))
+    stamp = _stamp(table)
     if stamp > INTERNAL_SCHEMA_VERSION:
         problem = f"this graph was written by a newer version (internal schema {stamp}); upgrade omnigraph first"
         raise StorageError(table.location.uri, problem)

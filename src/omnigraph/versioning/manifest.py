@@ -9,15 +9,17 @@ instead of version by version.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any
 
 import pyarrow as pa
 
-INTERNAL_SCHEMA_VERSION = 1
+INTERNAL_SCHEMA_VERSION = 2
 STAMP = b"omnigraph:internal_schema_version"
 REMEMBERED_COMMITS = 32
+FIRST_SCHEMA = "initial"
+"""The schema of commits that name none: those of a graph that was made when a graph had one schema for ever."""
 
 _INSTANT = pa.timestamp("us", tz="UTC")
 MANIFEST_SCHEMA = pa.schema(
@@ -40,6 +42,7 @@ MANIFEST_SCHEMA = pa.schema(
         pa.field("actor", pa.string()),
         pa.field("message", pa.string()),
         pa.field("created_at", _INSTANT),
+        pa.field("schema_id", pa.string()),
     ],
     metadata={STAMP: str(INTERNAL_SCHEMA_VERSION).encode()},
 )
@@ -76,7 +79,7 @@ class Place:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Commit:
-    """One step in the history of the graph.
+    """One step in the history of the graph, under the schema that it names.
 
     `generation` is one more than that of its parents, so that an ancestor always has a smaller one.
     """
@@ -92,6 +95,7 @@ class Commit:
     generation: int = 0
     incarnation: str = MAIN_INCARNATION
     merged_place: Place | None = None
+    schema_id: str = FIRST_SCHEMA
 
     @property
     def place(self) -> Place:
@@ -108,7 +112,20 @@ class Commit:
             "actor": self.actor,
             "message": self.message,
             "created_at": self.created_at.isoformat().replace("+00:00", "Z"),
+            "schema_id": self.schema_id,
         }
+
+
+@dataclass(frozen=True, slots=True)
+class SchemaChange:
+    """What a new schema changes in a manifest: which schema it names, and which tables it has.
+
+    `pins` are those of tables that come or get another key; `dropped` are keys that it has no more.
+    """
+
+    schema_id: str
+    pins: Mapping[str, Pin] = field(default_factory=dict)
+    dropped: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,19 +143,24 @@ class Manifest:
     def version(self) -> int:
         return self.commit.manifest_version
 
-    def after(self, commit: Commit, pins: Mapping[str, Pin]) -> "Manifest":
+    def after(self, commit: Commit, pins: Mapping[str, Pin], change: SchemaChange | None = None) -> "Manifest":
         """The next manifest: these pins instead of the old ones of the same tables, and one more commit.
 
-        A commit that merges another brings a generation that is beyond that of the merged one.
+        A commit that merges another brings a generation that is beyond that of the merged one. Without a change of the
+        schema it is what it was.
         """
         numbered = replace(
             commit,
             manifest_version=self.version + 1,
             parent_commit_id=self.commit.graph_commit_id,
             generation=max(commit.generation, self.commit.generation + 1),
+            schema_id=self.commit.schema_id if change is None else change.schema_id,
         )
         remembered = (*self.commits[-(REMEMBERED_COMMITS - 1) :], numbered)
-        return Manifest({**self.pins, **pins}, remembered)
+        if change is None:
+            return Manifest({**self.pins, **pins}, remembered)
+        kept = {key: pin for key, pin in self.pins.items() if key not in change.dropped}
+        return Manifest({**kept, **change.pins, **pins}, remembered)
 
 
 def manifest_to_rows(manifest: Manifest) -> pa.Table:
@@ -174,6 +196,7 @@ def commit_to_row(commit: Commit) -> dict[str, Any]:
         "actor": commit.actor,
         "message": commit.message,
         "created_at": commit.created_at,
+        "schema_id": commit.schema_id,
     }
 
 
@@ -194,6 +217,7 @@ def commit_from_row(row: Mapping[str, Any]) -> Commit:
         actor=row["actor"],
         message=row["message"],
         created_at=row["created_at"].astimezone(UTC),
+        schema_id=row.get("schema_id") or FIRST_SCHEMA,
     )
 
 

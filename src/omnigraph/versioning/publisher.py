@@ -8,9 +8,9 @@ from datetime import UTC, datetime
 
 from ulid import ULID
 
-from omnigraph.errors import ExpectedVersionMismatch, HeadMoved, PreconditionFailed
+from omnigraph.errors import ExpectedVersionMismatch, HeadMoved, PreconditionFailed, SchemaChanged
 from omnigraph.versioning.log import ManifestLog
-from omnigraph.versioning.manifest import Commit, Manifest, Pin, Place
+from omnigraph.versioning.manifest import Commit, Manifest, Pin, Place, SchemaChange
 
 PUBLISH_BUDGET = 5
 _LONGEST_PAUSE = 0.05
@@ -34,6 +34,9 @@ class Publication:
     expected: Mapping[str, int]
     intact: Mapping[str, int] = field(default_factory=dict)
     """Tables from which no row may have been removed since a version: their rows are what the write refers to."""
+    schema_id: str | None = None
+    """The schema that the write was checked under; without one, it fits any."""
+    schema_change: SchemaChange | None = None
     branch: str = "main"
     actor: str | None = None
     message: str | None = None
@@ -53,7 +56,8 @@ def publish(log: ManifestLog, publication: Publication) -> Manifest:
             head = log.head()
             check_expectations(head, publication)
             try:
-                return log.append(head, head.after(_commit(publication, log), publication.pins))
+                following = head.after(_commit(publication, log), publication.pins, publication.schema_change)
+                return log.append(head, following)
             except HeadMoved:
                 if attempt == PUBLISH_BUDGET:
                     raise
@@ -67,6 +71,8 @@ def check_expectations(head: Manifest, publication: Publication) -> None:
     """Raises when what the write was built on is no longer so."""
     if publication.if_commit is not None and head.commit.graph_commit_id != publication.if_commit:
         raise PreconditionFailed(publication.branch, publication.if_commit, head.commit.graph_commit_id)
+    if publication.schema_id not in (None, head.commit.schema_id):
+        raise SchemaChanged(publication.branch)
     for table_key, version in sorted(publication.expected.items()):
         actual = head.pins[table_key].version
         if actual != version:

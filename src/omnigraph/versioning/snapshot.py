@@ -6,9 +6,11 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 
 from omnigraph.catalog import Catalog
-from omnigraph.errors import NotFound
-from omnigraph.storage import Location, Table, open_table
-from omnigraph.versioning.manifest import Commit, Manifest
+from omnigraph.errors import NotFound, StorageError
+from omnigraph.storage import Location, Table, has_version, open_table
+from omnigraph.versioning.manifest import Commit, Manifest, Pin
+
+REMOVED = "its data was removed, with what a schema change dropped, or by cleanup"
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,17 +36,31 @@ class Snapshot:
         return self.manifest.commit.graph_commit_id
 
     def table(self, table_key: str) -> Table:
-        """A table at the version that the snapshot pins; opened once."""
+        """A table at the version that the snapshot pins; opened once. `NotFound` if its data was removed since."""
         if table_key not in self.manifest.pins:
             raise NotFound("table", table_key)
         if table_key not in self._tables:
             pin = self.manifest.pins[table_key]
             table = self.opened.get((pin.path, pin.version))
             if table is None:
-                table = open_table(self.location.child(pin.path), pin.version)
+                table = self._open(table_key, pin)
                 self.opened[pin.path, pin.version] = table
             self._tables[table_key] = table
         return self._tables[table_key]
+
+    def _open(self, table_key: str, pin: Pin) -> Table:
+        location = self.location.child(pin.path)
+        try:
+            return open_table(location, pin.version)
+        except StorageError as error:
+            if has_version(location, pin.version):
+                raise
+            raise NotFound("table", table_key, REMOVED) from error
+
+    def missing_tables(self) -> list[str]:
+        """The tables whose data was removed since; what is left of the snapshot can still be read."""
+        pins = self.manifest.pins.items()
+        return [key for key, pin in pins if not has_version(self.location.child(pin.path), pin.version)]
 
     def scan(
         self, table_key: str, *, columns: Sequence[str], filter: str | None = None, limit: int | None = None

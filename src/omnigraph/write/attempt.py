@@ -1,12 +1,22 @@
 """What one write read before it decided anything."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from omnigraph.catalog import Catalog
 from omnigraph.failpoints import Writer
-from omnigraph.versioning import ManifestLog, MergedParent, Snapshot, new_commit_id
+from omnigraph.versioning import ManifestLog, MergedParent, SchemaChange, Snapshot, new_commit_id
+from omnigraph.versioning.schemas import AcceptedSchema
 from omnigraph.write.fence import WriteFence
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewSchema:
+    """The schema that a write brings; `renamed` has the new key of each table that gets one."""
+
+    accepted: AcceptedSchema
+    change: SchemaChange
+    renamed: Mapping[str, str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,6 +37,7 @@ class WriteAttempt:
     """The id of the commit that the write will be."""
 
     merged_parent: MergedParent | None = None
+    new_schema: NewSchema | None = None
 
     @property
     def branch(self) -> str:

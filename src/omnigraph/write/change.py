@@ -20,19 +20,26 @@ Places: TypeAlias = np.ndarray[tuple[int], np.dtype[np.int64]]
 class Origins:
     """Where each row of a change was written by its author, as one number a row; a mutation has none.
 
-    Whoever made the numbers turns them into a file and a line. Until then, a violation has one as its line.
+    Whoever made the numbers turns them into a file and a line. Until then, a violation has one as its line. Rows that
+    are in the graph have their ids instead.
     """
 
     places: Places | None = None
+    ids: pa.Array | None = None
 
     def violation(self, entity: EntityType, property: str | None, problem: str, row: int | None) -> Violation:
         """A violation by one row."""
         place = None if row is None or self.places is None else int(self.places[row])
-        return Violation(entity.name, property, problem, line=place)
+        identity = None if row is None or self.ids is None else self.ids[row].as_py()
+        return Violation(entity.name, property, problem, line=place, id=identity)
 
     def take(self, positions: Sequence[int] | Places) -> "Origins":
         """The origins of some of the rows."""
-        return self if self.places is None else Origins(self.places[positions])
+        places = None if self.places is None else self.places[positions]
+        return Origins(places, None if self.ids is None else self.ids.take(pa.array(positions)))
+
+
+NOWHERE = Origins()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -88,6 +88,10 @@ class WriteFence:
         for lock in (*(lock for _, lock in self._held.values()), *self._watched):
             lock.check()
 
+    def watch_all(self, other: "WriteFence") -> None:
+        """From here on a check is also one of all locks that another fence holds."""
+        self._watched += [lock for _, lock in other._held.values()]
+
     def watch(self, lock: Lock) -> None:
         """From here on a check is also one of this lock, which is its holder's to give back."""
         self._watched.append(lock)

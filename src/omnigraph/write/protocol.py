@@ -1,7 +1,8 @@
 """How a validated change becomes visible: staged, then committed in four phases.
 
 A writes the sidecar, B commits each table, C publishes the manifest, D deletes the sidecar. Until C nothing is visible;
-with C everything is. The letters mean this everywhere and nothing else.
+with C everything is. The letters mean this everywhere and nothing else. A write that changes the schema of `main`
+stages its files at the end of B, and makes them the accepted ones after C.
 """
 
 import logging
@@ -27,8 +28,9 @@ from omnigraph.storage import (
     sync_versions,
     upkeep_after,
 )
-from omnigraph.versioning import Commit, Pin, commit_since, new_commit_id, publish
+from omnigraph.versioning import MAIN, Commit, Pin, commit_since, new_commit_id, publish
 from omnigraph.versioning.publisher import check_expectations
+from omnigraph.versioning.schemas import settle_schema_files, stage_schema_files
 from omnigraph.write.attempt import WriteAttempt
 from omnigraph.write.change import TableChange
 from omnigraph.write.fence import EXISTENCE
@@ -142,9 +144,10 @@ def write_staged(
 
     A write that must come right after a commit keeps all publishers out, or others would refuse it halfway.
     """
-    attempt.fence.take([*parts] or [EXISTENCE])
+    attempt.fence.take([*parts] if parts and attempt.new_schema is None else [EXISTENCE, *parts])
     attempt.log.check_exists()
-    parts = {key: _with_upkeep(attempt, part) for key, part in parts.items()}
+    if attempt.new_schema is None:
+        parts = {key: _with_upkeep(attempt, part) for key, part in parts.items()}
     with attempt.log.turn() if attempt.if_commit is not None else nullcontext():
         return _through_phases(attempt, parts, relied_on)
 
@@ -161,7 +164,7 @@ def _through_phases(attempt: WriteAttempt, parts: Mapping[str, StagedTable], rel
     sidecar = _sidecar(attempt, parts, relied_on, head.version)
     publication = sidecar.publication(actor=attempt.actor, message=attempt.message)
     check_expectations(head, publication)
-    if not parts:
+    if not parts and attempt.new_schema is None:
         # Nothing is committed before the publish, so there is nothing that a crash could leave half done.
         return publish(log, publication).commit
     _check_heads(graph, parts)
@@ -171,6 +174,8 @@ def _through_phases(attempt: WriteAttempt, parts: Mapping[str, StagedTable], rel
     failpoints.hit_step(attempt.kind, Step.AFTER_PHASE_A)
     try:
         _commit_tables(attempt, parts, sidecar)
+        if attempt.new_schema is not None and attempt.branch == MAIN:
+            stage_schema_files(graph, attempt.new_schema.accepted, attempt.operation_id)
         failpoints.hit_step(attempt.kind, Step.AFTER_PHASE_B)
         commit = publish(log, publication).commit
     except NotDurable:
@@ -180,9 +185,11 @@ def _through_phases(attempt: WriteAttempt, parts: Mapping[str, StagedTable], rel
         commit = _visible_after_all(attempt, sidecar, error)
     failpoints.hit_step(attempt.kind, Step.AFTER_PHASE_C)
     try:
+        if attempt.new_schema is not None and attempt.branch == MAIN:
+            settle_schema_files(graph, commit.schema_id)
         delete_sidecar(graph, attempt.operation_id)
     except StorageError as error:
-        # The write is visible; recovery will find that there is nothing left to do for this sidecar.
+        # The write is visible; recovery will find out what is left to do for this sidecar.
         _logger.warning("the sidecar of %s could not be deleted: %s", attempt.operation_id, error)
     failpoints.hit_step(attempt.kind, Step.AFTER_PHASE_D)
     return commit
@@ -276,6 +283,7 @@ def _sidecar(
 ) -> Sidecar:
     pins = attempt.base.manifest.pins
     after = {key: _pin_after(attempt.base.location, pins[key], part) for key, part in parts.items()}
+    new = attempt.new_schema
     return Sidecar(
         operation_id=attempt.operation_id,
         undo_id=new_commit_id(),
@@ -290,6 +298,8 @@ def _sidecar(
         intact=attempt.versions(relied_on.intact),
         if_commit=attempt.if_commit,
         merged_parent=attempt.merged_parent,
+        schema_id=attempt.base.commit.schema_id,
+        schema_change=None if new is None else new.change,
         tables=tuple(
             SidecarTable(
                 table_key=key,
@@ -298,6 +308,7 @@ def _sidecar(
                 version_after=part.staged.version_after,
                 removed_at=after[key].removed_at,
                 transaction_id=part.staged.transaction_id,
+                renamed_to=None if new is None else new.renamed.get(key),
             )
             for key, part in parts.items()
         ),

@@ -24,13 +24,13 @@ _logger = logging.getLogger(__name__)
 
 
 @contextmanager
-def holding_history(graph: Location, purpose: str) -> Iterator[WriteFence]:
+def holding_history(graph: Location, purpose: str, wait: float = WAIT_SECONDS) -> Iterator[WriteFence]:
     """Nobody removes old commits, names one, or begins a branch on one while another does.
 
     It is taken before any other lock. A commit that is found inside the block and named there is one that stays.
     """
     with WriteFence(graph, _OF_ALL_BRANCHES, purpose) as fence:
-        fence.take([_HISTORY])
+        fence.take([_HISTORY], wait)
         yield fence
 
 

@@ -1,71 +1,101 @@
-"""Checks that one row can pass or fail alone, over whole columns at once."""
+"""Checks that one row can pass or fail alone, over whole columns at once.
+
+Each rule is one function over the column that it is about, so that whoever has only that column can ask it too.
+`origins` says where a row comes from, for those who know.
+"""
 
 from collections.abc import Iterator
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from omnigraph.catalog import Enum, List, NodeType, Property
+from omnigraph.catalog import Check, EntityType, Enum, List, NodeType, Property, Range
 from omnigraph.diagnostics import any_of, quoted
 from omnigraph.violations import Violation
-from omnigraph.write.change import TableChange
+from omnigraph.write.change import NOWHERE, Origins, TableChange
 
 
 def row_violations(change: TableChange) -> Iterator[Violation]:
     """Everything that is wrong with single rows: missing values, enums, ranges, checks."""
-    for declared in change.entity.properties.values():
-        column = change.rows[declared.name]
-        if not declared.nullable and column.null_count:
-            yield from _at(change, declared.name, pc.is_null(column), "a value is required")
-        yield from _enum_violations(change, declared, column)
-    if isinstance(change.entity, NodeType):
-        yield from _rule_violations(change, change.entity)
+    entity, rows, origins = change.entity, change.rows, change.origins
+    for declared in entity.properties.values():
+        yield from missing_values(entity, declared, rows[declared.name], origins)
+        yield from outside_enum(entity, declared, rows[declared.name], origins)
+    if isinstance(entity, NodeType):
+        for rule in entity.ranges:
+            yield from outside_range(entity, rule, rows[rule.property], origins)
+        for check in entity.checks:
+            yield from unmatched(entity, check, rows[check.property], origins)
 
 
-def _enum_violations(change: TableChange, declared: Property, column: pa.ChunkedArray) -> Iterator[Violation]:
+def missing_values(
+    entity: EntityType, declared: Property, column: pa.ChunkedArray, origins: Origins = NOWHERE
+) -> Iterator[Violation]:
+    """Every row without a value that must have one."""
+    if declared.nullable or not column.null_count:
+        return
+    for row in _positions(pc.is_null(column)):
+        yield origins.violation(entity, declared.name, "a value is required", row)
+
+
+def outside_enum(
+    entity: EntityType, declared: Property, column: pa.ChunkedArray, origins: Origins = NOWHERE
+) -> Iterator[Violation]:
+    """Every text that is none of the values of its enum, in a list each of its own."""
     type = declared.type
-    values = type.values if isinstance(type, Enum) else ()
     if isinstance(type, List) and isinstance(type.element, Enum):
         values = type.element.values
-        parents, column = pc.list_parent_indices(column), pc.list_flatten(column)
-        wrong = pc.invert(pc.is_in(column, value_set=pa.array(values, pa.string())))
+        parents, texts = pc.list_parent_indices(column), pc.list_flatten(column)
+        wrong = pc.invert(pc.is_in(texts, value_set=pa.array(values, pa.string())))
         rows = parents.filter(wrong).to_pylist()
-        for row, value in zip(rows, column.filter(wrong).to_pylist(), strict=True):
-            yield change.origins.violation(change.entity, declared.name, _not_in(value, values), row)
-    elif values:
-        outside = pc.invert(pc.is_in(column, value_set=pa.array(values, pa.string())))
-        wrong = pc.and_(outside, pc.is_valid(column))
-        for row in _positions(wrong):
-            yield change.origins.violation(change.entity, declared.name, _not_in(column[row].as_py(), values), row)
+        for row, value in zip(rows, texts.filter(wrong).to_pylist(), strict=True):
+            yield origins.violation(entity, declared.name, _not_in(value, values), row)
+    elif isinstance(type, Enum):
+        outside = pc.invert(pc.is_in(column, value_set=pa.array(type.values, pa.string())))
+        for row in _positions(pc.and_(outside, pc.is_valid(column))):
+            yield origins.violation(entity, declared.name, _not_in(column[row].as_py(), type.values), row)
+
+
+def outside_range(
+    entity: EntityType, rule: Range, column: pa.ChunkedArray, origins: Origins = NOWHERE
+) -> Iterator[Violation]:
+    """Every number outside the bounds of a `@range`."""
+    outside = pa.chunked_array([pa.repeat(False, len(column))])
+    if rule.low is not None:
+        outside = pc.or_kleene(outside, pc.less(column, _bound(rule.low, column.type)))
+    if rule.high is not None:
+        outside = pc.or_kleene(outside, pc.greater(column, _bound(rule.high, column.type)))
+    low, high = ("" if bound is None else str(bound) for bound in (rule.low, rule.high))
+    for row in _positions(outside):
+        problem = f"{column[row].as_py()} is outside {low}..{high}"
+        yield origins.violation(entity, rule.property, problem, row)
+
+
+def unmatched(
+    entity: EntityType, check: Check, column: pa.ChunkedArray, origins: Origins = NOWHERE
+) -> Iterator[Violation]:
+    """Every text in which the pattern of a `@check` is not found."""
+    failed = pc.invert(pc.match_substring_regex(column, check.pattern))
+    for row in _positions(failed):
+        problem = f"{quoted(column[row].as_py())} does not match {quoted(check.pattern)}"
+        yield origins.violation(entity, check.property, problem, row)
+
+
+def _bound(bound: int | float, type: pa.DataType) -> pa.Scalar:
+    """A bound to compare numbers of a type with; a whole one that the type cannot hold becomes its last number.
+
+    A range has numbers of its type within its bounds, or the schema would not have it. So none is parted wrongly, and
+    Arrow need not find a type for a large unsigned number and a negative one.
+    """
+    if isinstance(bound, float) or not pa.types.is_integer(type):
+        return pa.scalar(bound)
+    limits = np.iinfo(type.to_pandas_dtype())
+    return pa.scalar(min(max(bound, int(limits.min)), int(limits.max)), type)
 
 
 def _not_in(value: str, values: tuple[str, ...]) -> str:
     return f"{quoted(value)} is not one of {any_of(values)}"
-
-
-def _rule_violations(change: TableChange, node: NodeType) -> Iterator[Violation]:
-    for rule in node.ranges:
-        column = change.rows[rule.property]
-        outside = pa.chunked_array([pa.repeat(False, change.rows.num_rows)])
-        if rule.low is not None:
-            outside = pc.or_kleene(outside, pc.less(column, pa.scalar(rule.low)))
-        if rule.high is not None:
-            outside = pc.or_kleene(outside, pc.greater(column, pa.scalar(rule.high)))
-        low, high = ("" if bound is None else str(bound) for bound in (rule.low, rule.high))
-        for row in _positions(outside):
-            problem = f"{column[row].as_py()} is outside {low}..{high}"
-            yield change.origins.violation(change.entity, rule.property, problem, row)
-    for check in node.checks:
-        column = change.rows[check.property]
-        failed = pc.invert(pc.match_substring_regex(column, check.pattern))
-        for row in _positions(failed):
-            problem = f"{quoted(column[row].as_py())} does not match {quoted(check.pattern)}"
-            yield change.origins.violation(change.entity, check.property, problem, row)
-
-
-def _at(change: TableChange, name: str, mask: pa.ChunkedArray, problem: str) -> Iterator[Violation]:
-    for row in _positions(mask):
-        yield change.origins.violation(change.entity, name, problem, row)
 
 
 def _positions(mask: pa.ChunkedArray) -> list[int]:

@@ -14,9 +14,7 @@ from omnigraph.catalog import EdgeType, EntityType
 from omnigraph.catalog.model import ID, SOURCE
 from omnigraph.diagnostics import quoted
 from omnigraph.violations import Rule, Violation
-from omnigraph.write.change import NO_IDS, Origins
-
-NOWHERE = Origins()
+from omnigraph.write.change import NO_IDS, NOWHERE, Origins
 
 
 def repeated_ids(entity: EntityType, ids: pa.Array, origins: Origins = NOWHERE) -> Iterator[Violation]:

@@ -13,7 +13,8 @@ from omnigraph import failpoints
 from omnigraph.errors import RecoveryFailed
 from omnigraph.failpoints import Point
 from omnigraph.storage import Location, objects_at
-from omnigraph.versioning import MergedParent, Pin, Place, Publication
+from omnigraph.versioning import MergedParent, Pin, Place, Publication, SchemaChange
+from omnigraph.write.fence import EXISTENCE
 
 RECOVERY_FOLDER = "__recovery"
 _SUFFIX = ".json"
@@ -30,6 +31,12 @@ class SidecarTable:
     version_after: int
     removed_at: int
     transaction_id: str
+    renamed_to: str | None = None
+    """The key that the table has afterwards, if that is another."""
+
+    @property
+    def key_after(self) -> str:
+        return self.renamed_to or self.table_key
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,18 +60,31 @@ class Sidecar:
     tables: tuple[SidecarTable, ...]
     doomed: bool = False
     """Whether its writer has said that the write failed, so that nobody may complete it any more."""
+    schema_id: str | None = None
+    """The schema that the write was checked under."""
+    schema_change: SchemaChange | None = None
 
     @property
     def table_keys(self) -> list[str]:
         return [table.table_key for table in self.tables]
 
+    @property
+    def locks(self) -> list[str]:
+        """What its writer holds from before it writes the sidecar until after it deletes it.
+
+        Whoever changes a schema holds every table of the branch, since each may get another name.
+        """
+        return self.table_keys if self.schema_change is None else [EXISTENCE, *self.table_keys, *self.unchanged]
+
     def publication(self, *, actor: str | None, message: str | None) -> Publication:
         """What makes the write visible, by its writer or by whoever completes it."""
         return Publication(
             commit_id=self.operation_id,
-            pins={each.table_key: Pin(each.path, each.version_after, each.removed_at) for each in self.tables},
+            pins={each.key_after: Pin(each.path, each.version_after, each.removed_at) for each in self.tables},
             expected={**self.unchanged, **{each.table_key: each.expected_version for each in self.tables}},
             intact=self.intact,
+            schema_id=self.schema_id,
+            schema_change=self.schema_change,
             branch=self.branch,
             actor=actor,
             message=message,
@@ -120,7 +140,11 @@ def _sidecar(data: dict[str, Any]) -> Sidecar:
     merged = data.pop("merged_parent")
     if merged is not None:
         merged = MergedParent(**{**merged, "place": Place(**merged["place"])})
-    return Sidecar(tables=tables, merged_parent=merged, **data)
+    change = data.pop("schema_change", None)
+    if change is not None:
+        pins = {key: Pin(**pin) for key, pin in change["pins"].items()}
+        change = SchemaChange(change["schema_id"], pins, tuple(change["dropped"]))
+    return Sidecar(tables=tables, merged_parent=merged, schema_change=change, **data)
 
 
 def _name(operation_id: str) -> str:

@@ -1,6 +1,6 @@
 """What leads from one accepted schema to another: steps with their costs, and what is refused."""
 
-from omnigraph.catalog.migration.plan import MigrationPlan, migration_plan
+from omnigraph.catalog.migration.plan import MigrationPlan, migration_plan, plan_between
 from omnigraph.catalog.migration.property_steps import (
     AddProperty,
     ChangeAnnotations,
@@ -65,4 +65,5 @@ __all__ = [
     "WidenEnum",
     "WidenNumber",
     "migration_plan",
+    "plan_between",
 ]

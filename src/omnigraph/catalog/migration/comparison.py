@@ -49,7 +49,13 @@ class Comparison:
                 yield from self._changed(earlier[new.identity], new)
             else:
                 phase = Phase.ADD_NODE if isinstance(new, NodeType) else Phase.ADD_EDGE
-                yield Timed(phase, AddType(type=new.name, identity=new.identity, entity=new))
+                checked = isinstance(new, EdgeType) and self._needs_edges(new)
+                yield Timed(phase, AddType(type=new.name, identity=new.identity, entity=new, checked=checked))
+
+    def _needs_edges(self, new: EdgeType) -> bool:
+        """Whether nodes that may be there must have edges of a type of which there are none yet."""
+        earlier = {each.identity for each in self._old.nodes.values()}
+        return new.cardinality.minimum > 0 and self._new.nodes[new.source].identity in earlier
 
     def _changed(self, old: EntityType, new: EntityType) -> Iterator[Timed]:
         names = later_names(old, new)

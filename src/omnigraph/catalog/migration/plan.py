@@ -14,11 +14,13 @@ from omnigraph.catalog.model import Catalog, EntityType, Interface, Property
 from omnigraph.diagnostics import Diagnostic, Findings, Source, render_all
 from omnigraph.errors import SchemaError
 from omnigraph.syntax import parse_schema
+from omnigraph.violations import Violation
 
 HEADINGS = ("", "step", "what", "cost", "rows")
 """What the columns of `MigrationPlan.rows` are called."""
 
 _Owner = TypeVar("_Owner", bound=EntityType | Interface)
+_Entity = TypeVar("_Entity", bound=EntityType)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,6 +36,14 @@ class MigrationPlan:
     refused: tuple[Diagnostic, ...]
     notes: tuple[Diagnostic, ...]
     catalog: Catalog
+    violations: tuple[Violation, ...] = ()
+    """The first rows that break a rule which comes, if a graph was asked; `violation_count` is how many there are."""
+    violation_count: int = 0
+
+    @property
+    def is_possible(self) -> bool:
+        """Whether it can be done: nothing is refused, and no row is in the way."""
+        return not self.refused and not self.violation_count
 
     @property
     def loses_data(self) -> bool:
@@ -53,11 +63,13 @@ class MigrationPlan:
     def as_json(self) -> dict[str, Any]:
         """The plan as scripts read it."""
         return {
-            "possible": not self.refused,
+            "possible": self.is_possible,
             "loses_data": self.loses_data,
             "steps": [step.as_json() for step in self.steps],
             "refused": [finding.as_json() for finding in self.refused],
             "notes": [finding.as_json() for finding in self.notes],
+            "violations": [violation._asdict() for violation in self.violations],
+            "violation_count": self.violation_count,
         }
 
     def rows(self) -> list[tuple[str, ...]]:
@@ -81,7 +93,14 @@ class MigrationPlan:
         table = [
             "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip() for line in lines
         ]
-        return "\n\n".join(part for part in ("\n".join(table), render_all(self.refused)) if part)
+        broken = "\n".join(self.violation_lines())
+        return "\n\n".join(part for part in ("\n".join(table), render_all(self.refused), broken) if part)
+
+    def violation_lines(self) -> list[str]:
+        """The rows that are in the way, for people."""
+        rest = self.violation_count - len(self.violations)
+        shown = [str(each) for each in self.violations]
+        return [*shown, f"and {rest} more"] if rest else shown
 
     def _repr_html_(self) -> str:
         """A table for notebooks, and what is refused."""
@@ -90,7 +109,8 @@ class MigrationPlan:
         head = "".join(f"<th>{name}</th>" for name in HEADINGS)
         body = "".join(f"<tr>{''.join(f'<td>{html.escape(cell)}</td>' for cell in row)}</tr>" for row in self.rows())
         table = f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>" if self.steps else ""
-        return table + (f"<pre>{html.escape(render_all(self.refused))}</pre>" if self.refused else "")
+        problems = "\n".join(part for part in (render_all(self.refused), *self.violation_lines()) if part)
+        return table + (f"<pre>{html.escape(problems)}</pre>" if problems else "")
 
 
 def as_compiled(catalog: Catalog) -> Catalog:
@@ -107,12 +127,35 @@ def migration_plan(old: Catalog, new: Source, *, settled: Callable[[Catalog], Ca
     compiled = check_schema(new, previous=old)
     if compiled.catalog is None:
         raise SchemaError([finding for finding in compiled.diagnostics if finding.is_error])
-    catalog = settled(_with_recorded_models(old, compiled.catalog))
-    findings = Findings(new)
-    timed = Comparison(old, catalog, Places(parse_schema(new).tree, catalog), findings).steps()
-    return MigrationPlan(
-        steps=in_order(timed), refused=findings.diagnostics, notes=compiled.diagnostics, catalog=catalog
-    )
+    catalog = with_fillings(old, settled(_with_recorded_models(old, compiled.catalog)))
+    return replace(plan_between(old, catalog, new), notes=compiled.diagnostics)
+
+
+def plan_between(old: Catalog, new: Catalog, source: Source) -> MigrationPlan:
+    """What leads from one accepted schema to another of the same graph, whose text is the source."""
+    findings = Findings(source)
+    timed = Comparison(old, new, Places(parse_schema(source).tree, new), findings).steps()
+    return MigrationPlan(steps=in_order(timed), refused=findings.diagnostics, notes=(), catalog=new)
+
+
+def with_fillings(old: Catalog, new: Catalog) -> Catalog:
+    """The new catalog, in which each property says what the rows got that were there when it came."""
+    entities: list[EntityType] = [*old.nodes.values(), *old.edges.values()]
+    before = {each.identity: each for each in entities}
+
+    def filled(entity: _Entity) -> _Entity:
+        earlier = before.get(entity.identity)
+        if earlier is None:
+            return entity
+        known = {each.identity: each.filling for each in earlier.properties.values()}
+        properties = {
+            name: replace(each, filling=known.get(each.identity, each.default))
+            for name, each in entity.properties.items()
+        }
+        return replace(entity, properties=properties)
+
+    nodes = {name: filled(each) for name, each in new.nodes.items()}
+    return replace(new, nodes=nodes, edges={name: filled(each) for name, each in new.edges.items()})
 
 
 def _with_recorded_models(old: Catalog, new: Catalog) -> Catalog:

@@ -19,10 +19,12 @@ from omnigraph.catalog.migration.property_steps import (
     WidenNumber,
     annotations_that_say_more,
     type_text,
+    value_text,
 )
 from omnigraph.catalog.migration.relations import Relation, type_relation
 from omnigraph.catalog.model import EntityType, KeptAnnotation, NodeType, Property
-from omnigraph.catalog.types import Scalar
+from omnigraph.catalog.types import Enum, List, PropertyType, Scalar
+from omnigraph.catalog.values import Value
 from omnigraph.codes import Code
 from omnigraph.diagnostics import Findings, quoted
 
@@ -74,12 +76,20 @@ class PropertyComparison:
     def _added(self, new: Property) -> Iterator[Timed]:
         if isinstance(self._after, NodeType) and new.name in self._after.key:
             return  # that a key changes is reported once, for the whole of it
-        if new.required:
+        if new.required and new.filling is None:
             self._findings.report(
                 Code.REQUIRED_ADDED,
                 f"{self._place(new)} is required, and the rows that are there have no value for it",
                 self._places.of_property(self._after, new.name),
                 f"write `{new.name}: {type_text(new.type, nullable=True)}`, or give it a `@default(…)`",
+            )
+            return
+        if not _allows(new.type, new.filling):
+            self._findings.report(
+                Code.REQUIRED_ADDED,
+                f"{self._place(new)} came with {value_text(new.filling)}, which is not one of its values any more",
+                self._places.of_property(self._after, new.name),
+                "begin another branch, and load into it what this one has",
             )
             return
         phase = Phase.ADD_PROPERTY if new.embedding is None else Phase.ADD_EMBEDDED
@@ -146,6 +156,17 @@ class PropertyComparison:
 
     def _place(self, declared: Property) -> str:
         return quoted(f"{self._after.name}.{declared.name}")
+
+
+def _allows(type: PropertyType, filling: Value | None) -> bool:
+    """Whether a type still has what rows were filled with when its property came."""
+    match type:
+        case Enum(values):
+            return filling is None or filling in values
+        case List(Enum(values)):
+            return not isinstance(filling, tuple) or set(values).issuperset(filling)
+        case _:
+            return True
 
 
 def annotation_steps(

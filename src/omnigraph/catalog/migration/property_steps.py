@@ -42,7 +42,8 @@ class _PropertyStep(Step):
 class AddProperty(_PropertyStep):
     """A property that was not there.
 
-    The rows that are there get its default. Without one they have null, or a vector of their text if it is required.
+    The rows that are there get what it came with, which is its default. Without one they have null, or a vector of
+    their text if it is required.
     """
 
     declared: Property
@@ -50,7 +51,7 @@ class AddProperty(_PropertyStep):
     @property
     def writes_rows(self) -> bool:
         """Whether the rows that are there get a value."""
-        return self.declared.default is not None or not self.declared.nullable
+        return self.declared.filling is not None or not self.declared.nullable
 
     @property
     def cost(self) -> Cost:
@@ -59,8 +60,8 @@ class AddProperty(_PropertyStep):
     @property
     def what(self) -> str:
         text = f"{self.place}: {type_text(self.declared.type, nullable=self.declared.nullable)}"
-        if self.declared.default is not None:
-            return f"{text}, {value_text(self.declared.default)} in every row"
+        if self.declared.filling is not None:
+            return f"{text}, {value_text(self.declared.filling)} in every row"
         if self.declared.embedding is None:
             return text
         source = quoted(self.declared.embedding.source)

@@ -52,14 +52,15 @@ def _addition(
 def _holds_for_fresh(rule: Rule, fresh: Iterable[Property]) -> bool:
     """Whether a rule holds because of what the rows have in properties that are added with it.
 
-    A default was checked with the schema. Null breaks no rule, and nothing is equal to it.
+    A default was checked with the schema, which the rows get unless it was another when the property came. Null breaks
+    no rule, and nothing is equal to it.
     """
     added = {each.name: each for each in fresh}
     match rule:
         case Range(name) | Check(name):
-            return name in added
+            return name in added and added[name].filling in (None, added[name].default)
         case Unique(names):
-            empty = {name for name, each in added.items() if each.nullable and each.default is None}
+            empty = {name for name, each in added.items() if each.nullable and each.filling is None}
             return not empty.isdisjoint(names)
         case _:
             return False

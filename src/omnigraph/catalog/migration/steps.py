@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, ClassVar
 
-from omnigraph.catalog.model import EntityType, Interface, NodeType
+from omnigraph.catalog.model import ID, EntityType, Interface, NodeType
 
 
 class CostKind(StrEnum):
@@ -96,9 +96,17 @@ class Step:
 
 @dataclass(frozen=True, kw_only=True)
 class AddType(Step):
-    """A type that was not there; it has no rows yet."""
+    """A type that was not there; it has no rows yet.
+
+    `checked` says that it is an edge which every source must have, and that sources may be there.
+    """
 
     entity: EntityType
+    checked: bool = False
+
+    @property
+    def cost(self) -> Cost:
+        return Cost(CostKind.READS, (ID,), self.rows) if self.checked else Cost(CostKind.METADATA)
 
     @property
     def what(self) -> str:

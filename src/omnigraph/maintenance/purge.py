@@ -1,0 +1,144 @@
+"""Removes what a schema has dropped from the history too: old versions of its tables, and what only they refer to.
+
+Nobody may need it but old commits of `main`; that is seen to before anything is written. The table of a type that was
+dropped goes whole. One that has lost properties stays at its newest version, whose files were written anew without them
+before. What is killed in the middle leaves a graph that is well, and more of the history than was asked for; cleanup
+removes that.
+"""
+
+from collections.abc import Collection, Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+from omnigraph import failpoints
+from omnigraph.bulk.leftovers import left_behind, remove_left_behind
+from omnigraph.catalog import Catalog, EntityType
+from omnigraph.catalog.migration import MigrationPlan
+from omnigraph.errors import DataStillNeeded, NotFound, StorageError
+from omnigraph.failpoints import Point
+from omnigraph.maintenance.cleanup import CLOCKS_APART
+from omnigraph.maintenance.table_files import (
+    settled_files,
+    staying_versions,
+    unfinished_writes,
+    versions_to_keep,
+    writers_of,
+)
+from omnigraph.storage import Location, fragments_with_dropped_columns, has_version, objects_at
+from omnigraph.storage.files import delete_files
+from omnigraph.storage.reclaim import purgeable
+from omnigraph.versioning import MAIN, Branches, Manifest, Snapshot
+from omnigraph.versioning.tags import tags
+from omnigraph.write.forks import table_root
+from omnigraph.write.retention import oldest_marked_writer
+
+_TICK = timedelta(milliseconds=50)
+"""By how much the time of a file on a disk may lie before that at which it was written."""
+
+
+@dataclass(frozen=True, slots=True)
+class Doomed:
+    """The tables whose history goes, by their keys with where they lie: whole, or but for the newest version.
+
+    Those in `whole` have the keys that they had, those in `reduced` the keys that they have once the schema is there.
+    """
+
+    whole: dict[str, str]
+    reduced: dict[str, str]
+
+    @property
+    def roots(self) -> frozenset[str]:
+        return frozenset([*self.whole.values(), *self.reduced.values()])
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        return tuple(sorted([*self.whole, *self.reduced]))
+
+
+NOTHING = Doomed({}, {})
+
+
+def doomed_tables(base: Snapshot, plan: MigrationPlan) -> Doomed:
+    """The tables of which a plan drops something; of one that is refused, none."""
+    if plan.refused:
+        return NOTHING
+    staying = {each.identity: each for each in _entities(plan.catalog)}
+    whole, reduced = {}, {}
+    for entity in _entities(base.catalog):
+        root = table_root(base.manifest.pins[entity.table_key].path)
+        successor = staying.get(entity.identity)
+        if successor is None:
+            whole[entity.table_key] = root
+        elif _properties(entity) - _properties(successor):
+            reduced[successor.table_key] = root
+    return Doomed(whole, reduced)
+
+
+def check_not_needed(branches: Branches, doomed: Doomed) -> None:
+    """Raises when another branch, or a tag, has what would go. The caller holds the history, so it stays true."""
+    if not doomed.roots:
+        return
+    graph = branches.graph
+    needing = []
+    for log in branches.logs():
+        with suppress(NotFound), log.noticing_deletion():
+            if log.branch != MAIN and _has(graph, log.head(), doomed.roots):
+                needing.append(log.branch)
+    named = [tag.name for tag in tags(graph) if _has(graph, branches.manifest_at(tag.place), doomed.roots)]
+    if needing or named:
+        raise DataStillNeeded(needing, named)
+
+
+def purge(branches: Branches, doomed: Doomed) -> None:
+    """Removes the history of tables. The caller holds the history; `main` has no dropped values in its files any more.
+
+    Whoever is reading what goes meanwhile fails. What a writer at work has written and nothing refers to yet stays.
+    """
+    failpoints.hit(Point.SCHEMA_BEFORE_PURGE)
+    pinned = {table_root(pin.path) for pin in branches.main.head().pins.values()}
+    for root in doomed.whole.values():
+        assert root not in pinned, "the type was dropped"
+        objects_at(branches.graph).delete_folder(root)
+        failpoints.hit(Point.SCHEMA_TABLE_PURGED)
+    for key, root in doomed.reduced.items():
+        _purge_table(branches, key, root)
+        failpoints.hit(Point.SCHEMA_TABLE_PURGED)
+    remove_left_behind(branches.graph, left_behind(branches.graph))
+
+
+def _purge_table(branches: Branches, key: str, root: str) -> None:
+    """Leaves a table with the version that `main` has, and what unfinished writes need."""
+    graph = branches.graph
+    location = graph.child(root)
+    sidecars = [*unfinished_writes(graph)]
+    # What comes after this version stays too, so it is looked up before the files are listed.
+    head = branches.snapshot(branches.main.head())
+    if fragments_with_dropped_columns(head.table(key)):
+        raise StorageError(location.uri, "its files have values of dropped properties and were not written anew")
+    kept = versions_to_keep([head.manifest.pins[key]], sidecars)[root]
+    now = datetime.now(UTC)
+    since = (oldest_marked_writer(graph) or now) - (_TICK if graph.path is not None else CLOCKS_APART)
+    files = settled_files(graph, branches, root, writers_of(root, {MAIN: head.manifest}, sidecars), confirm=True)
+    found = purgeable(location, files.there, staying_versions(location, files.there, kept), since=since)
+    delete_files(location, [file.name for file in found.versions])
+    delete_files(location, [file.name for file in found.files])
+    if files.forks.left:
+        raise StorageError(location.uri, "; ".join(files.forks.left))
+
+
+def _entities(catalog: Catalog) -> Iterator[EntityType]:
+    yield from catalog.nodes.values()
+    yield from catalog.edges.values()
+
+
+def _properties(entity: EntityType) -> set[int]:
+    return {each.identity for each in entity.properties.values()}
+
+
+def _has(graph: Location, manifest: Manifest, roots: Collection[str]) -> bool:
+    """Whether a manifest pins a version of one of the tables, and that is still there."""
+    return any(
+        table_root(pin.path) in roots and has_version(graph.child(pin.path), pin.version)
+        for pin in manifest.pins.values()
+    )

@@ -1,0 +1,156 @@
+"""The schemas that a graph has had: each is kept for ever, and every commit names the one that it was made under.
+
+They lie on one line, because the schema changes on `main` alone: each has a number, and what was there before keeps its
+identity. So the catalogs of any two commits of a graph can be compared.
+
+The files `_schema.pg`, `_schema.ir.json` and `__schema_state.json` have the schema of `main`, for people and their
+tools. They follow the manifest, and nothing relies on them but a graph of the first layout, which has no other.
+"""
+
+import hashlib
+import json
+import threading
+from dataclasses import dataclass
+
+from omnigraph import failpoints
+from omnigraph.catalog import Catalog, catalog_from_json, catalog_to_json
+from omnigraph.errors import StorageError
+from omnigraph.failpoints import Point
+from omnigraph.storage import Location, objects_at
+from omnigraph.versioning.manifest import FIRST_SCHEMA
+
+SCHEMA_FILE, COMPILED_FILE, STATE_FILE = "_schema.pg", "_schema.ir.json", "__schema_state.json"
+STAGED = ".staging"
+_FOLDER = "__schemas"
+_DIGITS = 16
+
+
+@dataclass(frozen=True, slots=True)
+class AcceptedSchema:
+    """A schema as it was accepted: its text, and what it means."""
+
+    id: str
+    text: str
+    catalog: Catalog
+
+    @property
+    def number(self) -> int:
+        """Which of the schemas of the graph it is; the first is 1."""
+        return schema_number(self.id)
+
+
+def schema_number(schema_id: str) -> int:
+    """The number of a schema, which its id begins with."""
+    return 1 if schema_id == FIRST_SCHEMA else int(schema_id.partition("-")[0])
+
+
+def accepted_schema(number: int, text: str, catalog: Catalog) -> AcceptedSchema:
+    """A schema that becomes the next of its graph."""
+    digest = _digest(json.dumps([text, catalog_to_json(catalog)]))
+    return AcceptedSchema(f"{number}-{digest[:_DIGITS]}", text, catalog)
+
+
+class Schemas:
+    """The schemas of one graph. Safe to share between threads."""
+
+    def __init__(self, graph: Location) -> None:
+        self._graph = graph
+        self._known: dict[str, AcceptedSchema] = {}
+        self._lock = threading.Lock()
+
+    def get(self, schema_id: str) -> AcceptedSchema:
+        """A schema that some commit names; always the same object for the same id."""
+        with self._lock:
+            if schema_id not in self._known:
+                self._known[schema_id] = self._read(schema_id)
+            return self._known[schema_id]
+
+    def keep(self, accepted: AcceptedSchema) -> None:
+        """Writes a schema down, before any commit names it."""
+        data = {"id": accepted.id, "schema": accepted.text, "catalog": catalog_to_json(accepted.catalog)}
+        objects_at(self._graph).replace(_file(accepted.id), json.dumps(data, indent=1, ensure_ascii=False).encode())
+
+    def keep_first(self) -> None:
+        """Writes down the one schema of a graph of the first layout, before another takes its place in the files."""
+        if objects_at(self._graph).read(_file(FIRST_SCHEMA)) is None:
+            self.keep(self.get(FIRST_SCHEMA))
+
+    def _read(self, schema_id: str) -> AcceptedSchema:
+        content = objects_at(self._graph).read(_file(schema_id))
+        if content is not None:
+            data = json.loads(content)
+            return AcceptedSchema(schema_id, data["schema"], catalog_from_json(data["catalog"]))
+        if schema_id != FIRST_SCHEMA:
+            raise StorageError(self._graph.uri, f"schema {schema_id}, which a commit names, is not there")
+        return AcceptedSchema(schema_id, *_read_files(self._graph))
+
+
+def write_schema_files(graph: Location, accepted: AcceptedSchema) -> None:
+    """Makes a schema the one in the files; the state, which vouches for the others, comes last."""
+    for name, content in _files(accepted).items():
+        objects_at(graph).replace(name, content)
+        failpoints.hit(Point.SCHEMA_FILE_WRITTEN)
+
+
+def stage_schema_files(graph: Location, accepted: AcceptedSchema, operation_id: str) -> None:
+    """Writes the files beside those that are there, for a write that is not visible yet."""
+    failpoints.hit(Point.SCHEMA_BEFORE_STAGING)
+    for name, content in _files(accepted, operation_id).items():
+        objects_at(graph).replace(name + STAGED, content)
+        failpoints.hit(Point.SCHEMA_FILE_STAGED)
+
+
+def staged_operation(graph: Location) -> str | None:
+    """The write that has staged all files; None when they are not all there, or do not belong together."""
+    contents = [objects_at(graph).read(name + STAGED) for name in (SCHEMA_FILE, COMPILED_FILE, STATE_FILE)]
+    if any(content is None for content in contents):
+        return None
+    try:
+        text, compiled, state = (content.decode() for content in contents if content is not None)
+        data = json.loads(state)
+        belong_together = (data["schema"], data["compiled"]) == (_digest(text), _digest(compiled))
+        operation: str | None = data.get("operation")
+    except (ValueError, KeyError, TypeError, AttributeError):
+        return None
+    return operation if belong_together else None
+
+
+def settle_schema_files(graph: Location, schema_id: str) -> None:
+    """Makes the files say what the newest commit of `main` does, and ends staged ones, whatever became of them.
+
+    Those go first: a file that is written after them takes it to the disk that they are gone.
+    """
+    for name in (STATE_FILE, COMPILED_FILE, SCHEMA_FILE):
+        objects_at(graph).delete(name + STAGED)
+    write_schema_files(graph, Schemas(graph).get(schema_id))
+
+
+def _files(accepted: AcceptedSchema, operation_id: str | None = None) -> dict[str, bytes]:
+    compiled = json.dumps(catalog_to_json(accepted.catalog), indent=1, ensure_ascii=False)
+    state = {"id": accepted.id, "schema": _digest(accepted.text), "compiled": _digest(compiled)}
+    if operation_id is not None:
+        state["operation"] = operation_id
+    return {
+        SCHEMA_FILE: accepted.text.encode(),
+        COMPILED_FILE: compiled.encode(),
+        STATE_FILE: json.dumps(state, indent=1).encode(),
+    }
+
+
+def _read_files(graph: Location) -> tuple[str, Catalog]:
+    contents = [objects_at(graph).read(name) for name in (SCHEMA_FILE, COMPILED_FILE, STATE_FILE)]
+    if any(content is None for content in contents):
+        raise StorageError(graph.uri, "there is no graph here")
+    text, compiled, state = (content.decode() for content in contents if content is not None)
+    data = json.loads(state)
+    if (data["schema"], data["compiled"]) != (_digest(text), _digest(compiled)):
+        raise StorageError(graph.uri, "the schema files do not belong together; one was changed by hand")
+    return text, catalog_from_json(json.loads(compiled))
+
+
+def _file(schema_id: str) -> str:
+    return f"{_FOLDER}/{schema_id}.json"
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
