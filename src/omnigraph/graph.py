@@ -180,10 +180,10 @@ class Graph(MaintainedGraph):
             raise UsageError("a branch is begun, and an actor named, only for what is written")
 
         def run(head: Snapshot) -> Analysis:
-            request = requested(
-                head.catalog, algorithm, parameters, nodes=nodes, edges=edges, write=write, engine=engine
-            )
             at = head if snapshot is None else self._resolved(snapshot)
+            if write and at.commit.schema_id != head.commit.schema_id:
+                raise UsageError("what is written back is analysed under the schema that the branch has")
+            request = requested(at.catalog, algorithm, parameters, nodes=nodes, edges=edges, write=write, engine=engine)
             found = replace(analyze(at, request, report), to_frame=to_frame)
             if not write:
                 return found

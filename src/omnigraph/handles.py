@@ -1,10 +1,11 @@
 """The parts of a graph that have verbs of their own: its schema, its commits, its branches, its tags."""
 
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from datetime import datetime
 from itertools import islice
 from pathlib import Path
-from typing import Literal, Protocol, TypeAlias
+from typing import Literal, TypeAlias
 
 from omnigraph.bulk.engine import Report, no_report
 from omnigraph.catalog import Catalog
@@ -38,12 +39,18 @@ def check_writable(mode: Mode) -> None:
         raise UsageError("this graph was opened for reading")
 
 
-class ApplySchema(Protocol):
-    """What `Schema` asks of its graph to change it."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ApplyOptions:
+    """By whom a schema is changed, where the work runs, and on top of which commit."""
 
-    def __call__(
-        self, target: SchemaTarget, *, branch: str, actor: str | None, engine: str, report: Report
-    ) -> SchemaApplyResult: ...
+    actor: str | None
+    engine: str
+    report: Report
+    if_commit: str | None
+
+
+ApplySchema: TypeAlias = Callable[[SchemaTarget, str, ApplyOptions], SchemaApplyResult]
+"""What `Schema` asks of its graph to change it, for the branch of a name."""
 
 
 class Schema:
@@ -89,16 +96,17 @@ class Schema:
         *,
         allow_data_loss: bool = False,
         actor: str | None = None,
+        if_commit: str | None = None,
         engine: str = "auto",
         report: Report = no_report,
     ) -> SchemaApplyResult:
         """Makes a text, or the file that a path leads to, the schema of `main`, with its data, as one commit.
 
         What is dropped can still be read in the history; with `allow_data_loss`, it is removed from there too. Other
-        branches keep the schema that they have.
+        branches keep the schema that they have. With `if_commit`, it is done only on top of that commit.
         """
         target = new_schema(new, allow_data_loss=allow_data_loss)
-        return self._apply(target, branch=MAIN, actor=actor, engine=engine, report=report)
+        return self._apply(target, MAIN, ApplyOptions(actor=actor, engine=engine, report=report, if_commit=if_commit))
 
     def catch_up(
         self, branch: str, *, actor: str | None = None, engine: str = "auto", report: Report = no_report
@@ -106,7 +114,8 @@ class Schema:
         """Gives a branch the schema of `main`, with its data, as one commit."""
         if branch == MAIN:
             raise UsageError(f"`{MAIN}` has no schema to catch up with; it is the one that others catch up with")
-        return self._apply(schema_of_main(self._branches), branch=branch, actor=actor, engine=engine, report=report)
+        options = ApplyOptions(actor=actor, engine=engine, report=report, if_commit=None)
+        return self._apply(schema_of_main(self._branches), branch, options)
 
 
 class CompiledQueries:

@@ -6,6 +6,7 @@ from datetime import timedelta
 from omnigraph.bulk.engine import Report, no_report
 from omnigraph.engines import engine_of
 from omnigraph.errors import UsageError
+from omnigraph.evolving import EvolvingGraph
 from omnigraph.failpoints import Writer
 from omnigraph.handles import check_writable
 from omnigraph.maintenance.advice import advice_on
@@ -27,14 +28,13 @@ from omnigraph.maintenance.optimize import (
 from omnigraph.maintenance.repair import RepairRequest, RepairResult, repair
 from omnigraph.maintenance.retention import GRACE, Policy, age
 from omnigraph.maintenance.status import Status, status_of
-from omnigraph.opened import OpenGraph
 from omnigraph.operations.engines import chosen
 from omnigraph.operations.writing import WriteRequest
 from omnigraph.versioning import MAIN
 from omnigraph.write import WriteAttempt
 
 
-class MaintainedGraph(OpenGraph):
+class MaintainedGraph(EvolvingGraph):
     """A graph with the verbs of its operators."""
 
     def status(self, branch: str = MAIN) -> Status:

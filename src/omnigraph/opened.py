@@ -1,31 +1,21 @@
 """An open graph: what every verb needs of it, which is its state, its snapshots and its writes."""
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime
 from typing import Literal, TypeVar
 
-from omnigraph.bulk.engine import Engine, Report
-from omnigraph.engines import engine_of
 from omnigraph.errors import ExpectedVersionMismatch, SchemaChanged, UsageError
-from omnigraph.failpoints import Writer
-from omnigraph.handles import Commits, CompiledQueries, GraphBranches, GraphTags, Mode, Schema, check_writable
-from omnigraph.maintenance.optimize import MAINTENANCE_ACTOR, optimize
-from omnigraph.maintenance.purge import NOTHING, Doomed, check_not_needed, doomed_tables, purge
+from omnigraph.handles import Commits, CompiledQueries, GraphBranches, GraphTags, Mode, check_writable
 from omnigraph.operations.branches import place_of
-from omnigraph.operations.engines import chosen
-from omnigraph.operations.schema_apply import SchemaApplyResult, apply_reasons, apply_schema
-from omnigraph.operations.schema_plan import SchemaTarget, schema_of_main, schema_plan
 from omnigraph.operations.writing import WriteRequest, Writes, open_for_writing
 from omnigraph.query import AdjacencyCache
-from omnigraph.recovery import Mode as RecoveryMode
-from omnigraph.recovery import Recoveries, recover
+from omnigraph.recovery import Recoveries
 from omnigraph.storage import Location, Table
-from omnigraph.versioning import MAIN, Branches, Commit, Manifest, Snapshot, manifest_at_time, manifest_of_commit
-from omnigraph.write import WriteAttempt, WriteFence
+from omnigraph.versioning import MAIN, Branches, Manifest, Snapshot, manifest_at_time, manifest_of_commit
+from omnigraph.write import WriteAttempt
 from omnigraph.write.fence import EXISTENCE
-from omnigraph.write.schema_lock import holding_schema
 
 Durability = Literal["full", "fast"]
 _Result = TypeVar("_Result")
@@ -42,7 +32,6 @@ class OpenGraph:
         self._location = location
         self._mode = mode
         self._branches = Branches(location)
-        self.schema = Schema(self._branches, self._resolved, self._apply_schema)
         self.commits = Commits(self._branches, self._resolved)
         self.branches = GraphBranches(location, self._branches, mode)
         self.tags = GraphTags(location, self._branches, mode)
@@ -149,67 +138,3 @@ class OpenGraph:
             return self._write(replace(request, tables=(EXISTENCE, *head.manifest.pins), schema_id=schema_id), work)
 
         return write(self.snapshot(request.branch)) if request.schema_id else self._prepared(request.branch, write)
-
-    def _all_tables(self, branch: str) -> tuple[str, ...]:
-        """What keeps every other writer of a branch out."""
-        return (EXISTENCE, *self._branches.log(branch).head().pins)
-
-    def _apply_schema(
-        self, target: SchemaTarget, *, branch: str, actor: str | None, engine: str, report: Report
-    ) -> SchemaApplyResult:
-        """Changes a schema. Nobody else writes to the branch meanwhile, so what is checked and written is all of it."""
-        check_writable(self._mode)
-        choice = chosen(engine, lambda: apply_reasons(self.snapshot(branch), target))
-        with holding_schema(self._branches, "schema apply") as held:
-            recover(self._location, self._branches, RecoveryMode.FULL, patient=True)
-            if target.accepted is not None:
-                target = schema_of_main(self._branches)
-            request = WriteRequest(
-                kind=Writer.SCHEMA_APPLY,
-                branch=branch,
-                actor=actor,
-                message="schema apply" if target.accepted is None else "schema catch-up",
-                tables=self._all_tables(branch),
-            )
-
-            doomed = NOTHING
-
-            def run(attempt: WriteAttempt) -> SchemaApplyResult:
-                nonlocal doomed
-                attempt.fence.watch_all(held)
-                if target.allow_data_loss:
-                    doomed = doomed_tables(attempt.base, schema_plan(attempt.base, target))
-                    check_not_needed(self._branches, doomed)
-                return apply_schema(attempt, self._branches, target, engine_of(choice, report))
-
-            result = self._write(request, run)
-            if result.commit is None or not doomed.roots:
-                return result
-            with _told(result.commit):
-                self._purge(doomed, replace(request, kind=Writer.OPTIMIZE), held, engine_of(choice, report))
-            return replace(result, purged=doomed.keys)
-
-    def _purge(self, doomed: Doomed, request: WriteRequest, held: WriteFence, engine: Engine) -> None:
-        """Removes what a schema has dropped from the history; its tables are written anew without it before."""
-
-        def run(attempt: WriteAttempt) -> None:
-            attempt.fence.watch_all(held)
-            optimize(attempt, engine, only=doomed.reduced)
-
-        if doomed.reduced:
-            actor = request.actor or MAINTENANCE_ACTOR
-            self._write(replace(request, actor=actor, message=Writer.OPTIMIZE.value, tables=()), run)
-        purge(self._branches, doomed)
-        # What was read of it may not be read again from memory.
-        self._opened, self._adjacency = {}, AdjacencyCache()
-
-
-@contextmanager
-def _told(commit: Commit) -> Iterator[None]:
-    """An error in this block says that the schema is there nevertheless."""
-    try:
-        yield
-    except BaseException as error:
-        error.add_note(f"the schema was applied, as commit {commit.graph_commit_id}; the history has what it dropped")
-        error.add_note("to remove that too, run `omnigraph optimize` and then `omnigraph cleanup --keep 1`")
-        raise

@@ -28,6 +28,7 @@ from omnigraph.storage.files import files_below
 from omnigraph.storage.reclaim import versions_of
 from omnigraph.versioning import Branches, new_commit_id
 from omnigraph.write.retention import marked_as_writing, oldest_marked_writer
+from omnigraph.write.schema_lock import SCHEMA_LOCK, is_schema_locked
 from tests.behaviour.people import ages, files, other_handle, set_age, small_world, write
 from tests.stores import Options
 
@@ -570,7 +571,7 @@ def test_cleanup_on_an_object_store(s3_store: Options, s3_uri: str, monkeypatch:
         set_age(graph, age)
     assert graph.cleanup(keep=1, grace="0s", confirm=True).bytes_removed == 0, "what is young stays on a store"
     monkeypatch.setattr("omnigraph.maintenance.retention.TRUSTED_SECONDS", 0)
-    monkeypatch.setattr("omnigraph.maintenance.cleanup._CLOCKS_APART", timedelta(seconds=-5))
+    monkeypatch.setattr("omnigraph.maintenance.cleanup.CLOCKS_APART", timedelta(seconds=-5))
     assert cleaned(graph).bytes_removed > 0
     other = og.open(s3_uri, storage_options=s3_store)
     assert (ages(other)["Ada"], ages(other, "b")["Ada"]) == (4, 7)
@@ -588,7 +589,7 @@ def test_a_writer_that_was_taken_for_dead_commits_none_of_its_files(
     try:
         stopped(child)
         monkeypatch.setattr("omnigraph.maintenance.retention.TRUSTED_SECONDS", 0)
-        monkeypatch.setattr("omnigraph.maintenance.cleanup._CLOCKS_APART", timedelta(seconds=-5))
+        monkeypatch.setattr("omnigraph.maintenance.cleanup.CLOCKS_APART", timedelta(seconds=-5))
         assert cleaned(graph).bytes_removed > 0
     finally:
         ended = resumed(child)
@@ -640,3 +641,43 @@ def test_folders_of_killed_bulk_jobs_go_and_those_of_living_ones_stay(graph: og.
     assert (stats.bytes_removed, stats.files_removed) == (101, 2)
     assert {path.parent.name for path in Path(graph.uri, "__bulk").rglob("rows.arrow")} == {"alive"}
     assert old not in {path.name for path in Path(graph.uri, "__incoming").iterdir()}
+
+
+# --- changes of the schema ---
+
+
+def test_the_lock_that_a_killed_schema_change_left_goes(graph: og.Graph) -> None:
+    branches = Branches(location_of(graph.uri))
+    branches.lock_out(SCHEMA_LOCK)
+    graph.cleanup(keep=1, grace="0s")
+    assert is_schema_locked(branches.graph)
+    cleaned(graph)
+    assert not is_schema_locked(branches.graph)
+    assert ages(graph) == {"Ada": 1, "Bob": 1}
+
+
+def test_the_schemas_that_a_graph_has_had_stay(graph: og.Graph) -> None:
+    texts = [graph.schema.text]
+    for column in ("height", "weight"):
+        texts.append(texts[-1].replace("age: I32?", f"age: I32?, {column}: I32?"))
+        graph.schema.apply(texts[-1])
+    commits = [each.graph_commit_id for each in graph.commits.list()]
+    cleaned(graph)
+    assert [graph.schema.at(each).text for each in (commits[0], commits[1], commits[-1])] == [*reversed(texts)]
+
+
+def test_what_a_killed_schema_change_needs_stays_until_it_is_settled(graph: og.Graph) -> None:
+    """The tables of types that come are in no manifest yet, and those that get another name have both."""
+    text = (
+        graph.schema.text.replace("node City", 'node Town @rename_from("City")') + "node Late { name: String @key }\n"
+    )
+    program = "import sys, omnigraph as og; og.open(sys.argv[1], durability='fast').schema.apply(sys.argv[2])"
+    process = running(program, graph.uri, text, failpoint="schema_apply.after_phase_b=crash")
+    assert process.wait(60) == -signal.SIGKILL
+    assert len(graph.recoveries.pending()) == 1
+    cleaned(graph)
+    again = other_handle(graph)
+    assert again.recoveries.pending() == []
+    assert again.schema.text == text
+    write(again, 'insert Late { name: "l" } insert Town { name: "t" }')
+    assert [again.snapshot().table(key).count() for key in ("node:Late", "node:Town")] == [1, 1]

@@ -10,6 +10,7 @@ from omnigraph.codes import Code
 from omnigraph.diagnostics import Source, Span, any_of, nearest_name, quoted
 from omnigraph.errors import (
     BranchInUse,
+    DataStillNeeded,
     EngineFailed,
     ExpectedVersionMismatch,
     FenceHeld,
@@ -25,7 +26,10 @@ from omnigraph.errors import (
     RecoveryFailed,
     RecoveryPending,
     RecoveryRequired,
+    SchemaBehind,
+    SchemaChanged,
     SchemaError,
+    SchemaRefused,
     StorageError,
     TagExists,
     UsageError,
@@ -40,6 +44,10 @@ DIAGNOSTIC = Source("a.gq", "query q {").diagnostic(Code.QUERY_SYNTAX, "what", S
     "error",
     [
         SchemaError([DIAGNOSTIC]),
+        SchemaRefused([DIAGNOSTIC]),
+        SchemaChanged("main"),
+        SchemaBehind("b", 1, "main", 3),
+        DataStillNeeded(["b"], ["v1"]),
         QueryError([DIAGNOSTIC, DIAGNOSTIC]),
         ParameterError("q", [("x", "is missing")]),
         NotFound("query", "x", "did you mean `y`?"),

@@ -245,6 +245,10 @@ def _merge(graph: og.Graph, folder: Path) -> None:
     graph.merge("other")
 
 
+def _schema_apply(graph: og.Graph, folder: Path) -> None:
+    graph.schema.apply(SCHEMA.replace("name: String @key", "name: String @key, note: String?"))
+
+
 WRITERS: dict[Writer, Callable[[og.Graph, Path], None]] = {
     Writer.MUTATE: _mutate,
     Writer.LOAD: _load,
@@ -252,6 +256,7 @@ WRITERS: dict[Writer, Callable[[og.Graph, Path], None]] = {
     Writer.ENSURE_INDICES: _ensure_indices,
     Writer.OPTIMIZE: _optimize,
     Writer.MERGE: _merge,
+    Writer.SCHEMA_APPLY: _schema_apply,
 }
 
 
@@ -290,6 +295,19 @@ def test_the_life_of_a_branch_reaches_its_steps(graph: og.Graph) -> None:
         graph.mutate(ADD, "both", {"name": "Ada"}, branch="other")
         graph.branches.delete("other")
     assert reached == {name: 2 if name == Point.FORK_CREATED else 1 for name in steps}
+
+
+def test_a_change_of_the_schema_reaches_its_steps(graph: og.Graph) -> None:
+    steps = {
+        Point.SCHEMA_LOCKED: 1,
+        Point.SCHEMA_TABLE_CREATED: 2,
+        Point.SCHEMA_BEFORE_STAGING: 1,
+        Point.SCHEMA_FILE_STAGED: 3,
+        Point.SCHEMA_FILE_WRITTEN: 3,
+    }
+    with failpoints.armed(";".join(f"{name}={NEVER}" for name in steps)) as reached:
+        graph.schema.apply(f"{SCHEMA} node River {{ name: String @key }} edge Crosses: River -> City")
+    assert reached == steps
 
 
 def test_undoing_a_write_reaches_the_steps_of_recovery(graph: og.Graph) -> None:

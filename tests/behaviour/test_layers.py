@@ -34,6 +34,7 @@ FLOORS = (
     {"spark"},
     {"engines", "handles"},
     {"opened"},
+    {"evolving"},
     {"maintained"},
     {"graph"},
     {"opening"},

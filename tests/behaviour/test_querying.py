@@ -92,3 +92,8 @@ def test_wrong_parameters_and_mutations_are_refused(graph: og.Graph) -> None:
         graph.query(QUERIES, "friends")
     with pytest.raises(og.UsageError, match="writes; run it with mutate"):
         graph.query(QUERIES, "add")
+
+
+def test_a_list_is_a_column_of_no_rows_too(graph: og.Graph) -> None:
+    result = graph.query('query q() { match { $p: Person { name: "nobody" } } return { $p.name, ["x"] as l } }')
+    assert (result.columns, result.rows()) == (["p.name", "l"], [])

@@ -25,6 +25,7 @@ WIDER = """node Person {
 }
 edge Knows: Person -> Person @card(0..5)
 """
+RULED = SCHEMA.replace("age: I32?", "age: I32?\n    @range(age, 40..)")
 LOSING = "node Person {\n    name: String @key\n    age: I32?\n}\n"
 IMPOSSIBLE = "node Person {\n    name: String @key\n    age: String\n}\nedge Knows: Person -> Person\n"
 
@@ -43,7 +44,13 @@ def graph(tmp_path: Path) -> og.Graph:
 
 @pytest.fixture
 def files(tmp_path: Path) -> dict[str, Path]:
-    texts = {"same": "// as it is\n" + SCHEMA, "wider": WIDER, "losing": LOSING, "impossible": IMPOSSIBLE}
+    texts = {
+        "same": "// as it is\n" + SCHEMA,
+        "wider": WIDER,
+        "losing": LOSING,
+        "ruled": RULED,
+        "impossible": IMPOSSIBLE,
+    }
     for name, text in texts.items():
         (tmp_path / f"{name}.pg").write_text(text)
     return {name: tmp_path / f"{name}.pg" for name in texts}
@@ -119,7 +126,8 @@ def test_schema_show_prints_the_schema_as_it_was_written(graph: og.Graph) -> Non
     shown = omnigraph_cli("schema", "show", graph.uri)
     assert (shown.returncode, shown.stdout) == (0, SCHEMA)
     document = json.loads(omnigraph_cli("schema", "show", graph.uri, "--json").stdout)
-    assert document["schema"] == SCHEMA
+    assert (document["schema"], document["schema_number"]) == (SCHEMA, 1)
+    assert document["schema_id"] == graph.schema.at().id
     assert [each["name"] for each in document["catalog"]["nodes"]] == ["Person"]
 
 
@@ -141,11 +149,12 @@ def test_schema_plan_speaks_json(graph: og.Graph, files: dict[str, Path]) -> Non
     ("name", "code", "words"),
     [
         ("same", 0, "nothing to do"),
-        ("losing", 3, "2 steps; 2 of them with data loss, which needs --allow-data-loss"),
+        ("losing", 0, "2 steps; 2 of them with data loss; the history keeps it, unless --allow-data-loss is given"),
+        ("ruled", 3, "Person.age of `Ada`: 36 is outside 40..\n1 step; 1 row in the way"),
         ("impossible", 3, "2 refused"),
     ],
 )
-def test_schema_plan_ends_with_3_if_the_change_cannot_be_made_without_more_ado(
+def test_schema_plan_ends_with_3_if_the_change_cannot_be_made(
     graph: og.Graph, files: dict[str, Path], name: str, code: int, words: str
 ) -> None:
     for arguments in ([], ["--json"]):
@@ -188,3 +197,91 @@ def test_a_rename_that_was_done_is_noted_and_nothing_else(tmp_path: Path) -> Non
     assert shown.returncode == 0
     assert "warning[L009]" in shown.stdout
     assert "nothing to do" in shown.stdout
+
+
+def test_schema_apply_changes_a_graph_as_one_commit(graph: og.Graph, files: dict[str, Path]) -> None:
+    shown = omnigraph_cli("schema", "apply", files["wider"], graph.uri, "--as", "ann")
+    commit = graph.snapshot().commit
+    assert shown.returncode == 0
+    assert "widen number" in shown.stdout
+    assert "schema 2\n" in shown.stdout
+    assert commit.graph_commit_id in shown.stdout
+    assert (commit.actor, graph.schema.text) == ("ann", WIDER)
+    again = omnigraph_cli("schema", "apply", files["wider"], graph.uri)
+    assert (again.returncode, "nothing to do" in again.stdout, graph.snapshot().commit) == (0, True, commit)
+
+
+def test_schema_apply_speaks_json(graph: og.Graph, files: dict[str, Path]) -> None:
+    plan = graph.schema.plan(files["losing"]).as_json()
+    shown = omnigraph_cli("schema", "apply", files["losing"], "--store", graph.uri, "--json")
+    document = json.loads(shown.stdout)
+    commit = graph.snapshot().commit
+    expected = {"commit": commit.as_json(), "schema_id": commit.schema_id, "schema_number": 2, "purged": []}
+    assert (shown.returncode, document) == (0, {**expected, **plan})
+    assert json.loads(omnigraph_cli("schema", "apply", files["losing"], graph.uri, "--json").stdout)["commit"] is None
+
+
+@pytest.mark.parametrize(
+    ("name", "code", "words"),
+    [("impossible", 3, "error[OG-M002]"), ("ruled", 1, "Person.age of `Ada`: 36 is outside 40..")],
+)
+def test_schema_apply_says_why_it_changes_nothing(
+    graph: og.Graph, files: dict[str, Path], name: str, code: int, words: str
+) -> None:
+    failed = omnigraph_cli("schema", "apply", files[name], graph.uri)
+    assert (failed.returncode, words in failed.stderr) == (code, True)
+    assert (graph.schema.text, graph.schema.at().number) == (SCHEMA, 1)
+
+
+@pytest.fixture
+def changed(graph: og.Graph) -> og.Graph:
+    """A graph with three schemas: a tag at the first, a branch at the second."""
+    graph.tags.create("first")
+    graph.schema.apply(WIDER)
+    graph.branches.create("wide")
+    graph.schema.apply(LOSING.replace("I32", "I64"))
+    return graph
+
+
+def test_the_schema_of_a_commit_a_tag_or_a_branch_is_shown(changed: og.Graph) -> None:
+    commit = changed.tags.list()[0].commit_id
+    for at, text in (("first", SCHEMA), (commit, SCHEMA), ("wide", WIDER), ("main", changed.schema.text)):
+        shown = omnigraph_cli("schema", "show", changed.uri, "--at", at)
+        assert (shown.returncode, shown.stdout) == (0, text)
+    document = json.loads(omnigraph_cli("schema", "show", changed.uri, "--at", "wide", "--json").stdout)
+    assert (document["schema_id"], document["schema_number"]) == (changed.schema.at("wide").id, 2)
+    assert omnigraph_cli("schema", "show", changed.uri, "--at", "nowhere").returncode == 1
+
+
+def test_schema_diff_compares_commits_tags_branches_and_files(changed: og.Graph, files: dict[str, Path]) -> None:
+    def steps(old: str | Path, new: str | Path, code: int = 0) -> list[str]:
+        shown = omnigraph_cli("schema", "diff", old, new, changed.uri, "--json")
+        assert shown.returncode == code
+        return [step["step"] for step in json.loads(shown.stdout)["steps"]]
+
+    commit = changed.tags.list()[0].commit_id
+    widened = ["widen_number", "add_property"] + ["add_constraint"] * 2
+    assert steps("first", "wide") == steps(commit, "wide") == steps("first", files["wider"]) == widened
+    assert steps("wide", "main") == ["drop_constraint", "drop_type"] + ["drop_property"] * 2
+    assert steps("main", "main") == []
+    assert steps("wide", "first", 3) == ["drop_constraint", "drop_property", "relax_constraint"]
+    assert omnigraph_cli("schema", "diff", "first", "nowhere", changed.uri).returncode == 1
+    assert omnigraph_cli("schema", "diff", files["wider"], "first", changed.uri).returncode == 2
+    assert omnigraph_cli("schema", "diff", "first", "wide").returncode == 2
+
+
+def test_schema_catch_up_gives_a_branch_the_schema_of_main(changed: og.Graph) -> None:
+    shown = omnigraph_cli("schema", "catch-up", "wide", changed.uri, "--as", "bea")
+    commit = changed.snapshot("wide").commit
+    assert (shown.returncode, "drop property" in shown.stdout, "schema 3\n" in shown.stdout) == (0, True, True)
+    assert (commit.actor, commit.schema_id) == ("bea", changed.schema.at().id)
+    again = json.loads(omnigraph_cli("schema", "catch-up", "wide", changed.uri, "--json").stdout)
+    assert (again["commit"], again["schema_number"], again["steps"]) == (None, 3, [])
+    assert omnigraph_cli("schema", "catch-up", "main", changed.uri).returncode == 2
+    assert omnigraph_cli("schema", "catch-up", "nowhere", changed.uri).returncode == 1
+
+
+def test_a_branch_that_is_behind_is_named_with_the_way_out(changed: og.Graph) -> None:
+    changed.mutate('query q { insert Person { name: "Zoe" } }')
+    refused = omnigraph_cli("branch", "merge", "main", changed.uri, "--into", "wide")
+    assert (refused.returncode, "omnigraph schema catch-up wide" in refused.stderr) == (3, True)

@@ -81,6 +81,42 @@ def test_it_tells_which_indexes_are_there_missing_or_behind(graph: og.Graph) -> 
     assert advice(graph) == ""
 
 
+def test_it_says_which_schema_the_graph_and_its_branches_have(graph: og.Graph) -> None:
+    graph.branches.create("b")
+    graph.schema.apply(SCHEMA.replace("age: I32?", "age: I32?, height: I32?"))
+    status = graph.status()
+    assert (status.schema_number, status.head.schema_id) == (2, graph.schema.at().id)
+    assert [(each.schema_number, each.is_behind) for each in status.branches] == [(2, False), (1, True)]
+    document = graph.status("b").as_json()
+    assert (document["schema_number"], document["schema_id"]) == (1, graph.schema.at("b").id)
+    assert [each["schema_behind"] for each in document["branches"]] == [False, True]
+    assert not status.schema_edited
+    graph.schema.catch_up("b")
+    assert [each.is_behind for each in graph.status().branches] == [False, False]
+
+
+def test_a_schema_file_that_was_edited_is_advised_upon_but_not_while_a_schema_is_applied(graph: og.Graph) -> None:
+    file = Path(graph.uri, "_schema.pg")
+    accepted = file.read_text()
+    file.write_text(accepted + "\nnode Late { name: String @key }\n")
+    assert graph.status().schema_edited
+    assert "_schema.pg was edited by hand: nothing reads it" in advice(graph)
+    file.write_text(accepted)
+    assert not graph.status().schema_edited
+    text = SCHEMA.replace("age: I32?", "age: I32?, height: I32?")
+    with failpoints.armed("schema_apply.file_promoted=error"):
+        graph.schema.apply(text)
+    assert file.read_text() == text, "the first file is there before the failpoint"
+    file.write_text(accepted)
+    assert not other_reader(graph).status().schema_edited, "whoever completes the change writes the file"
+    assert not other_handle(graph).status().schema_edited
+    assert file.read_text() == text
+
+
+def other_reader(graph: og.Graph) -> og.Graph:
+    return og.open(graph.uri, "r")
+
+
 def test_drift_is_seen_and_repair_is_advised(graph: og.Graph) -> None:
     version = graph.snapshot().manifest.pins[PERSON].version
     raw(graph).delete("id = 'Bob'")

@@ -5,19 +5,16 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-from urllib.parse import unquote
 
 import pytest
 
 import omnigraph as og
 from omnigraph.failpoints import Point, Step
 from omnigraph.recovery.apply import RECOVERY_ACTOR
-from omnigraph.storage import leases, location_of, objects_at
-from omnigraph.storage.holders import LOCK_FOLDER
 from omnigraph.versioning import MAIN
-from omnigraph.write.sidecar import Sidecar
 from tests.crash.children import SOAKING, Children
 from tests.crash.invariants import Settled, assert_forks_are_placed, assert_invariants, branch_names
+from tests.crash.place import Place
 from tests.crash.world import ACTOR, BRANCH, SCHEMA, Ground, Kind, State, Write, perform, prepare, state_of, write_next
 from tests.stores import BUCKET
 
@@ -55,45 +52,6 @@ def cases_of(write: Write) -> list[Case]:
     ]
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
-    """Where the graphs of a test are, and how they are reached."""
-
-    uri: str
-    options: dict[str, str] | None
-    folder: Path
-
-    def open(self, mode: str = "rw") -> og.Graph:
-        return og.open(self.uri, mode, storage_options=self.options)  # type: ignore[arg-type]
-
-    def killed(self, children: Children, failpoint: str, write: Write | None = None) -> None:
-        """Runs a write, or only an opening, in a process that must die at the failpoint."""
-        name, _, number = failpoint.partition("@")
-        armed = f"{name}=crash" + (f"@{number}" if number else "")
-        job: dict[str, Any] = {"uri": self.uri, "options": self.options, "failpoints": armed, "kind": None}
-        if write is not None:
-            job |= {"kind": write.kind, "tables": write.tables, "branch": write.ground.branch}
-        code, errors = children.ended(**job, folder=str(self.folder))
-        assert code == -signal.SIGKILL, f"{failpoint} was not reached: {errors}"
-        if self.options is not None:
-            self._let_leases_end()
-
-    def _let_leases_end(self) -> None:
-        """Moves the time at which this process saw the leases of the dead one into the past, to save the wait."""
-        location = location_of(self.uri, self.options)
-        files = objects_at(location).names(LOCK_FOLDER)
-        leases.Leases(location).look(unquote(file) for file in files)
-        for key, (tag, seen) in leases._sightings.items():
-            leases._sightings[key] = (tag, seen - leases._SECONDS)
-
-    def sidecar(self) -> Sidecar | None:
-        """The one sidecar that is there, if any."""
-        pending = self.open("r").recoveries.pending()
-        assert len(pending) <= 1
-        assert not pending or isinstance(pending[0], Sidecar)
-        return pending[0] if pending else None  # type: ignore[return-value]
-
-
 @pytest.fixture(scope="module")
 def children() -> Iterator[Children]:
     # Whoever comes after a killed one waits out its lease; a shorter one is as good a lease.
@@ -113,6 +71,11 @@ def remote(s3_store: dict[str, str], tmp_path_factory: pytest.TempPathFactory) -
     uri = f"s3://{BUCKET}/crashes"
     og.init(uri, SCHEMA, storage_options=s3_store)
     return Place(uri, s3_store, tmp_path_factory.mktemp("crashes"))
+
+
+def job_of(write: Write) -> dict[str, Any]:
+    """A write, as a process is told of it."""
+    return {"kind": write.kind, "tables": write.tables, "branch": write.ground.branch}
 
 
 def contents_of(graph: og.Graph) -> dict[str, State]:
@@ -136,7 +99,7 @@ def check_reopened(place: Place, tables: int, contents: Mapping[str, State], set
 def kill_and_check(place: Place, children: Children, write: Write, case: Case) -> None:
     """One case: a write that is killed, an opening that settles it, and a write after that."""
     write.prepare(place.open(), place.folder)
-    place.killed(children, case.failpoint, write)
+    place.killed(children, case.failpoint, **job_of(write))
     assert contents_of(place.open("r")) in (write.before, write.after)
     sidecar = place.sidecar()
     assert (sidecar is None) == (case.outcome is None)
@@ -242,11 +205,11 @@ def test_a_killed_recovery_is_done_again(
     write = Write(Kind.MUTATE, 5, ground)
     case = next(case for case in cases_of(write) if case.failpoint == cut)
     write.prepare(local.open(), local.folder)
-    local.killed(children, cut, write)
+    local.killed(children, cut, **job_of(write))
     sidecar = local.sidecar()
     assert sidecar is not None
     assert case.outcome is not None
-    local.killed(children, step)
+    local.killed(children, step, kind=None)
     contents = write.after if case.visible else write.before
     check_reopened(local, write.tables, contents, Settled(sidecar, case.outcome, case.commit_by))
     kills(2)

@@ -145,3 +145,24 @@ def test_a_segment_over_the_place_that_a_row_went_to_makes_an_index_by_ids_find_
     assert extended.count_rows("color = 'red'") == 120, "wrong: the row is blue"
     assert extended.count_rows("id = 'r5'") == 1
     assert extended.count_rows("color = 'blue'") == 1
+
+
+def test_a_fragment_alone_and_without_deleted_rows_is_rewritten_at_a_threshold_below_zero(
+    dataset: lance.LanceDataset,
+) -> None:
+    draft = drafted(without_indexes(dataset), Operation.Delete([], [1, 2], "true"))
+    tasks = [
+        Compaction.plan(draft, {"target_rows_per_fragment": 101, "materialize_deletions_threshold": share}).num_tasks()
+        for share in (0.0, -1.0)
+    ]
+    assert tasks == [0, 1]
+
+
+def test_a_dropped_column_stays_in_the_files_by_its_number_until_they_are_rewritten(
+    dataset: lance.LanceDataset,
+) -> None:
+    dataset.drop_columns(["color"])
+    (first, *_) = dataset.get_fragments()
+    assert [[*file.fields] for file in first.metadata.files] == [[0, 1]]
+    dataset = committed(dataset, rewritten(dataset, [0, 1], 100))
+    assert [[*file.fields] for file in dataset.get_fragments()[-1].metadata.files] == [[0]]

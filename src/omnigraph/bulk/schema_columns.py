@@ -34,7 +34,8 @@ class Constant:
 
     def made(self, rows: pa.RecordBatch, count: int) -> pa.Array:  # noqa: ARG002 - all makers are called alike
         value = list(self.value) if isinstance(self.value, tuple) else self.value
-        return pa.repeat(pa.scalar(value, self.type), count)
+        # Arrow cannot repeat a list zero times.
+        return pa.repeat(pa.scalar(value, self.type), count) if count else pa.nulls(0, self.type)
 
 
 @dataclass(frozen=True, slots=True)

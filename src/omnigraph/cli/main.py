@@ -19,6 +19,7 @@ from omnigraph.cli.options import (
     Durability,
     Engine,
     Explain,
+    IfCommit,
     Inline,
     Param,
     Params,
@@ -218,9 +219,7 @@ def mutate(
     param: Param = None,
     store: Store = None,
     branch: Branch = "main",
-    if_commit: Annotated[
-        str | None, typer.Option(metavar="ID", help="Only on top of this commit.", show_default=False)
-    ] = None,
+    if_commit: IfCommit = None,
     actor: Actor = None,
     durability: Durability = None,
     as_json: AsJson = False,

@@ -18,6 +18,7 @@ Branch = Annotated[str, typer.Option(help="The branch to work on.")]
 Engine = Annotated[str, typer.Option(metavar="auto|local|spark", help="Where the work runs.")]
 Explain = Annotated[bool, typer.Option("--explain", help="Show how it would be done and where, and stop.")]
 Actor = Annotated[str | None, typer.Option("--as", metavar="ACTOR", help="Who the commit is by.", show_default=False)]
+IfCommit = Annotated[str | None, typer.Option(metavar="ID", help="Only on top of this commit.", show_default=False)]
 Durability = Annotated[
     str | None,
     typer.Option(

@@ -59,11 +59,21 @@ def run_diff(uri: str | None, old: str, new: str, *, as_json: bool) -> None:
 
 
 def run_apply(
-    uri: str, new: Path, *, allow_data_loss: bool, actor: str | None, engine: str, durability: str | None, as_json: bool
+    uri: str,
+    new: Path,
+    *,
+    allow_data_loss: bool,
+    actor: str | None,
+    if_commit: str | None,
+    engine: str,
+    durability: str | None,
+    as_json: bool,
 ) -> None:
     """Makes the schema of a file that of a graph."""
     with opened(uri, durability=durability) as graph, shown_progress(quiet=as_json) as report:
-        result = graph.schema.apply(new, allow_data_loss=allow_data_loss, actor=actor, engine=engine, report=report)
+        result = graph.schema.apply(
+            new, allow_data_loss=allow_data_loss, actor=actor, if_commit=if_commit, engine=engine, report=report
+        )
     _show_result(result, as_json=as_json)
 
 

@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from omnigraph.cli.options import Actor, AsJson, Branch, Durability, Engine, Store, Uri, named_graph
+from omnigraph.cli.options import Actor, AsJson, Branch, Durability, Engine, IfCommit, Store, Uri, named_graph
 
 schemas = typer.Typer(help="The schema of a graph.", no_args_is_help=True, rich_markup_mode=None)
 
@@ -77,6 +77,7 @@ def schema_apply(
         bool, typer.Option("--allow-data-loss", help="Remove what is dropped from the history too.")
     ] = False,
     actor: Actor = None,
+    if_commit: IfCommit = None,
     engine: Engine = "auto",
     store: Store = None,
     durability: Durability = None,
@@ -93,6 +94,7 @@ def schema_apply(
         new,
         allow_data_loss=allow_data_loss,
         actor=actor,
+        if_commit=if_commit,
         engine=engine,
         durability=durability,
         as_json=as_json,

@@ -185,13 +185,15 @@ def _skipped(attempt: WriteAttempt, key: str) -> TableOptimizeStats | None:
 
     Before the locks are held, a version that was just committed may look like drift; it is looked at again then.
     """
-    pin = attempt.log.head().pins[key]
+    pin = attempt.log.head().pins.get(key)
+    if pin is None:
+        raise SchemaChanged(attempt.branch)
     location = attempt.base.location.child(pin.path)
     if not is_own(attempt.log, pin.path):
         reason, head = Skipped.SHARED_WITH_PARENT, pin.version
     elif has_version(location, pin.version + 1) and not _is_announced(attempt, key):
         # A writer that was at work may have published and taken its announcement back by now.
-        if attempt.log.head().pins[key] != pin:
+        if attempt.log.head().pins.get(key) != pin:
             return None
         reason, head = Skipped.DRIFT_NEEDS_REPAIR, newest_version(location)
     else:

@@ -26,6 +26,7 @@ from omnigraph.maintenance.table_files import (
     writers_of,
 )
 from omnigraph.storage import Location, fragments_with_dropped_columns, has_version, objects_at
+from omnigraph.storage.durability import sync_everything
 from omnigraph.storage.files import delete_files
 from omnigraph.storage.reclaim import purgeable
 from omnigraph.versioning import MAIN, Branches, Manifest, Snapshot
@@ -96,6 +97,9 @@ def purge(branches: Branches, doomed: Doomed) -> None:
     Whoever is reading what goes meanwhile fails. What a writer at work has written and nothing refers to yet stays.
     """
     failpoints.hit(Point.SCHEMA_BEFORE_PURGE)
+    if branches.graph.path is not None:
+        # What is to stay must survive a power cut that comes after the end of what was there before.
+        sync_everything()
     pinned = {table_root(pin.path) for pin in branches.main.head().pins.values()}
     for root in doomed.whole.values():
         assert root not in pinned, "the type was dropped"

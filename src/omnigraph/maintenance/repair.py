@@ -11,7 +11,14 @@ from enum import StrEnum
 from typing import Any
 
 from omnigraph import failpoints
-from omnigraph.errors import NotDurable, OmnigraphError, RecoveryFailed, RecoveryPending, StorageError
+from omnigraph.errors import (
+    NotDurable,
+    OmnigraphError,
+    RecoveryFailed,
+    RecoveryPending,
+    SchemaChanged,
+    StorageError,
+)
 from omnigraph.failpoints import Point
 from omnigraph.storage import Drift, Location, drift_after, open_table, sync_drift
 from omnigraph.versioning import Commit, ManifestLog, Pin, Publication, commit_since, new_commit_id, publish
@@ -94,8 +101,11 @@ def repair(graph: Location, log: ManifestLog, request: RepairRequest) -> RepairR
     if not request.confirm:
         return RepairResult(tuple(_inspected(graph, log, force=False).values()))
     with WriteFence(graph, log.branch, "repair") as fence:
-        fence.take(log.head().pins)
+        tables = log.head().pins.keys()
+        fence.take(tables)
         log.check_exists()
+        if log.head().pins.keys() != tables:
+            raise SchemaChanged(log.branch)
         found = _inspected(graph, log, force=request.force)
         chosen = {key: each for key, each in found.items() if each.action is RepairAction.PUBLISH}
         commit = _published(graph, log, chosen, request) if chosen else None

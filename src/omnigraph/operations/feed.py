@@ -55,8 +55,11 @@ def _block(
 ) -> ChangeBlock:
     def changes() -> Iterator[Change]:
         if before is None:
-            return iter(())
-        return diff_snapshots(snapshot(before), snapshot(manifest))
+            return
+        try:
+            yield from diff_snapshots(snapshot(before), snapshot(manifest))
+        except NotFound as error:
+            raise ChangesGap(log.branch, manifest.version) from error
 
     return ChangeBlock(manifest.commit, _cursor(log, manifest.version), changes)
 

@@ -4,7 +4,9 @@ Types and properties are found by their identities, since the tables have the na
 """
 
 from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from tempfile import TemporaryDirectory
 
 from omnigraph.bulk.buckets import bucket_count
 from omnigraph.bulk.engine import Engine, InProcess
@@ -48,7 +50,7 @@ from omnigraph.errors import StorageError
 from omnigraph.operations.embed import ROWS_A_PART
 from omnigraph.operations.engines import size_reasons
 from omnigraph.operations.export import LARGE_EXPORT
-from omnigraph.storage import Table
+from omnigraph.storage import Location, Table, location_of
 from omnigraph.storage.columns import LayoutColumn, Maker, WrittenColumns, write_columns
 from omnigraph.storage.tables import fragment_groups
 from omnigraph.versioning import Snapshot, new_commit_id
@@ -71,10 +73,13 @@ def reasons_for_spark(snapshot: Snapshot, plan: MigrationPlan) -> Iterator[str]:
 # --- rules that come ---
 
 
-def new_rule_violations(snapshot: Snapshot, plan: MigrationPlan, engine: Engine) -> Faults:
+def new_rule_violations(
+    snapshot: Snapshot, plan: MigrationPlan, engine: Engine, aside: Location | None = None
+) -> Faults:
     """What breaks the rules that a plan adds: the first rows, in the order of its steps, and how many there are.
 
-    A row is judged as it is after the change. Only the columns that the rules are about are read.
+    A row is judged as it is after the change. Only the columns that the rules are about are read. What large tables are
+    cut into is put aside below the graph, or where the caller says.
     """
     rules = _rules(snapshot, plan)
     results: list[Checked] = []
@@ -82,7 +87,8 @@ def new_rule_violations(snapshot: Snapshot, plan: MigrationPlan, engine: Engine)
     if parts:
         results += engine.run(CHECKING, check_rows, parts, rows=_rows_checked)
     if rules.sets:
-        results += _checked_sets(snapshot, plan, engine, rules.sets)
+        with _cut_tables(snapshot, plan, engine, aside or snapshot.location, rules.sets) as parts_of_sets:
+            results += engine.run(CHECKING, check_set, parts_of_sets, rows=_rows_checked)
     faults = Faults()
     for rank in range(len(plan.steps)):
         for result in results:
@@ -95,7 +101,8 @@ def with_violations(snapshot: Snapshot, plan: MigrationPlan) -> MigrationPlan:
     """The plan with the rows that are in its way; one that is refused anyway is not checked."""
     if plan.refused:
         return plan
-    faults = new_rule_violations(snapshot, plan, InProcess())
+    with TemporaryDirectory() as folder:
+        faults = new_rule_violations(snapshot, plan, InProcess(), location_of(folder))
     return replace(plan, violations=tuple(faults.shown), violation_count=faults.total)
 
 
@@ -175,18 +182,20 @@ class _Later:
         return LaterRows(table, before, self.types[identity])
 
 
-def _checked_sets(
-    snapshot: Snapshot, plan: MigrationPlan, engine: Engine, rules: Mapping[int, SetRule]
-) -> list[Checked]:
-    """Checks rules that compare rows. Those of large tables are cut into buckets first."""
+@contextmanager
+def _cut_tables(
+    snapshot: Snapshot, plan: MigrationPlan, engine: Engine, aside: Location, rules: Mapping[int, SetRule]
+) -> Iterator[list[SetPart]]:
+    """The parts of rules that compare rows. Large tables are cut into buckets, which are there while the block runs."""
     buckets = {
         rank: bucket_count(sum(snapshot.table(rows.before.table_key).count() for rows in rule.streams.values()))
         for rank, rule in rules.items()
     }
     parts = [SetPart(rank, rule) for rank, rule in rules.items() if buckets[rank] == 1]
     if len(parts) == len(rules):
-        return engine.run(CHECKING, check_set, parts, rows=_rows_checked)
-    with scratch_files(snapshot.location, new_commit_id()) as scratch:
+        yield parts
+        return
+    with scratch_files(aside, new_commit_id()) as scratch:
         splitters = {rank: Splitter(plan.catalog, scratch, count) for rank, count in buckets.items() if count > 1}
         shares = engine.run(
             CUTTING,
@@ -197,7 +206,7 @@ def _checked_sets(
         for rank, splitter in splitters.items():
             own = [share.share for share in shares if share.rank == rank]
             parts += [SetPart(rank, rules[rank], bucket) for bucket in buckets_of(splitter, own, splitter.buckets)]
-        return engine.run(CHECKING, check_set, parts, rows=_rows_checked)
+        yield parts
 
 
 def _rows_checked(checked: Checked) -> int:

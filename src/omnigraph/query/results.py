@@ -28,7 +28,9 @@ def _column(rows: pa.Table, output: Output) -> Any:
             declared = [pa.field(field.name, arrow_type(field.type)) for field in fields]
             return pa.StructArray.from_arrays(arrays, fields=declared)
         case ConstantOutput(_, value, type):
-            return pa.repeat(_scalar(value, type), rows.num_rows)
+            constant = _scalar(value, type)
+            # Arrow cannot repeat a list zero times.
+            return pa.repeat(constant, rows.num_rows) if rows.num_rows else pa.nulls(0, constant.type)
 
 
 def _value(column: pa.ChunkedArray, output: ValueOutput) -> pa.ChunkedArray:

@@ -17,7 +17,7 @@ from omnigraph.bulk.leftovers import INCOMING, old_incoming
 from omnigraph.bulk.loading import LoadMode
 from omnigraph.bulk.scratch import Files, Stretch
 from omnigraph.bulk.sources import PART_ROWS, Rows
-from omnigraph.catalog import EntityType
+from omnigraph.catalog import Catalog, EntityType
 from omnigraph.diagnostics import did_you_mean
 from omnigraph.errors import NotFound, UsageError
 from omnigraph.failpoints import Writer as WriterKind
@@ -27,7 +27,7 @@ from omnigraph.operations.inputs import LoadInput
 from omnigraph.operations.load import load, load_mode
 from omnigraph.operations.writing import WriteRequest, Writes, open_for_writing
 from omnigraph.storage import Location, location_of, objects_at
-from omnigraph.versioning import MAIN, Branches
+from omnigraph.versioning import MAIN, Branches, Snapshot
 
 STORAGE = "storage."
 
@@ -79,7 +79,9 @@ class Writer(datasource.DataSourceArrowWriter):
 
     def __init__(self, options: WriteOptions) -> None:
         self._options = options
-        self._table_key = _entity(options).table_key
+        at = _began_on(options)
+        self._table_key = _entity(at.catalog, options.type).table_key
+        self._schema_id = at.commit.schema_id
         self._operation = str(ULID())
         for folder in old_incoming(options.graph):
             objects_at(options.graph).delete_folder(folder)
@@ -113,7 +115,11 @@ class Writer(datasource.DataSourceArrowWriter):
         open_for_writing(options.graph, branches)
         given = LoadInput(aside=tuple(self._rows(messages)))
         request = WriteRequest(
-            kind=WriterKind.LOAD, branch=options.branch, actor=options.actor, message=f"load {options.type}"
+            kind=WriterKind.LOAD,
+            branch=options.branch,
+            actor=options.actor,
+            message=f"load {options.type}",
+            schema_id=self._schema_id,
         )
         choice = Choice("local", "the rows are already here")
         with begun(options.graph, branches, options.branch, options.from_):
@@ -133,16 +139,18 @@ class Writer(datasource.DataSourceArrowWriter):
         objects_at(self._options.graph).delete_folder(f"{INCOMING}/{self._operation}")
 
 
-def _entity(options: WriteOptions) -> EntityType:
-    """The type that is written, as the branch knows it, or what it will begin on."""
-    branches, name = Branches(options.graph), options.type
+def _began_on(options: WriteOptions) -> Snapshot:
+    """What rows are written to: the newest state of the branch, or what it will begin on."""
+    branches = Branches(options.graph)
     try:
-        manifest = branches.log(options.branch).head()
+        return branches.snapshot(branches.log(options.branch).head())
     except NotFound:
         if options.from_ is None:
             raise
-        manifest = branches.manifest_at(place_of(branches, options.from_))
-    catalog = branches.snapshot(manifest).catalog
+        return branches.snapshot(branches.manifest_at(place_of(branches, options.from_)))
+
+
+def _entity(catalog: Catalog, name: str) -> EntityType:
     entity = catalog.entity(name)
     if entity is None:
         raise NotFound("type", name, did_you_mean(name, [*catalog.nodes, *catalog.edges]))

@@ -31,6 +31,11 @@ def sync_files(files: Iterable[Path]) -> None:
         _kept.update(_identity(folder) for folder in folders)
 
 
+def sync_everything() -> None:
+    """Writes through all that anybody has written, for one who relies on what others may not have put on the disk."""
+    os.sync()
+
+
 # A folder whose name is on the disk stays there; so the way up to it is written through once by each process.
 _kept: set[tuple[str, int]] = set()
 _lock = threading.Lock()

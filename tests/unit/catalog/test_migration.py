@@ -42,6 +42,15 @@ STEPS = [
         "node A { a: I32? } edge E: A -> A",
         [("add_type", "edge E: A -> A", "metadata only")],
     ),
+    (
+        "node A { a: I32? }",
+        "node A { a: I32? } node B { b: I32 } edge E: A -> A @card(1..) edge F: B -> A @card(1..)",
+        [
+            ("add_type", "node B", "metadata only"),
+            ("add_type", "edge E: A -> A", "reads column id"),
+            ("add_type", "edge F: B -> A", "metadata only"),
+        ],
+    ),
     ("node A { a: I32? } node B { b: I32 }", "node A { a: I32? }", [("drop_type", "node B", "data loss: all columns")]),
     (
         "node A { a: I32? } edge E: A -> A",
@@ -447,6 +456,17 @@ def test_a_plan_is_a_table_and_a_document_with_the_rows_of_each_type() -> None:
         "loses_data": False,
     }
     assert "<td>A.a: I32 → I64</td>" in found._repr_html_()
+
+
+def test_what_rows_were_filled_with_is_kept_though_the_enum_does_not_allow_it_any_more() -> None:
+    old = compile_schema("node A { a: I32? }")
+    filled = plan(old, 'node A { a: I32?, e: enum(x, y) @default("x"), l: [enum(x)] @default(["x"]) }').catalog
+    narrow = plan(filled, "node A { a: I32?, e: enum(y), l: [enum(y)] }").catalog
+    assert catalog_from_json(json.loads(json.dumps(catalog_to_json(narrow)))) == narrow
+    properties = narrow.nodes["A"].properties
+    assert (properties["e"].filling, properties["l"].filling) == ("x", ("x",))
+    late = migration.plan_between(old, narrow, Source("new.pg", "node A { a: I32?, e: enum(y), l: [enum(y)] }"))
+    assert [finding.code for finding in late.refused] == [Code.REQUIRED_ADDED, Code.REQUIRED_ADDED]
 
 
 # --- any schemas ---
