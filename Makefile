@@ -29,6 +29,7 @@ bench: $(READY) ## Measure; prints ratios with the raw numbers beside them
 
 soak: $(READY) ## Try many more random histories and kill many more processes than the tests do
 	OMNIGRAPH_HISTORIES=20000 $(BIN)/python -m pytest -q tests/behaviour/test_model.py
+	OMNIGRAPH_SCHEMA_CHAINS=500 $(BIN)/python -m pytest -q tests/behaviour/test_schema_chains.py
 	OMNIGRAPH_SOAK=1 OMNIGRAPH_POWER_CUTS=200 $(BIN)/python -m pytest -q tests/crash
 
 format: $(READY) ## Rewrite the sources in the house style

@@ -2,10 +2,9 @@
 
 import os
 import shutil
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from functools import partial
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 import pytest
 
@@ -25,26 +24,6 @@ def _nothing_is_written_through(monkeypatch: pytest.MonkeyPatch) -> None:
     """What a disk would keep is known without waiting for a real one."""
     monkeypatch.setattr(os, "fsync", lambda _: None)
     monkeypatch.delenv("OMNIGRAPH_DURABILITY", raising=False)
-
-
-@pytest.fixture
-def folder(tmp_path: Path) -> Iterator[Path]:
-    """A folder in memory, where there is such a thing: images are many small files."""
-    memory = Path("/dev/shm")  # noqa: S108
-    if not os.access(memory, os.W_OK):
-        yield tmp_path
-        return
-    with TemporaryDirectory(dir=memory) as name:
-        yield Path(name)
-
-
-@pytest.fixture
-def disk(folder: Path) -> Iterator[ForgetfulDisk]:
-    """An empty disk."""
-    (folder / "disk").mkdir()
-    disk = ForgetfulDisk(folder / "disk")
-    yield disk
-    disk.close()
 
 
 def check_images(found: Iterable[Image], folder: Path, check: Callable[[Path], None]) -> None:

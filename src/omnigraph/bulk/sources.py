@@ -193,8 +193,7 @@ def _is_arrow(file: InputFile) -> bool:
 
 def entities_of(catalog: Catalog) -> Mapping[str, EntityType]:
     """All types by their tables."""
-    every: list[EntityType] = [*catalog.nodes.values(), *catalog.edges.values()]
-    return {entity.table_key: entity for entity in every}
+    return {entity.table_key: entity for entity in catalog.entities}
 
 
 def read_part(numbered: Numbered, reader: RecordReader, scratch: Scratch) -> Iterator[None]:

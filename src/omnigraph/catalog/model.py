@@ -163,6 +163,16 @@ class Catalog:
     next_identity: int
 
     @cached_property
+    def entities(self) -> tuple[EntityType, ...]:
+        """All types that have a table, nodes first."""
+        return (*self.nodes.values(), *self.edges.values())
+
+    @cached_property
+    def by_identity(self) -> Mapping[int, EntityType]:
+        """The same by their identities."""
+        return {entity.identity: entity for entity in self.entities}
+
+    @cached_property
     def _edges_by_folded_name(self) -> Mapping[str, EdgeType]:
         return {name.lower(): edge for name, edge in self.edges.items()}
 

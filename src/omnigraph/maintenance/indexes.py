@@ -104,7 +104,9 @@ class _Plan:
 
 def build_missing_indexes(attempt: WriteAttempt, engine: Engine) -> IndexBuild:
     """Builds what is declared and serves no row yet, all in one commit; without any there is no commit."""
-    plans = {entity.table_key: _planned(entity, attempt.base.table(entity.table_key)) for entity in _entities(attempt)}
+    plans = {
+        entity.table_key: _planned(entity, attempt.base.table(entity.table_key)) for entity in attempt.catalog.entities
+    }
     building = {key: plan for key, plan in plans.items() if plan.build}
     tables = tables_to_write(attempt, building)
     parts = [
@@ -129,7 +131,7 @@ def build_missing_indexes(attempt: WriteAttempt, engine: Engine) -> IndexBuild:
 
 def index_statuses(snapshot: Snapshot) -> list[IndexStatus]:
     """All indexes of a graph, declared or there, by table."""
-    entities = _entities(snapshot)
+    entities = snapshot.catalog.entities
     return [status for each in entities for status in table_index_statuses(each, snapshot.table(each.table_key))]
 
 
@@ -138,10 +140,6 @@ def index_reasons(snapshot: Snapshot) -> Iterator[str]:
     rows = sum(snapshot.table(key).count() for key in snapshot.manifest.pins)
     if rows > LARGE_TABLES:
         yield f"there are {rows:,} rows, and more than {LARGE_TABLES:,} are a lot to index"
-
-
-def _entities(of: WriteAttempt | Snapshot) -> list[EntityType]:
-    return [*of.catalog.nodes.values(), *of.catalog.edges.values()]
 
 
 def _written(part: _Part) -> Any:

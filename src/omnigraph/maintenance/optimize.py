@@ -107,7 +107,7 @@ def optimize(attempt: WriteAttempt, engine: Engine, only: Collection[str] | None
     stats = {key: each for key in keys if (each := _skipped(attempt, key)) is not None}
     works = {
         key: work
-        for entity in _entities(attempt)
+        for entity in attempt.catalog.entities
         if (key := entity.table_key) in keys
         and key not in stats
         and not (work := _work(attempt.base.table(key), entity)).is_empty
@@ -155,10 +155,6 @@ def _under_locks(attempt: WriteAttempt) -> Snapshot:
     if head.commit.schema_id != attempt.base.commit.schema_id:
         raise SchemaChanged(attempt.branch)
     return Snapshot(attempt.base.location, attempt.catalog, head)
-
-
-def _entities(attempt: WriteAttempt) -> list[EntityType]:
-    return [*attempt.catalog.nodes.values(), *attempt.catalog.edges.values()]
 
 
 def _refuse_unsettled(attempt: WriteAttempt) -> None:
@@ -310,7 +306,7 @@ def _on_newest(attempt: WriteAttempt, key: str, ordered: _Ordered, engine: Engin
     table = attempt.base.table(key)
     if _still_fits(table, ordered):
         return replace(ordered, table=table)
-    entity = next(each for each in _entities(attempt) if each.table_key == key)
+    entity = next(each for each in attempt.catalog.entities if each.table_key == key)
     work = _work(table, entity)
     return None if work.is_empty else _ordered(attempt.base, {key: work}, engine, drafts)[key]
 

@@ -6,14 +6,14 @@ before. What is killed in the middle leaves a graph that is well, and more of th
 removes that.
 """
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 from omnigraph import failpoints
 from omnigraph.bulk.leftovers import left_behind, remove_left_behind
-from omnigraph.catalog import Catalog, EntityType
+from omnigraph.catalog import EntityType
 from omnigraph.catalog.migration import MigrationPlan
 from omnigraph.errors import DataStillNeeded, NotFound, StorageError
 from omnigraph.failpoints import Point
@@ -64,9 +64,9 @@ def doomed_tables(base: Snapshot, plan: MigrationPlan) -> Doomed:
     """The tables of which a plan drops something; of one that is refused, none."""
     if plan.refused:
         return NOTHING
-    staying = {each.identity: each for each in _entities(plan.catalog)}
+    staying = {each.identity: each for each in plan.catalog.entities}
     whole, reduced = {}, {}
-    for entity in _entities(base.catalog):
+    for entity in base.catalog.entities:
         root = table_root(base.manifest.pins[entity.table_key].path)
         successor = staying.get(entity.identity)
         if successor is None:
@@ -129,11 +129,6 @@ def _purge_table(branches: Branches, key: str, root: str) -> None:
     delete_files(location, [file.name for file in found.files])
     if files.forks.left:
         raise StorageError(location.uri, "; ".join(files.forks.left))
-
-
-def _entities(catalog: Catalog) -> Iterator[EntityType]:
-    yield from catalog.nodes.values()
-    yield from catalog.edges.values()
 
 
 def _properties(entity: EntityType) -> set[int]:

@@ -223,8 +223,7 @@ def _tables(
 ) -> Iterable[TableStatus]:
     """Every table; one that cannot be read does not hide the others."""
     unsettled = any(each.branch in (None, log.branch) for each in pending)
-    entities: list[EntityType] = [*snapshot.catalog.nodes.values(), *snapshot.catalog.edges.values()]
-    for entity in entities:
+    for entity in snapshot.catalog.entities:
         pin = snapshot.manifest.pins[entity.table_key]
         line = lines.get(pin.path, _NO_LINE)
         explained = unsettled or not is_own(log, pin.path)

@@ -176,13 +176,12 @@ def _concatenated(whole: Path, pieces: list[Piece], report: Report) -> Path:
 def chosen_types(snapshot: Snapshot, types: Collection[str] | None) -> list[EntityType]:
     """The types that were named, or all of them; nodes first."""
     catalog = snapshot.catalog
-    every: list[EntityType] = [*catalog.nodes.values(), *catalog.edges.values()]
     if types is None:
-        return every
+        return [*catalog.entities]
     named = set()
     for name in types:
         entity = catalog.entity(name)
         if entity is None:
             raise NotFound("type", name)
         named.add(entity.name)
-    return [entity for entity in every if entity.name in named]
+    return [entity for entity in catalog.entities if entity.name in named]

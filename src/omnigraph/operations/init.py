@@ -38,7 +38,7 @@ def _create(graph: Location, schema: str, catalog: Catalog, actor: str | None) -
         raise StorageError(graph.uri, "there is already a graph here")
     commit_id = new_commit_id()
     pins = {}
-    for entity in _entities(catalog):
+    for entity in catalog.entities:
         pins[entity.table_key] = created_table(graph, entity, commit_id)
         failpoints.hit(Point.INIT_TABLE_CREATED)
     accepted = accepted_schema(1, schema, catalog)
@@ -57,10 +57,6 @@ def _create(graph: Location, schema: str, catalog: Catalog, actor: str | None) -
     )
     log.create(Manifest(pins, (first,)))
     failpoints.hit(Point.INIT_AFTER_MANIFEST)
-
-
-def _entities(catalog: Catalog) -> list[EntityType]:
-    return [*catalog.nodes.values(), *catalog.edges.values()]
 
 
 def created_table(graph: Location, entity: EntityType, commit_id: str) -> Pin:

@@ -49,8 +49,7 @@ class TypeAt:
 
 def types_of(snapshot: Snapshot) -> dict[int, TypeAt]:
     """The types of a snapshot by their identity, nodes first."""
-    entities: list[EntityType] = [*snapshot.catalog.nodes.values(), *snapshot.catalog.edges.values()]
-    return {entity.identity: TypeAt(snapshot, entity) for entity in entities}
+    return {identity: TypeAt(snapshot, entity) for identity, entity in snapshot.catalog.by_identity.items()}
 
 
 def changes_between(before: TypeAt, after: TypeAt) -> Differences | None:

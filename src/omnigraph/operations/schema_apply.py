@@ -10,7 +10,6 @@ from typing import Any
 
 from omnigraph import failpoints
 from omnigraph.bulk.engine import Engine
-from omnigraph.catalog import Catalog, EntityType
 from omnigraph.catalog.migration import MigrationPlan
 from omnigraph.errors import RecoveryRequired, SchemaRefused, ValidationError
 from omnigraph.failpoints import Point
@@ -86,8 +85,7 @@ def _refuse_unsettled(attempt: WriteAttempt) -> None:
 
 def _written(attempt: WriteAttempt, plan: MigrationPlan, accepted: AcceptedSchema, engine: Engine) -> Commit:
     base = attempt.base
-    before = {each.identity: each for each in _entities(base.catalog)}
-    after = {each.identity: each for each in _entities(plan.catalog)}
+    before, after = base.catalog.by_identity, plan.catalog.by_identity
     created: dict[str, Pin] = {}
     for identity, entity in after.items():
         if identity not in before:
@@ -112,7 +110,3 @@ def _written(attempt: WriteAttempt, plan: MigrationPlan, accepted: AcceptedSchem
     brought = NewSchema(accepted=accepted, change=change, renamed=renamed)
     others = base.manifest.pins.keys() - parts.keys()
     return write_staged(replace(attempt, new_schema=brought), parts, relied_on=ReliedOn(unchanged=others))
-
-
-def _entities(catalog: Catalog) -> list[EntityType]:
-    return [*catalog.nodes.values(), *catalog.edges.values()]

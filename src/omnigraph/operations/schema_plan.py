@@ -4,7 +4,6 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from omnigraph.catalog import EntityType
 from omnigraph.catalog.migration import MigrationPlan, migration_plan, plan_between
 from omnigraph.diagnostics import Source
 from omnigraph.embedding import current_settings, with_models
@@ -47,8 +46,7 @@ def schema_plan(snapshot: Snapshot, target: SchemaTarget) -> MigrationPlan:
         plan = plan_between(catalog, target.accepted.catalog, target.source)
     else:
         plan = migration_plan(catalog, target.source, settled=partial(with_models, settings=current_settings()))
-    touched = {step.identity for step in plan.steps}
-    entities: list[EntityType] = [*catalog.nodes.values(), *catalog.edges.values()]
+    touched = {step.identity for step in plan.steps} & catalog.by_identity.keys()
     return plan.with_rows(
-        {each.identity: snapshot.table(each.table_key).count() for each in entities if each.identity in touched}
+        {identity: snapshot.table(catalog.by_identity[identity].table_key).count() for identity in touched}
     )

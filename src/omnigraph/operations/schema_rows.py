@@ -170,9 +170,9 @@ class _Later:
 
     def __init__(self, snapshot: Snapshot, catalog: Catalog) -> None:
         self.catalog = catalog
-        self.types = _by_identity(catalog)
+        self.types = catalog.by_identity
         self._snapshot = snapshot
-        self._before = _by_identity(snapshot.catalog)
+        self._before = snapshot.catalog.by_identity
 
     def rows(self, identity: int) -> LaterRows:
         """The rows of a type as they are after the change."""
@@ -239,9 +239,9 @@ def column_work(snapshot: Snapshot, plan: MigrationPlan) -> dict[str, ColumnWork
     """What a plan changes in the columns of tables, by the keys that the tables have before."""
     refilled = {step.property_identity for step in plan.steps if isinstance(step, ChangeEmbedding) and step.refills}
     models = current_settings()
-    later = _by_identity(plan.catalog)
+    later = plan.catalog.by_identity
     work: dict[str, ColumnWork] = {}
-    for before in _by_identity(snapshot.catalog).values():
+    for before in snapshot.catalog.by_identity.values():
         after = later.get(before.identity)
         layout = None if after is None else changed_layout(before, after, refilled)
         if after is not None and layout is not None:
@@ -355,8 +355,3 @@ def _is_computed(before: EntityType, declared: Property, refilled: Collection[in
     """Whether a model computes a vector for the rows that are there, not only for those that come."""
     is_added = earlier_property(before, declared) is None
     return declared.identity in refilled or (is_added and not declared.nullable and declared.filling is None)
-
-
-def _by_identity(catalog: Catalog) -> dict[int, EntityType]:
-    entities: list[EntityType] = [*catalog.nodes.values(), *catalog.edges.values()]
-    return {each.identity: each for each in entities}

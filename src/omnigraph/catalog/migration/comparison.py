@@ -38,13 +38,12 @@ class Comparison:
         return [*self._interface_steps(), *self._type_steps()]
 
     def _type_steps(self) -> Iterator[Timed]:
-        earlier = {each.identity: each for each in _entities(self._old)}
-        later = {each.identity for each in _entities(self._new)}
+        earlier, later = self._old.by_identity, self._new.by_identity
         for old in earlier.values():
             if old.identity not in later:
                 phase = Phase.DROP_NODE if isinstance(old, NodeType) else Phase.DROP_EDGE
                 yield Timed(phase, DropType(type=old.name, identity=old.identity, entity=old))
-        for new in _entities(self._new):
+        for new in self._new.entities:
             if new.identity in earlier:
                 yield from self._changed(earlier[new.identity], new)
             else:
@@ -143,10 +142,6 @@ class Comparison:
                     self._places.of_type(name),
                     f"choose another name, or drop {any_of([other])} first and declare this in a change of its own",
                 )
-
-
-def _entities(catalog: Catalog) -> list[EntityType]:
-    return [*catalog.nodes.values(), *catalog.edges.values()]
 
 
 def _kinds(catalog: Catalog) -> dict[str, str]:

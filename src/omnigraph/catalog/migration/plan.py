@@ -140,8 +140,7 @@ def plan_between(old: Catalog, new: Catalog, source: Source) -> MigrationPlan:
 
 def with_fillings(old: Catalog, new: Catalog) -> Catalog:
     """The new catalog, in which each property says what the rows got that were there when it came."""
-    entities: list[EntityType] = [*old.nodes.values(), *old.edges.values()]
-    before = {each.identity: each for each in entities}
+    before = old.by_identity
 
     def filled(entity: _Entity) -> _Entity:
         earlier = before.get(entity.identity)
@@ -160,8 +159,7 @@ def with_fillings(old: Catalog, new: Catalog) -> Catalog:
 
 def _with_recorded_models(old: Catalog, new: Catalog) -> Catalog:
     """The new catalog with the models that the old one has, where the new text names none."""
-    entities: list[EntityType] = [*old.nodes.values(), *old.edges.values()]
-    before = {each.identity: each for each in entities}
+    before = old.by_identity
 
     def completed(owner: _Owner, earlier: EntityType | Interface | None) -> _Owner:
         if earlier is None:
