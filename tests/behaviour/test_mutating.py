@@ -234,3 +234,10 @@ def test_blobs_survive_many_small_writes(tmp_path: Path) -> None:
     del expected["p3"]
     rows = graph.snapshot().table("node:Photo").scan(["name", "content"]).to_pylist()
     assert {row["name"]: row["content"] for row in rows} == expected
+
+
+def test_a_key_that_is_the_id_itself_is_given_as_such(tmp_path: Path) -> None:
+    graph = og.init(tmp_path / "graph.omni", schema="node Person { id: String @key  age: I32? }")
+    graph.mutate('query q { insert Person { id: "ada", age: 36 } }')
+    graph.mutate('query q { insert Person { id: "ada", age: 37 } }')
+    assert graph.entity("Person", "ada") == {"id": "ada", "age": 37}

@@ -22,6 +22,7 @@ from omnigraph.errors import (
 from omnigraph.failpoints import Point
 from omnigraph.storage import Drift, Location, drift_after, open_table, sync_drift
 from omnigraph.versioning import Commit, ManifestLog, Pin, Publication, commit_since, new_commit_id, publish
+from omnigraph.versioning.names import check_actor
 from omnigraph.write import WriteFence
 from omnigraph.write.forks import is_own
 from omnigraph.write.sidecar import pending_operations, read_sidecar
@@ -100,6 +101,7 @@ def repair(graph: Location, log: ManifestLog, request: RepairRequest) -> RepairR
     """Says what has drifted; with `confirm`, publishes what may be published, as one commit."""
     if not request.confirm:
         return RepairResult(tuple(_inspected(graph, log, force=False).values()))
+    check_actor(request.actor)
     with WriteFence(graph, log.branch, "repair") as fence:
         tables = log.head().pins.keys()
         fence.take(tables)

@@ -48,7 +48,8 @@ class SchemaApplyResult:
 
 def apply_reasons(snapshot: Snapshot, target: SchemaTarget) -> Iterator[str]:
     """Why a change would run on Spark: because of the rows that it reads and writes."""
-    return reasons_for_spark(snapshot, schema_plan(snapshot, target))
+    plan = schema_plan(snapshot, target)
+    return iter(()) if plan.refused else reasons_for_spark(snapshot, plan)
 
 
 def apply_schema(attempt: WriteAttempt, branches: Branches, target: SchemaTarget, engine: Engine) -> SchemaApplyResult:

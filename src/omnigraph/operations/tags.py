@@ -6,6 +6,7 @@ from omnigraph.errors import BranchExists
 from omnigraph.operations.branches import place_of
 from omnigraph.storage import Location
 from omnigraph.versioning import MAIN, Branches
+from omnigraph.versioning.names import as_text, check_actor
 from omnigraph.versioning.tags import Tag, check_tag_name, delete_tag, write_tag
 from omnigraph.write import WriteFence
 from omnigraph.write.fence import EXISTENCE
@@ -20,6 +21,7 @@ def create(
     Nobody removes old commits meanwhile, nor the branch that the commit is on.
     """
     check_tag_name(name)
+    check_actor(actor)
     with holding_history(graph, "tag create"):
         reference = branches.main.at(at).commit.graph_commit_id if isinstance(at, int) else at
         with WriteFence(graph, place_of(branches, reference).branch, "tag create") as fence:
@@ -33,7 +35,7 @@ def create(
                 place=place,
                 created_at=datetime.now(UTC),
                 actor=actor,
-                message=message,
+                message=None if message is None else as_text(message),
             )
             write_tag(graph, tag)
     return tag

@@ -2,12 +2,14 @@
 
 from pathlib import Path
 
-from omnigraph.errors import NotFound, QueryError, SchemaError
+from omnigraph.errors import NotFound, QueryError, SchemaError, UsageError
 from omnigraph.syntax import SCHEMA, Language, decoded
 
 
 def schema_text(schema: str | Path) -> tuple[str, str]:
     """A schema's text and its name; a text is told from a path by what only a schema has."""
+    if not isinstance(schema, str | Path) or not str(schema).strip():
+        raise UsageError(f"a schema is a text, or the path of a file, and not {schema!r}")
     if isinstance(schema, Path) or not any(mark in schema for mark in "{\n"):
         return text_of(Path(schema), SCHEMA), str(schema)
     return schema, "<schema>"

@@ -11,6 +11,7 @@ from omnigraph.recovery import Mode, recover, remove_torn_head, undo
 from omnigraph.storage import Location, refuse_careless_store
 from omnigraph.versioning import Branches, new_commit_id
 from omnigraph.versioning.layout import migrate_layout
+from omnigraph.versioning.names import as_text, check_actor
 from omnigraph.write import WriteAttempt, WriteFence
 from omnigraph.write.retention import marked_as_writing
 from omnigraph.write.schema_lock import settle_schema_lock
@@ -80,6 +81,7 @@ class Writes:
 
         Known tables are held before the state is read, so that nobody changes them under the write.
         """
+        check_actor(request.actor)
         self.heal(patient=patient)
         log = self._branches.log(request.branch)
         operation_id = new_commit_id()
@@ -100,7 +102,7 @@ class Writes:
                 base=base,
                 log=log,
                 fence=fence,
-                message=request.message,
+                message=as_text(request.message),
                 if_commit=request.if_commit,
             )
             try:

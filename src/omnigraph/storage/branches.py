@@ -18,6 +18,8 @@ from omnigraph.storage.objects import objects_at
 from omnigraph.storage.tables import Table, open_table, typed_errors
 
 _TREES, _REFS = "tree", "_refs/branches"
+_DELETIONS = 20
+"""How often a branch is deleted anew when others are deleted at the same time."""
 _logger = logging.getLogger(__name__)
 
 
@@ -77,12 +79,18 @@ def delete_branch(root: Location, name: str) -> None:
     if branch_ref(root, name) is None:
         objects_at(root).delete_folder(f"{_TREES}/{name}")
         return
-    try:
-        lance.dataset(root.uri, storage_options=root.storage_options).branches.delete(name)
-    except (OSError, ValueError) as error:
-        if branch_ref(root, name) is not None:
-            raise StorageError(root.uri, f"branch {name} cannot be deleted: {error}") from error
-        _logger.warning("branch %s of %s is gone, but not all of its files: %s", name, root.uri, error)
+    for attempt in range(_DELETIONS):
+        try:
+            lance.dataset(root.uri, storage_options=root.storage_options).branches.delete(name)
+        except (OSError, ValueError) as error:
+            if branch_ref(root, name) is None:
+                _logger.warning("branch %s of %s is gone, but not all of its files: %s", name, root.uri, error)
+                return
+            # Lance reads the refs of all branches, and others may be deleted meanwhile.
+            if "Not found" not in str(error) or attempt + 1 == _DELETIONS:
+                raise StorageError(root.uri, f"branch {name} cannot be deleted: {error}") from error
+        else:
+            return
 
 
 def _ref(name: str, content: bytes) -> BranchRef:

@@ -1,4 +1,4 @@
-"""The names of branches and tags: what a name may be, and how it is spelled where not every character may stand."""
+"""The names of branches, tags and actors: what a name may be, and how it is spelled where not all characters may stand."""
 
 import re
 
@@ -39,6 +39,18 @@ def check_branch_name(name: str, kind: str = "branch") -> str:
     if wrong:
         raise UsageError(f"`{name}` cannot be the name of a {kind}; use letters, digits, `-`, `_`, `.` and `/`")
     return name
+
+
+def check_actor(actor: str | None) -> str | None:
+    """Who a commit may be by: any text, or nobody in particular."""
+    if actor is not None and (not isinstance(actor, str) or actor != as_text(actor)):
+        raise UsageError(f"an actor is a text, not {actor!r}")
+    return actor
+
+
+def as_text(words: str) -> str:
+    """Words as a text that can be stored: what came from a file name may have parts that are none."""
+    return words.encode("utf-8", "backslashreplace").decode()
 
 
 def physical_name(name: str) -> str:

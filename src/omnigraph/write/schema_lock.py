@@ -5,11 +5,12 @@ everybody who looks at the graph with other tools. No list of branches has it. O
 history was left by a process that died.
 """
 
+import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 from omnigraph import failpoints
-from omnigraph.errors import FenceHeld
+from omnigraph.errors import FenceHeld, StorageError
 from omnigraph.failpoints import Point
 from omnigraph.storage import Location, branch_ref
 from omnigraph.versioning import Branches
@@ -19,6 +20,7 @@ from omnigraph.write.fence import WriteFence
 from omnigraph.write.retention import holding_history
 
 SCHEMA_LOCK = "__schema_apply_lock__"
+_logger = logging.getLogger(__name__)
 
 
 @contextmanager
@@ -30,7 +32,15 @@ def holding_schema(branches: Branches, purpose: str) -> Iterator[WriteFence]:
             failpoints.hit(Point.SCHEMA_LOCKED)
             yield history
         finally:
-            branches.let_in(SCHEMA_LOCK)
+            _unlock(branches)
+
+
+def _unlock(branches: Branches) -> None:
+    """Ends the lock. What was done does not depend on whether this succeeds: one that stays is nobody's."""
+    try:
+        branches.let_in(SCHEMA_LOCK)
+    except StorageError as error:
+        _logger.warning("the lock of the schema stays for whoever comes next: %s", error)
 
 
 def remove_stale_schema_lock(branches: Branches) -> None:

@@ -74,7 +74,7 @@ class MutationStaging:
         """A new node. One of a keyed type that is there already gets the given values and keeps its others."""
         identity = _stated_id(node, given)
         if node.key:
-            derived = derived_id(node, given)
+            derived = derived_id(node, {ID: identity, **given})
             if identity is not None and identity != derived:
                 problem = f"the id `{identity}` does not agree with the key, which gives `{derived}`"
                 raise ValidationError([Violation(node.name, ID, problem)])

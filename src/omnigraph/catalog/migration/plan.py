@@ -5,12 +5,16 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
+import pyarrow as pa
+
 from omnigraph.catalog.compile import check_schema
 from omnigraph.catalog.migration.comparison import Comparison
 from omnigraph.catalog.migration.phases import in_order
 from omnigraph.catalog.migration.places import Places
 from omnigraph.catalog.migration.steps import Step
 from omnigraph.catalog.model import Catalog, EntityType, Interface, Property
+from omnigraph.catalog.types import List, Scalar
+from omnigraph.catalog.values import Value
 from omnigraph.diagnostics import Diagnostic, Findings, Source, render_all
 from omnigraph.errors import SchemaError
 from omnigraph.syntax import parse_schema
@@ -148,13 +152,24 @@ def with_fillings(old: Catalog, new: Catalog) -> Catalog:
             return entity
         known = {each.identity: each.filling for each in earlier.properties.values()}
         properties = {
-            name: replace(each, filling=known.get(each.identity, each.default))
+            name: replace(each, filling=known[each.identity] if each.identity in known else _as_stored(each))
             for name, each in entity.properties.items()
         }
         return replace(entity, properties=properties)
 
     nodes = {name: filled(each) for name, each in new.nodes.items()}
     return replace(new, nodes=nodes, edges={name: filled(each) for name, each in new.edges.items()})
+
+
+def _as_stored(declared: Property) -> Value | None:
+    """The default of a property as rows have it: a narrow number may be another than the one that was written."""
+    stored = declared.type.element if isinstance(declared.type, List) else declared.type
+    if stored is not Scalar.F32 or declared.default is None:
+        return declared.default
+    if isinstance(declared.default, tuple):
+        return tuple(pa.array(declared.default, pa.float32()).to_pylist())
+    rounded: float = pa.scalar(declared.default, pa.float32()).as_py()
+    return rounded
 
 
 def _with_recorded_models(old: Catalog, new: Catalog) -> Catalog:
