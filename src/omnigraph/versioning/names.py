@@ -1,4 +1,4 @@
-"""The names of branches, tags and actors: what a name may be, and how it is spelled where not every character may be."""
+"""The names of branches, tags and actors: what a name may be, and how it is spelled where not all characters may be."""
 
 import re
 
