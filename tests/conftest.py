@@ -52,6 +52,12 @@ def catalog() -> Catalog:
     return compile_schema(SOCIAL_SCHEMA)
 
 
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Begins with the longest tests, whatever the order of the others: one that comes last keeps all others waiting."""
+    items.sort(key=lambda item: (not item.get_closest_marker("slow"), not item.get_closest_marker("long")))
+
+
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """One line with the count of cases."""
     counted = [

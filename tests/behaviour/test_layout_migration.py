@@ -50,9 +50,10 @@ def uri(tmp_path: Path) -> str:
 
 
 def contents(folder: str) -> dict[str, bytes | None]:
-    """Every path below a folder; files with their bytes."""
+    """Every path below a folder; files with their bytes. Locks say who held them last, and when."""
     root = Path(folder)
-    return {str(path.relative_to(root)): path.read_bytes() if path.is_file() else None for path in root.rglob("*")}
+    found = (path for path in root.rglob("*") if path.parent != root / "__locks")
+    return {str(path.relative_to(root)): path.read_bytes() if path.is_file() else None for path in found}
 
 
 def people(graph: og.Graph, at: Snapshot | None = None) -> dict[str, int | None]:

@@ -144,6 +144,7 @@ def _apply(step: tuple[Any, ...], graph: og.Graph, model: Model, folder: Path) -
     assert accepted == allowed, step
 
 
+@pytest.mark.long
 @settings(max_examples=HISTORIES)
 @given(_histories())
 def test_the_graph_holds_what_the_model_holds(

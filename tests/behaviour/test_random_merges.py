@@ -299,6 +299,7 @@ class History:
             assert rest == [each.commit for each in blocks[len(blocks) // 2 + 1 :]]
 
 
+@pytest.mark.long
 @settings(max_examples=HISTORIES)
 @given(_histories)
 def test_branches_hold_and_merge_what_the_model_says(

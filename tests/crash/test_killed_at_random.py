@@ -7,6 +7,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 import omnigraph as og
 from tests.crash.children import SOAKING, Children
 from tests.crash.invariants import assert_heads_are_pinned, assert_history_is_linear
@@ -40,6 +42,7 @@ for number in itertools.count():
 """
 
 
+@pytest.mark.long
 def test_no_acknowledged_write_is_lost_and_none_is_there_in_part(tmp_path: Path, kills: Callable[[int], None]) -> None:
     chance = random.Random(11)  # noqa: S311
     graph = og.init(tmp_path / "graph", SCHEMA)

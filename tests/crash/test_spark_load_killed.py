@@ -125,6 +125,7 @@ DEATHS = [
 ]
 
 
+@pytest.mark.long
 def test_a_driver_that_is_killed_leaves_no_process_and_all_or_nothing(
     spark: SparkSession, tmp_path: Path, kills: Callable[[int], None]
 ) -> None:

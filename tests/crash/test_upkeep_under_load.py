@@ -5,6 +5,8 @@ import time
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 import omnigraph as og
 from tests.crash.children import SOAKING, Children
 from tests.crash.invariants import assert_heads_are_pinned, assert_history_is_linear
@@ -94,6 +96,7 @@ print(json.dumps({"rounds": rounds, "mine": mine}), flush=True)
 """
 
 
+@pytest.mark.long
 def test_upkeep_while_others_work_loses_nothing(tmp_path: Path) -> None:
     graph = og.init(tmp_path / "graph", SCHEMA)
     graph.mutate('query start { insert Item { name: "hub", text: "hub", value: 0 } }')
