@@ -270,3 +270,27 @@ def test_a_wrong_dictionary_is_named_by_its_row_whatever_keys_it_has(tmp_path: P
     with pytest.raises(og.ValidationError) as caught:
         graph.load({"Person": [{"name": "A"}, {"name": "B", "age": 2}, {"age": 3}]})
     assert [each.line for each in caught.value.violations] == [3]
+
+
+def test_numbers_that_only_their_property_can_hold_are_loaded_from_dictionaries(tmp_path: Path) -> None:
+    graph = og.init(tmp_path / "large.omni", schema="node Item { name: String @key  size: U64? }")
+    graph.load({"Item": [{"name": "a", "size": 2**64 - 1}, {"name": "b", "size": 3}]})
+    assert graph.entity("Item", "a") == {"id": "a", "name": "a", "size": 2**64 - 1}
+
+
+@pytest.mark.parametrize(
+    ("rows", "told"),
+    [
+        ([{"name": "a", "size": 1}, {"name": "b", "size": "x"}], "Item:2: Item.size: 'x' does not fit U64"),
+        ([{"name": "a", "size": 2**64}], f"Item:1: Item.size: {2**64} does not fit U64"),
+        ([{"name": "a"}, {"name": "b", "size": object}], "Item:2: Item.size: <class 'object'> does not fit U64"),
+    ],
+)
+def test_values_of_dictionaries_that_fit_no_column_are_told_with_their_rows(
+    tmp_path: Path, rows: list[dict[str, object]], told: str
+) -> None:
+    graph = og.init(tmp_path / "wrong.omni", schema="node Item { name: String @key  size: U64? }")
+    with pytest.raises(og.ValidationError) as caught:
+        graph.load({"Item": rows})
+    assert str(caught.value.violations[0]) == told
+    assert graph.snapshot().commit.message == "init"

@@ -1,6 +1,7 @@
 """What people hand to a load: paths, folders, patterns, tables of any library, frames of Spark."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import groupby
 from pathlib import Path
@@ -20,10 +21,11 @@ from omnigraph.bulk.sources import (
     parts_of_file,
     parts_of_table,
 )
-from omnigraph.catalog import Catalog, EntityType
-from omnigraph.errors import NotFound, UsageError
+from omnigraph.catalog import Catalog, EntityType, arrow_type
+from omnigraph.errors import NotFound, UsageError, ValidationError
 from omnigraph.operations.engines import size_reasons
 from omnigraph.storage.inputs import InputFile, input_files
+from omnigraph.violations import Violation
 
 FRAME_NUMBERS = 1 << 20
 """So many numbers are kept for the partitions of each frame."""
@@ -31,6 +33,7 @@ FRAME_NUMBERS = 1 << 20
 _BYTES_A_RECORD = 100
 _FRAME_RECORDS = 64_000_000
 _COMPRESSION = 6
+_NOT_ARROW = (pa.ArrowException, OverflowError, TypeError)
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,10 +173,34 @@ def _handed_over(entity: EntityType, rows: Any) -> Iterator[HandedOver]:
     first = 0
     for _, alike in groupby(rows, key=lambda row: row.keys()):
         together = list(alike)
-        yield HandedOver(entity, pa.Table.from_pylist(together), first)
+        yield HandedOver(entity, _table_of(entity, together, first), first)
         first += len(together)
     if not rows:
         yield HandedOver(entity, pa.table({}))
+
+
+def _table_of(entity: EntityType, rows: list[dict[str, Any]], first: int) -> pa.Table:
+    """Dictionaries with the same keys as a table; `first` is how many there were before them."""
+    try:
+        return pa.Table.from_pylist(rows)
+    except _NOT_ARROW:
+        return pa.table({name: _column(entity, name, [row[name] for row in rows], first) for name in rows[0]})
+
+
+def _column(entity: EntityType, name: str, values: list[Any], first: int) -> pa.Array:
+    """The values of a property. What Arrow makes no column of by itself may be one of the property's type."""
+    declared = entity.properties.get(name)
+    kind = pa.string() if declared is None else arrow_type(declared.type)
+    for type in (None, kind):
+        with suppress(*_NOT_ARROW):
+            return pa.array(values, type)
+    for row, value in enumerate(values, start=first + 1):
+        try:
+            pa.array([value], kind)
+        except _NOT_ARROW:
+            problem = f"{value!r} does not fit {'a column of texts' if declared is None else declared.type}"
+            raise ValidationError([Violation(entity.name, name, problem, file=entity.name, line=row)]) from None
+    raise UsageError(f"the values of {entity.name}.{name} do not make a column")
 
 
 def _table(name: str, rows: Any) -> pa.Table:
