@@ -9,6 +9,7 @@ of what it holds now, or all of it.
 
 import os
 import random
+import shutil
 import stat
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -277,3 +278,17 @@ class ForgetfulDisk:
                 else:
                     files[inode] = (self._kept.get(inode, b""), self._content(inode))
         return Moment(label, root, folders, files)
+
+
+def check_images(found: Iterable[Image], folder: Path, check: Callable[[Path], None]) -> None:
+    """Checks a graph in each image, each in a folder of its own, because Lance remembers what it read where."""
+    problems, count = [], 0
+    for count, image in enumerate(found, start=1):
+        place = image.write(folder / str(count))
+        try:
+            check(place / "graph")
+        except Exception as error:
+            problems.append(f"{image.story}\n{type(error).__name__}: {error}")
+        shutil.rmtree(place)
+    some = "\n\n".join(problems[:3])
+    assert not problems, f"{len(problems)} of {count} power cuts leave the graph as it must not be, such as\n{some}"

@@ -16,7 +16,18 @@ import pytest
 import omnigraph as og
 from omnigraph.operations.writing import Writes
 from omnigraph.storage import Table, durability, location_of, open_table
-from tests.crash.forgetful_disk import EMPTIED, LOST, SAVED, TORN, Fate, ForgetfulDisk, Image, Killed, Moment, images
+from tests.crash.forgetful_disk import (
+    EMPTIED,
+    LOST,
+    SAVED,
+    TORN,
+    Fate,
+    ForgetfulDisk,
+    Killed,
+    Moment,
+    check_images,
+    images,
+)
 from tests.crash.invariants import assert_heads_are_pinned, assert_history_is_linear
 
 MIXES = int(os.environ.get("OMNIGRAPH_POWER_CUTS", "1"))
@@ -170,22 +181,6 @@ def _is_there(file: str, moment: Moment) -> bool:
 # --- what must be true after a power cut ---
 
 
-def _check(found: Iterable[Image], folder: Path, check: Callable[[Path], None]) -> None:
-    """Checks a graph in each image, each in a folder of its own, because Lance remembers what it read where."""
-    problems = []
-    count = 0
-    for count, image in enumerate(found, start=1):
-        place = image.write(folder / str(count))
-        try:
-            check(place / "graph")
-        except Exception as error:
-            problems.append(f"{image.story}\n{type(error).__name__}: {error}")
-        shutil.rmtree(place)
-    some = "\n\n".join(problems[:3])
-    if problems:
-        pytest.fail(f"{len(problems)} of {count} power cuts leave the graph as it must not be, such as\n{some}")
-
-
 def _check_outcome(place: Path, outcome: Outcome, *, acknowledged: bool) -> None:
     """The write is there whole, with its commit, or not at all; and its tables can be written to.
 
@@ -209,7 +204,7 @@ def _check_outcome(place: Path, outcome: Outcome, *, acknowledged: bool) -> None
 
 def _check_kept(acknowledged: Moment, folder: Path, check: Callable[[Path], None]) -> None:
     """Cuts the power when something was acknowledged, in many ways."""
-    _check(images([acknowledged], (LOST, SAVED, EMPTIED, TORN), 2 * MIXES), folder / "acknowledged", check)
+    check_images(images([acknowledged], (LOST, SAVED, EMPTIED, TORN), 2 * MIXES), folder / "acknowledged", check)
 
 
 def _check_power_cuts(
@@ -218,7 +213,7 @@ def _check_power_cuts(
     """Cuts the power at every moment of a write."""
     _check_kept(acknowledged, folder, partial(_check_outcome, outcome=outcome, acknowledged=True))
     any_time = partial(_check_outcome, outcome=outcome, acknowledged=False)
-    _check(images(disk.moments, fates, MIXES), folder / "any", any_time)
+    check_images(images(disk.moments, fates, MIXES), folder / "any", any_time)
 
 
 @pytest.mark.parametrize("write", [_mutate_three_tables, _load_a_large_blob, _ensure_indices])
@@ -264,7 +259,7 @@ def test_a_new_graph_is_there_once_acknowledged_and_before_that_is_usable_or_can
         og.init(disk.root / "graph", SMALL_SCHEMA)
         acknowledged = disk.keep_moment("acknowledged")
     _check_kept(acknowledged, folder, _check_new_graph)
-    _check(images(disk.moments, (LOST, SAVED), MIXES), folder / "any", _check_started_graph)
+    check_images(images(disk.moments, (LOST, SAVED), MIXES), folder / "any", _check_started_graph)
 
 
 def _check_new_graph(place: Path) -> None:
@@ -334,7 +329,7 @@ def test_a_power_cut_while_an_earlier_one_is_recovered_from_changes_nothing(
         assert (outcome.commit in _history(og.open(place, mode="r"))) is completed
 
     _check_kept(recovered, folder, partial(_check_outcome, outcome=outcome, acknowledged=completed))
-    _check(images(second.moments, (LOST, TORN), MIXES), folder / "any", check)
+    check_images(images(second.moments, (LOST, TORN), MIXES), folder / "any", check)
 
 
 def _kill(disk: ForgetfulDisk, graph: og.Graph, folder: Path, due: Callable[[str], bool]) -> None:

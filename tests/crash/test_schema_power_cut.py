@@ -1,8 +1,6 @@
 """A power cut leaves of a change of the schema all or nothing, and takes back none that was acknowledged."""
 
 import os
-import shutil
-from collections.abc import Callable, Iterable
 from functools import partial
 from pathlib import Path
 
@@ -11,7 +9,7 @@ import pytest
 import omnigraph as og
 from omnigraph.versioning import MAIN
 from tests.crash.children import SOAKING
-from tests.crash.forgetful_disk import EMPTIED, LOST, SAVED, TORN, ForgetfulDisk, Image, images
+from tests.crash.forgetful_disk import EMPTIED, LOST, SAVED, TORN, ForgetfulDisk, check_images, images
 from tests.crash.schema_world import FIRST, Change, assert_settled, state_of
 
 # Moments that follow one another are much alike.
@@ -24,20 +22,6 @@ def _nothing_is_written_through(monkeypatch: pytest.MonkeyPatch) -> None:
     """What a disk would keep is known without waiting for a real one."""
     monkeypatch.setattr(os, "fsync", lambda _: None)
     monkeypatch.delenv("OMNIGRAPH_DURABILITY", raising=False)
-
-
-def check_images(found: Iterable[Image], folder: Path, check: Callable[[Path], None]) -> None:
-    """Checks a graph in each image, each in a folder of its own, because Lance remembers what it read where."""
-    problems, count = [], 0
-    for count, image in enumerate(found, start=1):
-        place = image.write(folder / str(count))
-        try:
-            check(place / "graph")
-        except Exception as error:
-            problems.append(f"{image.story}\n{type(error).__name__}: {error}")
-        shutil.rmtree(place)
-    some = "\n\n".join(problems[:3])
-    assert not problems, f"{len(problems)} of {count} power cuts leave the graph as it must not be, such as\n{some}"
 
 
 def check_image(place: Path, change: Change, *, acknowledged: bool) -> None:

@@ -35,6 +35,7 @@ from omnigraph.storage import (
     write_index,
 )
 from omnigraph.storage.equality import equal_values
+from tests.unit.storage.lines import compacted, data_read, forked
 
 SCHEMA = pa.schema([pa.field("id", pa.string(), nullable=False), pa.field("v", pa.int64())])
 Content = dict[str, Any]
@@ -69,16 +70,6 @@ def overwritten(table: Table, values: Content) -> Table:
     return commit_staged(table, stage_overwrite(table, rows(values), "overwrite"))
 
 
-def forked(table: Table, name: str) -> Table:
-    table.dataset.create_branch(name, table.version)
-    return open_table(location_of(f"{table.location.uri.partition('/tree/')[0]}/tree/{name}", durable=False))
-
-
-def compacted(table: Table) -> Table:
-    lance.dataset(table.location.uri).optimize.compact_files(target_rows_per_fragment=1_000_000)
-    return open_table(table.location)
-
-
 def shown(differences: Differences) -> tuple[Content, Content, dict[str, tuple[Any, Any]]]:
     inserted, deleted, before, after = (
         {row["id"]: row["v"] for row in part.to_pylist()}
@@ -103,11 +94,6 @@ def check(left: Table, right: Table) -> None:
         assert shown(differing_rows(one, other)) == wanted
         counts = difference_counts(one, other)
         assert (counts.inserted, counts.deleted, counts.updated) == tuple(len(part) for part in wanted)
-
-
-def data_read(*tables: Table) -> int:
-    """How many bytes were read for these tables since this was last asked."""
-    return sum(int(table.dataset.io_stats_incremental().read_bytes) for table in tables)
 
 
 @pytest.fixture

@@ -13,7 +13,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import lance
 from omnigraph.storage import (
     ColumnMatch,
     LayoutColumn,
@@ -23,13 +22,13 @@ from omnigraph.storage import (
     difference_counts,
     differing_rows,
     location_of,
-    open_table,
     stage_change,
     stage_columns,
     stage_create,
     write_columns,
 )
 from omnigraph.storage.equality import equal_values, widens
+from tests.unit.storage.lines import compacted, data_read, forked
 
 ID = pa.field("id", pa.string(), nullable=False)
 
@@ -83,21 +82,6 @@ def changed(table: Table, rows: list[dict[str, Any]], *deleted: str) -> Table:
         operation="change",
     )
     return commit_staged(table, staged)
-
-
-def forked(table: Table, name: str) -> Table:
-    table.dataset.create_branch(name, table.version)
-    return open_table(location_of(f"{table.location.uri.partition('/tree/')[0]}/tree/{name}", durable=False))
-
-
-def compacted(table: Table) -> Table:
-    lance.dataset(table.location.uri).optimize.compact_files(target_rows_per_fragment=1_000_000)
-    return open_table(table.location)
-
-
-def data_read(*tables: Table) -> int:
-    """How many bytes were read for these tables since this was last asked."""
-    return sum(int(table.dataset.io_stats_incremental().read_bytes) for table in tables)
 
 
 def numbers(start: int, end: int) -> pa.Table:
