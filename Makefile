@@ -7,6 +7,9 @@ READY := $(VENV)/.ready
 # One more than there are cores: crash tests wait for leases of the dead.
 WORKERS := $(shell $(PYTHON) -c "import os; print(min(4, (os.cpu_count() or 1) + 1))")
 
+# Tests start hundreds of processes: what one of them has compiled, the others need not.
+unexport PYTHONDONTWRITEBYTECODE
+
 .DEFAULT_GOAL := help
 .PHONY: help demo test lint check bench soak format clean
 
@@ -17,7 +20,7 @@ demo: $(READY) ## Set everything up and run the main job on the sample
 	$(BIN)/omnigraph demo
 
 test: $(READY) ## Set everything up and run the tests
-	$(BIN)/python -m pytest --numprocesses $(WORKERS) --dist loadgroup
+	$(BIN)/python -m pytest --numprocesses $(WORKERS) --dist loadgroup --max-worker-restart 0
 
 lint: $(READY) ## Check style and types
 	$(BIN)/ruff format --check .
@@ -32,7 +35,7 @@ bench: $(READY) ## Measure; prints ratios with the raw numbers beside them
 soak: $(READY) ## Try many more random histories and kill many more processes than the tests do
 	OMNIGRAPH_HISTORIES=20000 $(BIN)/python -m pytest -q tests/behaviour/test_model.py
 	OMNIGRAPH_SCHEMA_CHAINS=500 $(BIN)/python -m pytest -q tests/behaviour/test_schema_chains.py
-	OMNIGRAPH_SOAK=1 OMNIGRAPH_POWER_CUTS=200 $(BIN)/python -m pytest -q tests/crash
+	OMNIGRAPH_SOAK=1 OMNIGRAPH_POWER_CUTS=200 $(BIN)/python -m pytest -q tests/crash tests/behaviour/test_server_under_load.py
 
 format: $(READY) ## Rewrite the sources in the house style
 	$(BIN)/ruff check --fix .

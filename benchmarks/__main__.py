@@ -19,6 +19,7 @@ from benchmarks import (
     reads,
     recovery,
     search,
+    server,
     spark_start,
     startup,
     upkeep,
@@ -46,6 +47,7 @@ def main() -> int:
             pipeline,
             exports,
             analytics,
+            server,
         )
     }
     chosen = [name for name in sys.argv[1:] if name in modules] or list(modules)

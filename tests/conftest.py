@@ -1,6 +1,7 @@
 """How the whole suite runs: hypothesis repeats itself in CI, and keeps nothing on disk anywhere."""
 
 import os
+import sys
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -56,6 +57,13 @@ def catalog() -> Catalog:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Begins with the longest tests, whatever the order of the others: one that comes last keeps all others waiting."""
     items.sort(key=lambda item: (not item.get_closest_marker("slow"), not item.get_closest_marker("long")))
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    """Names a test that failed at once: a run that is ended early has no summary."""
+    if report.failed and "PYTEST_XDIST_WORKER" not in os.environ:
+        sys.stderr.write(f"\nFAILED {report.nodeid} ({report.when}, {report.duration:.0f} s)\n{report.longreprtext}\n")
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

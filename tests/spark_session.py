@@ -9,10 +9,13 @@ import pytest
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-# The session runs thousands of jobs of a few rows: code that is compiled well takes longer than it saves.
-_QUICKLY_COMPILED = "-XX:TieredStopAtLevel=1"
+# Each query is asked once or twice, so generating code for it takes longer than it saves. Clusters do generate it.
+_INTERPRETED = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
+# Spark runs jobs of a few rows here: code that is compiled well takes longer than it saves.
+QUICKLY_COMPILED = {"JAVA_TOOL_OPTIONS": "-XX:TieredStopAtLevel=1"}
 
 
+@pytest.hookimpl(tryfirst=True)  # before the groups are looked at
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Tests that need the session run in one process, for it is one for all of them, also where several run."""
     for item in items:
@@ -27,7 +30,8 @@ def spark() -> Iterator["SparkSession"]:
 
     os.environ.setdefault("OMNIGRAPH_SPARK_RECORD", "off")
     with pytest.MonkeyPatch.context() as environment:
-        environment.setenv("JAVA_TOOL_OPTIONS", _QUICKLY_COMPILED)
-        started = session("local[2,3]")
+        for name, value in QUICKLY_COMPILED.items():
+            environment.setenv(name, value)
+        started = session("local[2,3]", _INTERPRETED)
     yield started
     stop()

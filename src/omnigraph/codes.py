@@ -2,8 +2,8 @@
 
 Scripts, editors and agents match on these codes, so a code never changes its meaning and is never reused. The
 letter says who speaks: ``S`` the schema language, ``OG-M`` the plan from one schema to another, ``Q`` the
-query parser, ``T`` the query typechecker, ``L`` lint advice that does not stop anything. `docs/reference/codes.md`
-explains each with an example.
+query parser, ``T`` the query typechecker, ``P`` a policy, ``L`` lint advice that does not stop anything.
+`docs/reference/codes.md` explains each with an example.
 """
 
 from enum import StrEnum
@@ -98,6 +98,21 @@ class Code(StrEnum):
     VALUE_NOT_CONSTANT = "T031", "a value must be a literal, a parameter or `now()`"
     ENTITY_AS_VALUE = "T032", "a whole entity is used as a value"
 
+    POLICY_SYNTAX = "P001", "a rule file is not YAML as it is read here"
+    POLICY_TOO_LARGE = "P002", "a rule file is too large"
+    POLICY_UNREADABLE = "P003", "a rule file is not readable text"
+    POLICY_SHAPE = "P101", "a value of a rule file has the wrong shape"
+    POLICY_KEY = "P102", "unknown key in a rule file"
+    POLICY_DUPLICATE = "P103", "a key or a rule is there twice"
+    POLICY_MISSING = "P104", "a rule or a test lacks a key"
+    POLICY_WORD = "P105", "a word has no meaning where it stands"
+    POLICY_ACTION = "P106", "unknown action"
+    POLICY_GROUP = "P107", "unknown group"
+    POLICY_RULE = "P108", "a test names an unknown rule"
+    POLICY_TYPES = "P109", "types are named for an action that is not about types"
+    POLICY_PATTERN = "P110", "a pattern or a group where only a name can stand"
+    POLICY_TOO_MANY = "P111", "a list has too many patterns"
+
     UNUSED_PARAMETER = "L001", "a parameter is never used"
     UNUSED_VARIABLE = "L002", "a variable is bound and never used"
     NULL_COMPARISON = "L003", "a comparison with null never matches"
@@ -107,3 +122,6 @@ class Code(StrEnum):
     CONSTANT_CONDITION = "L007", "a condition does not depend on the graph"
     MISSPELT_ANNOTATION = "L008", "an unknown annotation looks like a known one"
     RENAME_DONE = "L009", "a rename has been done already"
+    UNUSED_GROUP = "L010", "a group is in no rule"
+    IDLE_RULE = "L011", "a rule is idle"
+    GROUP_AS_ACTOR = "L012", "an actor has the name of a group"

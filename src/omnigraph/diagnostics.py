@@ -139,6 +139,10 @@ class Diagnostic:
             "column": self.column,
             "end_line": self.end_line,
             "end_column": self.end_column,
+            "excerpt": self.excerpt,
+            "excerpt_column": self.excerpt_column,
+            "width": self.width,
+            "clipped": list(self.clipped),
             "hint": self.hint,
             "subject": self.subject,
         }

@@ -9,7 +9,7 @@ from omnigraph.operations.engines import SPARK, Choice
 
 if TYPE_CHECKING:
     from omnigraph.operations.read import QueryResult
-    from omnigraph.query import Plan
+    from omnigraph.query import Cancellation, Plan
     from omnigraph.versioning import Snapshot
 
 
@@ -23,12 +23,12 @@ def engine_of(choice: Choice, report: Report, frame: Any = None, *, threads: int
     return spark.SparkEngine(spark.session() if frame is None else frame.sparkSession, report)
 
 
-def answer_on_spark(choice: Choice, plan: "Plan", snapshot: "Snapshot") -> "QueryResult":
-    """The answer of a planned read, not yet collected."""
+def answer_on_spark(choice: Choice, plan: "Plan", snapshot: "Snapshot", cancellation: "Cancellation") -> "QueryResult":
+    """The answer of a planned read; it is collected when it is needed, or at once if that may be cancelled."""
     from omnigraph.spark.executor import read_on_spark
 
     sys.stderr.write(f"{choice}\n")
-    return read_on_spark(plan, snapshot)
+    return read_on_spark(plan, snapshot, cancellation)
 
 
 def to_frame(table: Any) -> Any:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from omnigraph.bulk.engine import Engine
 from omnigraph.engines import engine_of
 from omnigraph.failpoints import Writer
-from omnigraph.handles import ApplyOptions, Mode, Schema, check_writable
+from omnigraph.handles import ApplyOptions, Schema, check_writable
 from omnigraph.maintenance.optimize import MAINTENANCE_ACTOR, optimize
 from omnigraph.maintenance.purge import NOTHING, Doomed, check_not_needed, doomed_tables, purge
 from omnigraph.opened import OpenGraph
@@ -15,10 +15,8 @@ from omnigraph.operations.engines import chosen
 from omnigraph.operations.schema_apply import SchemaApplyResult, apply_reasons, apply_schema
 from omnigraph.operations.schema_plan import SchemaTarget, schema_of_main, schema_plan
 from omnigraph.operations.writing import WriteRequest
-from omnigraph.query import AdjacencyCache
 from omnigraph.recovery import Mode as RecoveryMode
 from omnigraph.recovery import recover
-from omnigraph.storage import Location
 from omnigraph.versioning import Commit
 from omnigraph.write import WriteAttempt, WriteFence
 from omnigraph.write.fence import EXISTENCE
@@ -36,14 +34,15 @@ class _Applying:
 class EvolvingGraph(OpenGraph):
     """A graph with the verbs of its schema."""
 
-    def __init__(self, location: Location, mode: Mode) -> None:
-        super().__init__(location, mode)
-        self.schema = Schema(self._branches, self._resolved, self._apply_schema)
+    @property
+    def schema(self) -> Schema:
+        """The schema."""
+        return Schema(self._branches, self._located, self._apply_schema, self._guard)
 
     def _apply_schema(self, target: SchemaTarget, branch: str, options: ApplyOptions) -> SchemaApplyResult:
         """Changes a schema. Nobody else writes to the branch meanwhile, so what is checked and written is all of it."""
         check_writable(self._mode)
-        choice = chosen(options.engine, lambda: apply_reasons(self.snapshot(branch), target))
+        choice = chosen(options.engine, lambda: apply_reasons(self._head(branch), target))
         with holding_schema(self._branches, "schema apply") as held:
             recover(self._location, self._branches, RecoveryMode.FULL, patient=True)
             # The one to catch up with may have been replaced before the lock was ours.
@@ -88,7 +87,8 @@ class EvolvingGraph(OpenGraph):
             self._write(order, run)
         purge(self._branches, doomed)
         # What was read of it may not be read again from memory.
-        self._opened, self._adjacency = {}, AdjacencyCache()
+        self._opened.clear()
+        self._adjacency.clear()
 
 
 @contextmanager

@@ -18,7 +18,7 @@ from omnigraph.errors import (
     UsageError,
 )
 from omnigraph.failpoints import Writer
-from omnigraph.handles import check_writable
+from omnigraph.handles import At, check_writable
 from omnigraph.maintained import MaintainedGraph
 from omnigraph.operations.analyze import Analysis, analyze, requested, write_back
 from omnigraph.operations.branches import begun, delete
@@ -36,12 +36,10 @@ from omnigraph.operations.mutate import MutationResult, mutate
 from omnigraph.operations.read import QueryResult, engine_for, planned, read
 from omnigraph.operations.three_way import Strategy
 from omnigraph.operations.writing import WriteRequest
-from omnigraph.query import Shortcuts
+from omnigraph.policy import Action
+from omnigraph.query import Cancellation, Shortcuts, cancellation_of
 from omnigraph.storage import among
-from omnigraph.versioning import (
-    MAIN,
-    Snapshot,
-)
+from omnigraph.versioning import MAIN, Manifest, Snapshot
 from omnigraph.write import WriteAttempt
 
 _logger = logging.getLogger(__name__)
@@ -54,7 +52,8 @@ class Graph(MaintainedGraph):
 
     def entity(self, type: str, id: str, at: Snapshot | str | int | datetime | None = None) -> dict[str, Any] | None:
         """One entity with its properties, now or at a snapshot, commit, version or time; None if it is not there."""
-        snapshot = self._resolved(at)
+        snapshot, branch = self._located(at)
+        self._guard.check_types(Action.READ, snapshot, branch, [type])
         entity = snapshot.catalog.entity(type)
         if entity is None:
             raise NotFound("type", type)
@@ -72,15 +71,24 @@ class Graph(MaintainedGraph):
         branch: str = MAIN,
         snapshot: Snapshot | str | int | datetime | None = None,
         engine: str = "auto",
+        timeout: float | None = None,
+        cancellation: Cancellation | None = None,
     ) -> QueryResult:
-        """Runs a query that reads: on the head of a branch, or on a snapshot, commit, version or time."""
-        at = self.snapshot(branch) if snapshot is None else self._resolved(snapshot)
+        """Runs a query that reads: on the head of a branch, or on a snapshot, commit, version or time.
+
+        It is stopped, with `QueryTimedOut` or `QueryCancelled`, when it takes more than `timeout` seconds, and when
+        another thread cancels it.
+        """
+        stop = cancellation_of(timeout, cancellation)
+        at, named = self._located(snapshot, branch)
+        self._guard.check(Action.READ, named)  # before the text is looked at: what is wrong with it tells of the schema
         query = self._queries.compiled(source, name, at)
+        self._guard.check_tables(Action.READ, at, named, query.access.asks)
         plan = planned(query, params or {}, at)
         choice = engine_for(engine, plan, at)
         if choice.engine != SPARK:
-            return read(plan, at, self._adjacency, to_frame)
-        return answer_on_spark(choice, planned(query, params or {}, at, Shortcuts.NONE), at)
+            return read(plan, at, self._adjacency, to_frame=to_frame, cancellation=stop)
+        return answer_on_spark(choice, planned(query, params or {}, at, Shortcuts.NONE), at, stop)
 
     def explain(
         self,
@@ -92,8 +100,10 @@ class Graph(MaintainedGraph):
         engine: str = "auto",
     ) -> str:
         """How a query will be answered, and where: what is scanned with which columns and filters, walked, joined."""
-        at = self.snapshot(branch)
+        at = self._head(branch)
+        self._guard.check(Action.READ, branch)
         query = self._queries.compiled(source, name, at)
+        self._guard.check_tables(Action.READ, at, branch, query.access.asks)
         plan = planned(query, params or {}, at)
         choice = engine_for(engine, plan, at)
         if choice.engine == SPARK:
@@ -119,8 +129,8 @@ class Graph(MaintainedGraph):
         """
         if format not in list(Format):
             raise UsageError(f"an export is {any_of(list(Format))}, not {format!r}")
-        at = self.snapshot(branch) if snapshot is None else self._resolved(snapshot)
         named = [types] if isinstance(types, str) else types
+        at = self._exported(snapshot, branch, named)
         if path is None:
             if format != Format.JSONL:
                 raise UsageError(f"an export as {format} is a folder of files, so it needs a path")
@@ -141,19 +151,41 @@ class Graph(MaintainedGraph):
         engine: str = "auto",
     ) -> str:
         """How an export to files would be done, and where."""
-        at = self.snapshot(branch) if snapshot is None else self._resolved(snapshot)
         options = ExportOptions(types=[types] if isinstance(types, str) else types, ordered=ordered)
+        at = self._exported(snapshot, branch, options.types)
         return explained_export(at, options, chosen(engine, lambda: reasons_for_spark(at, options)))
+
+    def _exported(self, snapshot: At, branch: str, types: Collection[str] | None) -> Snapshot:
+        """The state to export, once it is known that all that is asked for may be read and taken away."""
+        at, named = self._located(snapshot, branch)
+        for action in (Action.EXPORT, Action.READ):
+            self._guard.check_types(action, at, named, types)
+        return at
 
     def diff(
         self, left: Snapshot | str | int, right: Snapshot | str | int, types: Collection[str] | None = None
     ) -> Iterator[Change]:
         """What leads from one state to another; each is named by a branch, a commit or a version of `main`."""
-        return diff_snapshots(self._resolved(left), self._resolved(right), [types] if isinstance(types, str) else types)
+        names = [types] if isinstance(types, str) else types
+        (before, _), (after, _) = sides = self._located(left), self._located(right)
+        for snapshot, branch in sides:
+            self._guard.check_types(Action.READ, snapshot, branch, names)
+        return diff_snapshots(before, after, names)
 
-    def changes(self, cursor: str | None = None, branch: str = MAIN) -> Iterator[ChangeBlock]:
+    def changes(
+        self, cursor: str | None = None, branch: str = MAIN, types: Collection[str] | None = None
+    ) -> Iterator[ChangeBlock]:
         """The commits of a branch after a cursor, in order, each with what it changed and the cursor to go on from."""
-        return blocks_after(self._branches.log(branch), self._snapshot, cursor)
+        names = [types] if isinstance(types, str) else types
+
+        def checked(manifest: Manifest) -> Snapshot:
+            snapshot = self._snapshot(manifest)
+            self._guard.check_types(Action.READ, snapshot, branch, names)
+            return snapshot
+
+        log = self._branches.log(branch)
+        checked(log.head())
+        return blocks_after(log, checked, cursor, names)
 
     def analyze(
         self,
@@ -179,24 +211,31 @@ class Graph(MaintainedGraph):
         elif from_ is not None or actor is not None:
             raise UsageError("a branch is begun, and an actor named, only for what is written")
 
+        guard = self._guard.acting_as(actor)
+
         def run(head: Snapshot) -> Analysis:
-            at = head if snapshot is None else self._resolved(snapshot)
+            at, named = (head, branch) if snapshot is None else self._located(snapshot)
             if write and at.commit.schema_id != head.commit.schema_id:
                 raise UsageError("what is written back is analysed under the schema that the branch has")
+            guard.check(Action.READ, named)
             request = requested(at.catalog, algorithm, parameters, nodes=nodes, edges=edges, write=write, engine=engine)
+            guard.check_tables(Action.READ, at, named, request.reads)
+            if write:
+                guard.check_tables(Action.CHANGE, head, branch, request.tables)
             found = replace(analyze(at, request, report), to_frame=to_frame)
             if not write:
                 return found
             order = WriteRequest(
                 kind=Writer.LOAD,
                 branch=branch,
-                actor=actor,
+                actor=guard.actor,
                 message=f"analyze {algorithm}",
                 tables=request.tables,
                 schema_id=head.commit.schema_id,
             )
             return self._write(order, lambda attempt: write_back(attempt, found, request.write, report))
 
+        guard.check_begun(branch, from_)
         with begun(self._location, self._branches, branch, from_):
             return self._prepared(branch, run)
 
@@ -214,13 +253,18 @@ class Graph(MaintainedGraph):
     ) -> MutationResult:
         """Runs a mutation; with `if_commit`, only on top of that commit."""
         check_writable(self._mode)
+        guard = self._guard.acting_as(actor)
 
         def run(head: Snapshot) -> MutationResult:
+            guard.check(Action.CHANGE, branch)
             query = self._queries.compiled(source, name, head)
+            guard.check_tables(Action.CHANGE, head, branch, query.access.writes)
+            if query.access.asks:
+                guard.check_tables(Action.READ, head, branch, query.access.asks)
             request = WriteRequest(
                 kind=Writer.MUTATE,
                 branch=branch,
-                actor=actor,
+                actor=guard.actor,
                 message=query.name,
                 if_commit=if_commit,
                 tables=query.access.writes,
@@ -248,6 +292,7 @@ class Graph(MaintainedGraph):
         """
         check_writable(self._mode)
         kind = load_mode(mode)
+        guard = self._guard.acting_as(actor)
 
         def run(head: Snapshot) -> LoadResult:
             given = load_input(data, head.catalog, storage_options)
@@ -258,12 +303,15 @@ class Graph(MaintainedGraph):
             request = WriteRequest(
                 kind=Writer.LOAD,
                 branch=branch,
-                actor=actor,
+                actor=guard.actor,
                 message=given.message,
                 schema_id=head.commit.schema_id,
+                allowed=guard.changing(branch),
             )
             return self._write_in_the_end(request, lambda attempt: load(attempt, given, kind, running, choice))
 
+        guard.check(Action.CHANGE, branch)
+        guard.check_begun(branch, from_)
         with begun(self._location, self._branches, branch, from_):
             return self._prepared(branch, run)
 
@@ -296,13 +344,16 @@ class Graph(MaintainedGraph):
         If it is interrupted, the same call goes on where it was.
         """
         check_writable(self._mode)
+        guard = self._guard.acting_as(actor)
 
         def run(head: Snapshot) -> EmbedResult:
+            for action in (Action.CHANGE, Action.READ):
+                guard.check_types(action, head, branch, [type])
             targets = targets_of(head.catalog, type, property, everything=all)
             choice = chosen(engine, lambda: embed_reasons(head, targets))
             job = EmbedJob(engine=lambda told: engine_of(choice, told), choice=choice, rows=batch, report=report)
             request = WriteRequest(
-                kind=Writer.EMBED, branch=branch, actor=actor, message="embed", schema_id=head.commit.schema_id
+                kind=Writer.EMBED, branch=branch, actor=guard.actor, message="embed", schema_id=head.commit.schema_id
             )
             return embed(job, targets, self._write, request)
 
@@ -333,8 +384,13 @@ class Graph(MaintainedGraph):
         def run(attempt: WriteAttempt) -> MergeResult:
             return merge(attempt, self._branches, source, options)
 
-        self._branches.log(source)
-        request = WriteRequest(kind=Writer.MERGE, branch=into, actor=actor, message=f"merge {source}")
+        guard = self._guard.acting_as(actor)
+        guard.check(Action.BRANCH_MERGE, into)
+        for side in (source, into):  # a conflict tells of both
+            guard.check_types(Action.READ, self._head(side), side, None)
+        if delete_branch:
+            guard.check(Action.BRANCH_DELETE, source)
+        request = WriteRequest(kind=Writer.MERGE, branch=into, actor=guard.actor, message=f"merge {source}")
         result = self._write_in_the_end(request, run)
         return self._without_branch(source, result) if delete_branch and not dry_run else result
 

@@ -30,6 +30,7 @@ from omnigraph.maintenance.retention import GRACE, Policy, age
 from omnigraph.maintenance.status import Status, status_of
 from omnigraph.operations.engines import chosen
 from omnigraph.operations.writing import WriteRequest
+from omnigraph.policy import Action
 from omnigraph.versioning import MAIN
 from omnigraph.write import WriteAttempt
 
@@ -38,8 +39,13 @@ class MaintainedGraph(EvolvingGraph):
     """A graph with the verbs of its operators."""
 
     def status(self, branch: str = MAIN) -> Status:
-        """How the graph is, seen from a branch: sizes, fragments, indexes, drift, unfinished writes; with advice."""
+        """How the graph is, seen from a branch: sizes, fragments, indexes, drift, unfinished writes; with advice.
+
+        It tells of the types that may be read.
+        """
+        self._guard.check(Action.MAINTAIN, branch)
         status = status_of(self._location, self._branches, self._branches.log(branch))
+        status = status.without(self._guard.hidden(self._head(branch), branch))
         return replace(status, advice=advice_on(status))
 
     def cleanup(
@@ -57,6 +63,7 @@ class MaintainedGraph(EvolvingGraph):
         branches need. What was the newest, or was being written, less than `grace` ago stays too.
         """
         check_writable(self._mode)
+        self._guard.check(Action.MAINTAIN)
         policy = Policy(
             keep=keep,
             older_than=age(older_than) if isinstance(older_than, str) else older_than,
@@ -65,29 +72,36 @@ class MaintainedGraph(EvolvingGraph):
         return cleanup(self._location, self._branches, policy, confirm=confirm, report=report)
 
     def indexes(self, branch: str = MAIN) -> list[IndexStatus]:
-        """The indexes that the types declare, and any others there are, with what each covers."""
-        return index_statuses(self.snapshot(branch))
+        """The indexes that the types declare, and any others there are, with what each covers; of those to be read."""
+        self._guard.check(Action.MAINTAIN, branch)
+        head = self._head(branch)
+        hidden = self._guard.hidden(head, branch)
+        return [status for status in index_statuses(head) if status.table_key not in hidden]
 
     def ensure_indices(
         self, *, branch: str = MAIN, actor: str | None = None, engine: str = "auto", report: Report = no_report
     ) -> IndexBuild:
         """Builds the indexes that are declared and missing, as one commit; says which are there and which must wait."""
-        running = engine_of(chosen(engine, lambda: index_reasons(self.snapshot(branch))), report)
+        guard = self._guard.acting_as(actor)
+        guard.check(Action.MAINTAIN, branch)
+        running = engine_of(chosen(engine, lambda: index_reasons(self._head(branch))), report)
 
         def run(attempt: WriteAttempt) -> IndexBuild:
             return build_missing_indexes(attempt, running)
 
-        request = WriteRequest(kind=Writer.ENSURE_INDICES, branch=branch, actor=actor, message="indexes")
+        request = WriteRequest(kind=Writer.ENSURE_INDICES, branch=branch, actor=guard.actor, message="indexes")
         return self._write(request, run)
 
     def optimize(
         self, *, branch: str = MAIN, actor: str | None = None, engine: str = "auto", report: Report = no_report
     ) -> OptimizeResult:
         """Puts small fragments together and completes indexes, as one commit by the system unless an actor is given."""
-        choice = chosen(engine, lambda: optimize_reasons(self.snapshot(branch)))
+        guard = self._guard.acting_as(actor)
+        guard.check(Action.MAINTAIN, branch)
+        choice = chosen(engine, lambda: optimize_reasons(self._head(branch)))
         running = engine_of(choice, report, threads=maintenance_concurrency())
         request = WriteRequest(
-            kind=Writer.OPTIMIZE, branch=branch, actor=actor or MAINTENANCE_ACTOR, message=Writer.OPTIMIZE.value
+            kind=Writer.OPTIMIZE, branch=branch, actor=guard.actor or MAINTENANCE_ACTOR, message=Writer.OPTIMIZE.value
         )
         return self._write(request, lambda attempt: optimize(attempt, running))
 
@@ -100,7 +114,9 @@ class MaintainedGraph(EvolvingGraph):
         """
         if force and not confirm:
             raise UsageError("force publishes what is not verified, so it needs confirm too")
-        request = RepairRequest(confirm=confirm, force=force, actor=actor)
+        guard = self._guard.acting_as(actor)
+        guard.check(Action.ADMIN if force else Action.MAINTAIN, branch)
+        request = RepairRequest(confirm=confirm, force=force, actor=guard.actor)
         if confirm:
             check_writable(self._mode)
             self._writes.heal(patient=True)

@@ -10,6 +10,7 @@ from omnigraph.graph import Graph
 from omnigraph.handles import Mode
 from omnigraph.operations.init import create_graph
 from omnigraph.operations.texts import schema_text
+from omnigraph.policy import Policy, guard_of
 from omnigraph.storage import Location, location_of, refuse_careless_store
 
 _logger = logging.getLogger(__name__)
@@ -22,13 +23,17 @@ def init(
     storage_options: dict[str, str] | None = None,
     durability: str | None = None,
     upkeep: bool | None = None,
+    policy: Policy | str | Path | None = None,
+    actor: str | None = None,
+    id: str | None = None,
 ) -> Graph:
     """Creates a graph with this schema, given as text or as the path of a file; fails if a graph is there."""
     location = _location(uri, storage_options, durability, upkeep)
     text, name = schema_text(schema)
     refuse_careless_store(location)
+    guard = guard_of(location.uri, policy, actor, id)
     create_graph(location, text, name=name)
-    return Graph(location, "rw")
+    return Graph(location, "rw", guard)
 
 
 def open(
@@ -38,16 +43,24 @@ def open(
     storage_options: dict[str, str] | None = None,
     durability: str | None = None,
     upkeep: bool | None = None,
+    policy: Policy | str | Path | None = None,
+    actor: str | None = None,
+    id: str | None = None,
 ) -> Graph:
     """Opens a graph. For writing, what writers left unfinished is settled first; with ``mode="r"`` nothing is written.
 
     With ``durability="fast"`` a commit is acknowledged before it is on the disk. Without one given,
     ``OMNIGRAPH_DURABILITY`` decides, and else it is ``"full"``. With ``upkeep=False``, or without one given with
     ``OMNIGRAPH_UPKEEP=off``, small writes leave the tables as they find them.
+
+    A `policy`, the path of a rule file unless ``OMNIGRAPH_POLICY`` names it, says who may do what; without one
+    everybody may do everything. The `actor`, or else ``OMNIGRAPH_ACTOR``, is who reads and writes unless a verb is told
+    otherwise. Rules call the graph by its `id`, which without one given is the last part of its place.
     """
     if mode not in ("r", "rw"):
         raise UsageError(f'a graph is opened with mode "r" or "rw", not {mode!r}')
-    return Graph(_location(uri, storage_options, durability, upkeep), mode)
+    location = _location(uri, storage_options, durability, upkeep)
+    return Graph(location, mode, guard_of(location.uri, policy, actor, id))
 
 
 def _location(

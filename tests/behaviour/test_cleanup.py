@@ -1,11 +1,8 @@
 """Cleanup: what goes, what stays, and that nobody notices but the disk."""
 
 import json
-import os
 import shutil
 import signal
-import subprocess
-import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -29,11 +26,12 @@ from omnigraph.storage.reclaim import versions_of
 from omnigraph.versioning import Branches, new_commit_id
 from omnigraph.write.retention import marked_as_writing, oldest_marked_writer
 from omnigraph.write.schema_lock import SCHEMA_LOCK, is_schema_locked
+from tests import nursery
 from tests.behaviour.people import ages, files, other_handle, set_age, small_world, write
+from tests.nursery import Child
 from tests.stores import Options
 
 FOLDERS = ("nodes", "edges", "__manifest")
-ROOT = Path(__file__).parents[2]
 WRITER = """
 import json, sys
 import omnigraph as og
@@ -71,28 +69,22 @@ def versions(graph: og.Graph, folder: str) -> int:
     return sum(name.endswith(".manifest") for name in files(graph, folder))
 
 
-def running(program: str, *arguments: str, failpoint: str) -> "subprocess.Popen[bytes]":
+def running(program: str, *arguments: str, failpoint: str) -> Child:
     """A process that meets a failpoint. On an object store it is taken for dead soon after it stopped."""
-    environment = {**os.environ, **QUICK_LEASES, failpoints.VARIABLE: failpoint}
-    return subprocess.Popen([sys.executable, "-c", program, *arguments], cwd=ROOT, env=environment)
+    return nursery.started(program, *arguments, environment={**QUICK_LEASES, failpoints.VARIABLE: failpoint})
 
 
 def started(
     graph: og.Graph, records: Path, failpoint: str, *, branch: str = "main", options: Options | None = None
-) -> "subprocess.Popen[bytes]":
+) -> Child:
     """A process that loads records and meets a failpoint."""
     return running(WRITER, graph.uri, str(records), branch, json.dumps(options), failpoint=failpoint)
 
 
-def stopped(process: "subprocess.Popen[bytes]") -> None:
-    """Waits until a process has stopped."""
-    os.waitid(os.P_PID, process.pid, os.WSTOPPED)
-
-
-def resumed(process: "subprocess.Popen[bytes]") -> int:
+def resumed(process: Child) -> int:
     """Lets a process go on, and says how it ended."""
     process.send_signal(signal.SIGCONT)
-    return process.wait(60)
+    return process.wait()
 
 
 @pytest.fixture
@@ -267,7 +259,7 @@ def test_indexes_of_the_kept_versions_stay(graph: og.Graph) -> None:
 def test_what_recovery_needs_of_an_unfinished_write_stays(graph: og.Graph, records: Path) -> None:
     aged(graph, 3)
     child = started(graph, records, "load.after_phase_b=crash")
-    assert child.wait(60) == -signal.SIGKILL
+    assert child.wait() == -signal.SIGKILL
     graph.cleanup(keep=1, grace="0s", confirm=True)
     assert ages(other_handle(graph)) == {"Ada": 3, "Bob": 1, "Eve": 7}
 
@@ -275,7 +267,7 @@ def test_what_recovery_needs_of_an_unfinished_write_stays(graph: og.Graph, recor
 def test_files_of_a_writer_that_lives_stay(graph: og.Graph, records: Path) -> None:
     child = started(graph, records, "load.table_staged=pause")
     try:
-        stopped(child)
+        child.wait_until_stopped()
         assert cleaned(graph).bytes_removed > 0
     finally:
         ended = resumed(child)
@@ -289,7 +281,7 @@ def test_what_a_writer_that_lives_began_on_stays(graph: og.Graph, records: Path)
         file.write('{"edge": "Knows", "from": "Bob", "to": "Ada", "data": {"id": "ba"}}\n')
     child = started(graph, records, "load.table_staged=pause@1")
     try:
-        stopped(child)
+        child.wait_until_stopped()
         for name in ("Rome", "Bern"):
             write(graph, f'insert City {{ name: "{name}" }}')
             write(graph, f'insert Knows {{ id: "{name}", from: "Ada", to: "Bob" }}')
@@ -305,7 +297,7 @@ def test_all_versions_of_an_unfinished_write_stay(graph: og.Graph) -> None:
     aged(graph, 3)
     graph.ensure_indices()
     aged(graph, 3)
-    assert running(OPTIMIZER, graph.uri, failpoint="optimize.after_phase_b=crash").wait(60) == -signal.SIGKILL
+    assert running(OPTIMIZER, graph.uri, failpoint="optimize.after_phase_b=crash").wait() == -signal.SIGKILL
     cleaned(graph)
     other = other_handle(graph)
     assert str(other.commits.list()[0].message).startswith("completed optimize")
@@ -318,9 +310,9 @@ def test_a_fork_stays_that_a_writer_announced_during_the_cleanup(graph: og.Graph
     aged(graph, 3)
     cleaner = running(CLEANER, graph.uri, "null", failpoint="cleanup.versions_removed=pause@1")
     try:
-        stopped(cleaner)
+        cleaner.wait_until_stopped()
         writer = started(graph, records, "load.after_phase_b=crash", branch="b")
-        assert writer.wait(60) == -signal.SIGKILL
+        assert writer.wait() == -signal.SIGKILL
     finally:
         ended = resumed(cleaner)
     assert ended == 0
@@ -377,7 +369,7 @@ def test_files_of_a_killed_writer_go(graph: og.Graph, records: Path) -> None:
     cleaned(graph)
     before = files(graph, *FOLDERS)
     child = started(graph, records, "load.table_staged=crash")
-    assert child.wait(60) == -signal.SIGKILL
+    assert child.wait() == -signal.SIGKILL
     assert files(graph, *FOLDERS) > before
     assert graph.cleanup(keep=1, confirm=True).bytes_removed == 0
     assert cleaned(graph).bytes_removed > 0
@@ -525,7 +517,7 @@ def test_the_record_of_recoveries_outlives_a_cleanup(
 ) -> None:
     monkeypatch.setattr("omnigraph.maintenance.cleanup.TRUSTED_SECONDS", 0)
     for times in (1, 2):
-        assert started(graph, records, "load.after_phase_b=crash").wait(60) == -signal.SIGKILL
+        assert started(graph, records, "load.after_phase_b=crash").wait() == -signal.SIGKILL
         graph = other_handle(graph)
         cleaned(graph)
         assert len(recoveries(location_of(graph.uri))) == times
@@ -551,9 +543,7 @@ def test_a_cleanup_that_is_killed_is_finished_by_the_next(graph: og.Graph, point
     set_age(graph, 50, "b")
     point = point.replace("@", "=crash@") if "@" in point else f"{point}=crash"
     program = "import sys, omnigraph as og; og.open(sys.argv[1]).cleanup(keep=1, grace='0s', confirm=True)"
-    environment = {**os.environ, failpoints.VARIABLE: point}
-    child = subprocess.run([sys.executable, "-c", program, graph.uri], cwd=ROOT, env=environment, check=False)
-    assert child.returncode == -signal.SIGKILL
+    assert running(program, graph.uri, failpoint=point).wait() == -signal.SIGKILL
     for handle in (graph, other_handle(graph)):
         assert (ages(handle)["Ada"], ages(handle, "b")["Ada"]) == (40, 50)
         assert len(handle.commits.list()) == 42
@@ -587,7 +577,7 @@ def test_a_writer_that_was_taken_for_dead_commits_none_of_its_files(
     write(graph, 'insert Person { name: "Ada", age: 1 }')
     child = started(graph, records, "load.table_staged=pause", options=s3_store)
     try:
-        stopped(child)
+        child.wait_until_stopped()
         monkeypatch.setattr("omnigraph.maintenance.retention.TRUSTED_SECONDS", 0)
         monkeypatch.setattr("omnigraph.maintenance.cleanup.CLOCKS_APART", timedelta(seconds=-5))
         assert cleaned(graph).bytes_removed > 0
@@ -606,7 +596,7 @@ def test_a_cleanup_that_was_taken_for_dead_removes_no_fork(s3_store: Options, s3
             set_age(graph, 5, branch)
     cleaner = running(CLEANER, s3_uri, json.dumps(s3_store), failpoint="fork.classify=pause@2")
     try:
-        stopped(cleaner)
+        cleaner.wait_until_stopped()
         set_age(graph, 7, "a")
     finally:
         ended = resumed(cleaner)
@@ -673,7 +663,7 @@ def test_what_a_killed_schema_change_needs_stays_until_it_is_settled(graph: og.G
     )
     program = "import sys, omnigraph as og; og.open(sys.argv[1], durability='fast').schema.apply(sys.argv[2])"
     process = running(program, graph.uri, text, failpoint="schema_apply.after_phase_b=crash")
-    assert process.wait(60) == -signal.SIGKILL
+    assert process.wait() == -signal.SIGKILL
     assert len(graph.recoveries.pending()) == 1
     cleaned(graph)
     again = other_handle(graph)

@@ -12,10 +12,19 @@ from omnigraph.catalog.migration import migration_plan
 from omnigraph.codes import Code
 from omnigraph.compiler import check_queries
 from omnigraph.diagnostics import Diagnostic, Source
+from omnigraph.policy.checking import MAX_BYTES, MAX_PATTERNS, checked
 from omnigraph.syntax import MAX_NESTING, MAX_SOURCE_BYTES, QUERY, SCHEMA, Language, decoded
 
 PAGE = Path(__file__).parents[2] / "docs" / "reference" / "codes.md"
-SECTIONS = {"Schema": "S", "Schema changes": "OG-M", "Query syntax": "Q", "Typecheck": "T", "Lint advice": "L"}
+SECTIONS = {
+    "Schema": "S",
+    "Schema changes": "OG-M",
+    "Query syntax": "Q",
+    "Typecheck": "T",
+    "Policy": "P",
+    "Lint advice": "L",
+}
+SUFFIXES = {"S": "pg", "O": "pg", "Q": "gq", "T": "gq", "P": "yaml"}
 
 _HEADING = re.compile(r"^(?P<level>###?) (?P<title>.+)$", re.MULTILINE)
 _BLOCK = re.compile(r"^```(?P<info>[^\n]*)\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -86,6 +95,10 @@ def _query_findings(text: str) -> tuple[Diagnostic, ...]:
     return check_queries(Source("example.gq", text), compile_schema("node Person { name: String }")).diagnostics
 
 
+def _policy_findings(text: str) -> tuple[Diagnostic, ...]:
+    return checked(Source("example.yaml", text)).diagnostics
+
+
 def _undecodable(data: bytes, language: Language) -> tuple[Diagnostic, ...]:
     _, problem = decoded(f"example.{'pg' if language is SCHEMA else 'gq'}", data, language)
     return (problem,) if problem is not None else ()
@@ -131,6 +144,14 @@ UNSHOWN: dict[Code, tuple[Callable[[], tuple[Diagnostic, ...]], ...]] = {
         lambda: _query_findings(_query_of('$p.name = "\0"')),
         lambda: _query_findings(_query_of('$p.name = "\udc00"')),
         lambda: _undecodable(_query_of('$p.name = "Zoë"').encode("latin-1"), QUERY),
+    ),
+    Code.POLICY_TOO_LARGE: (lambda: _policy_findings("rules: []\n" + "# and so on\n" * (MAX_BYTES // 12)),),
+    Code.POLICY_UNREADABLE: (
+        lambda: _policy_findings("rules: []  # \0"),
+        lambda: _policy_findings('rules: [{id: "\\udc00", actors: any, actions: any}]'),
+    ),
+    Code.POLICY_TOO_MANY: (
+        lambda: _policy_findings(f"protected: {[f'{at}*' for at in range(MAX_PATTERNS + 1)]}\nrules: []"),
     ),
 }
 
@@ -189,10 +210,12 @@ def test_the_common_schema_of_the_page_has_no_findings(common_schema: str) -> No
 @pytest.mark.parametrize("code", EXAMPLES)
 def test_the_example_of_a_code_provokes_that_code_and_no_other(code: str, catalog: Catalog) -> None:
     info, text = EXAMPLES[code]
-    assert info in (("pg", "gq") if code.startswith("L") else ("pg",) if code.startswith(("S", "OG-M")) else ("gq",))
+    assert info == SUFFIXES.get(code[0], info)
     source = Source(f"example.{info}", text)
     if code.startswith("OG-M"):
         findings = migration_plan(catalog, source).refused
+    elif info == "yaml":
+        findings = _policy_findings(text)
     else:
         findings = (check_schema(source) if info == "pg" else check_queries(source, catalog)).diagnostics
     assert _codes(findings) == {code}
@@ -211,5 +234,5 @@ def test_a_code_that_no_example_can_show_is_provoked_alone(
     findings = findings_of()
     assert _codes(findings) == {code}
     for finding in findings:
-        assert finding.file == f"example.{'pg' if code.startswith('S') or code is Code.RENAME_DONE else 'gq'}"
+        assert finding.file == f"example.{'pg' if code is Code.RENAME_DONE else SUFFIXES[code[0]]}"
         _assert_reads_well(finding)

@@ -106,13 +106,18 @@ def test_the_examples_of_a_page_run_one_after_the_other(
     monkeypatch.delenv("OMNIGRAPH_STORE", raising=False)
     monkeypatch.setenv("PATH", str(Path(sys.executable).parent), prepend=os.pathsep)
     namespace: dict[str, Any] = {"__name__": "example"}
-    for block in _blocks(page):
-        if block.info == "python":
-            padded = "\n" * (block.line - 1) + block.text  # so that a traceback names the line of the page
-            exec(compile(padded, str(page), "exec"), namespace)  # noqa: S102 - our own examples
-        elif block.info == "sh run":
-            ended = subprocess.run(["/bin/sh", "-e", "-c", block.text], check=False, capture_output=True, text=True)
-            assert ended.returncode == 0, f"{block.name}:\n{ended.stdout}{ended.stderr}"
+    try:
+        for block in _blocks(page):
+            if block.info == "python":
+                padded = "\n" * (block.line - 1) + block.text  # so that a traceback names the line of the page
+                exec(compile(padded, str(page), "exec"), namespace)  # noqa: S102 - our own examples
+            elif block.info == "sh run":
+                ended = subprocess.run(["/bin/sh", "-e", "-c", block.text], check=False, capture_output=True, text=True)
+                assert ended.returncode == 0, f"{block.name}:\n{ended.stdout}{ended.stderr}"
+    finally:
+        for started in (each for each in namespace.values() if isinstance(each, subprocess.Popen)):
+            started.kill()  # an example that failed did not come to the end of its server
+            started.communicate()
 
 
 @pytest.mark.parametrize("block", _all_blocks("pg", "pg schema"))

@@ -2,8 +2,6 @@
 
 import json
 import struct
-import subprocess
-import sys
 from datetime import UTC, date, datetime
 from functools import partial
 from pathlib import Path
@@ -20,6 +18,7 @@ from omnigraph.bulk.export import Format
 from omnigraph.operations import export as exporting
 from omnigraph.operations.engines import Choice, chosen
 from omnigraph.operations.export import ExportOptions, export_files, reasons_for_spark, target_of
+from tests import nursery
 from tests.behaviour.test_cli import omnigraph_cli
 
 if TYPE_CHECKING:
@@ -273,8 +272,7 @@ og.open(sys.argv[1], mode="r").export(sys.argv[2], report=die)
 def test_an_export_that_is_killed_leaves_nothing_under_its_name(
     graph: og.Graph, tmp_path: Path, stage: str, end: str
 ) -> None:
-    command = [sys.executable, "-c", KILLED, graph.uri, f"{tmp_path}/out{end}", stage]
-    assert subprocess.run(command, check=False).returncode == 9
+    assert nursery.ended(KILLED, graph.uri, f"{tmp_path}/out{end}", stage)[0] == 9
     assert not (tmp_path / "out").exists()
     assert graph.export(f"{tmp_path}/out{end}") == len(RECORDS)
 

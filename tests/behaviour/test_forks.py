@@ -1,10 +1,7 @@
 """Forks of tables that no branch relies on: what an interrupted first write leaves, and how the next one heals it."""
 
-import os
 import shutil
 import signal
-import subprocess
-import sys
 import threading
 from collections.abc import Callable, Iterable
 from contextlib import suppress
@@ -28,6 +25,7 @@ from omnigraph.versioning.branches import fork_name
 from omnigraph.versioning.names import physical_name
 from omnigraph.write import WriteFence
 from omnigraph.write.forks import ForkStatus, classify_fork_ref, is_own, table_root
+from tests import nursery
 from tests.crash.invariants import assert_forks_are_placed, assert_heads_are_pinned, assert_history_is_linear
 
 SCHEMA = """
@@ -118,9 +116,8 @@ def assert_well(graph: og.Graph) -> None:
 
 def kill(graph: og.Graph, failpoint: str, source: str = MOVE) -> None:
     """Lets another process write on the branch and die at a failpoint."""
-    environment = {**os.environ, "OMNIGRAPH_FAILPOINTS": failpoint}
-    command = [sys.executable, "-c", PROGRAM, graph.uri, BRANCH, source]
-    assert subprocess.run(command, env=environment, check=False).returncode == -signal.SIGKILL
+    code, errors = nursery.ended(PROGRAM, graph.uri, BRANCH, source, environment={failpoints.VARIABLE: failpoint})
+    assert code == -signal.SIGKILL, errors
 
 
 # --- a fork that an interrupted first write left ---

@@ -34,7 +34,6 @@ OPENING = """
 import json, sys
 import omnigraph as og
 from omnigraph import failpoints
-og.Graph
 job = json.loads(sys.stdin.readline())
 with failpoints.armed(job["failpoints"]):
     og.open(job["uri"])
@@ -254,8 +253,7 @@ def test_a_graph_that_a_newer_version_takes_over_is_refused_from_then_on(uri: st
 def test_a_killed_migration_is_done_by_the_next_one(
     uri: str, failpoint: str, versions: int, record_property: Callable[[str, object], None]
 ) -> None:
-    with Children(OPENING, ahead=1) as children:
-        code, errors = children.ended(uri=uri, failpoints=f"{failpoint}=crash")
+    code, errors = Children(OPENING).ended(uri=uri, failpoints=f"{failpoint}=crash")
     assert code == -signal.SIGKILL, errors
     seen = og.open(uri, "r")
     assert people(seen) == PEOPLE[5]
@@ -268,13 +266,10 @@ def test_a_killed_migration_is_done_by_the_next_one(
 
 
 def test_processes_that_migrate_at_once_make_one_commit(uri: str) -> None:
-    with Children(OPENING, ahead=2) as children:
-        started = [children.next() for _ in range(2)]
-        for child in started:
-            assert child.stdin is not None
-            child.stdin.write(json.dumps({"uri": uri, "failpoints": ""}) + "\n")
-            child.stdin.flush()
-        ended = [child.communicate(timeout=60) for child in started]
+    with Children(OPENING).next() as one, Children(OPENING).next() as other:
+        for child in (one, other):
+            child.tell(uri=uri, failpoints="")
+        ended = [child.communicate() for child in (one, other)]
     assert [errors for _, errors in ended] == [""] * 2
     graph = og.open(uri)
     assert len(migrations(graph)) == 1

@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -214,6 +215,20 @@ def test_several_files_are_one_load(graph: og.Graph, tmp_path: Path) -> None:
 
 def test_an_empty_file_is_no_commit(graph: og.Graph, load_lines: Any) -> None:
     assert load_lines("", "  ").commit is None
+
+
+def test_bytes_that_are_no_text_are_never_stored(graph: og.Graph, tmp_path: Path) -> None:
+    path = tmp_path / "data.jsonl"
+    path.write_bytes(
+        b'{"type": "Person", "data": {"name": "Ada"}}\n{"type": "Person", "data": {"name": "Bob", "city": "\xff"}}\n'
+    )
+    with pytest.raises(og.ValidationError) as error:
+        graph.load(path)
+    assert [each.line for each in error.value.violations] == [2]
+    city = pa.array([b"\xff"], pa.binary()).view(pa.string())
+    with pytest.raises(og.ValidationError, match=r"Person\.city"):
+        graph.load({"Person": pa.table({"name": ["Bob"], "city": city})})
+    assert exported(graph) == []
 
 
 _VALUES = st.one_of(

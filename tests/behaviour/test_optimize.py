@@ -1,11 +1,8 @@
 """Optimize: tables are put in order, as one commit that changes nothing that is read; twice is as good as once."""
 
 import json
-import os
 import shutil
 import signal
-import subprocess
-import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -32,6 +29,7 @@ from omnigraph.maintenance.optimize import (
 from omnigraph.operations.writing import WriteRequest
 from omnigraph.storage import objects_at
 from omnigraph.write.sidecar import Sidecar
+from tests import nursery
 from tests.behaviour.people import files
 from tests.behaviour.tended import (
     CITES,
@@ -410,9 +408,9 @@ def test_what_a_killed_one_leaves_is_reclaimed_by_cleanup(graph: og.Graph) -> No
     graph.cleanup(keep=1, grace="0s", confirm=True)
     before = files(graph, "nodes", "edges")
     program = "import sys, omnigraph as og; og.open(sys.argv[1], durability='fast').optimize()"
-    environment = {**os.environ, failpoints.VARIABLE: "optimize.before_phase_a=crash"}
-    ended = subprocess.run([sys.executable, "-c", program, graph.uri], env=environment, check=False)
-    assert ended.returncode == -signal.SIGKILL
+    environment = {failpoints.VARIABLE: "optimize.before_phase_a=crash"}
+    code, errors = nursery.ended(program, graph.uri, environment=environment)
+    assert code == -signal.SIGKILL, errors
     assert drafts_left(graph)
     assert_indexes_find_what_is_there(graph)
     graph.cleanup(keep=1, grace="0s", confirm=True)

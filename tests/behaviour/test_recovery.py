@@ -6,9 +6,11 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 
+import httpx
 import pyarrow as pa
 import pytest
 
@@ -17,7 +19,10 @@ from omnigraph import failpoints
 from omnigraph.failpoints import Point, Step, Writer
 from omnigraph.recovery.apply import RECOVERY_ACTOR
 from omnigraph.storage import commit_staged, open_table, stage_append
+from tests import nursery
 from tests.crash.invariants import assert_heads_are_pinned, assert_history_is_linear
+from tests.nursery import Child
+from tests.servers import running_server
 
 SCHEMA = """
 node Person { name: String @key, age: I32? }
@@ -48,9 +53,8 @@ def killed(graph: og.Graph) -> Callable[[str], None]:
     """Lets another process begin the move and die at a failpoint."""
 
     def kill(failpoint: str) -> None:
-        environment = {**os.environ, "OMNIGRAPH_FAILPOINTS": failpoint}
-        ended = subprocess.run([sys.executable, "-c", PROGRAM, graph.uri, MOVE], env=environment, check=False)
-        assert ended.returncode == -signal.SIGKILL
+        code, errors = nursery.ended(PROGRAM, graph.uri, MOVE, environment={failpoints.VARIABLE: failpoint})
+        assert code == -signal.SIGKILL, errors
 
     return kill
 
@@ -120,6 +124,30 @@ def test_what_must_be_undone_waits_for_the_next_opening(graph: og.Graph, killed:
     assert_well(graph)
 
 
+def test_a_server_has_undone_what_a_write_met_when_that_is_tried_again(
+    graph: og.Graph, killed: Callable[[str], None]
+) -> None:
+    with running_server([graph.uri]) as server, server.client() as client:
+
+        def moved(name: str) -> httpx.Response:
+            document = {"source": MOVE, "params": {"name": name, "city": "Rome"}}
+            return client.post(f"/graphs/{graph.id}/mutate", json=document)
+
+        assert moved("Bob").status_code == 200
+        killed("mutate.table_committed=crash@2")
+        refused = moved("Eve")
+        assert (refused.status_code, refused.json()["code"]) == (503, "recovery_required")
+        assert refused.headers["retry-after"] == "1"
+        until = time.monotonic() + 60
+        while (again := moved("Eve")).status_code == 503:
+            assert time.monotonic() < until
+            time.sleep(0.05)
+        assert again.status_code == 200, again.text
+    assert counts(graph) == (2, 1, 2)
+    assert [each.recovery_kind for each in graph.recoveries.list()] == ["RolledBack"]
+    assert_well(graph)
+
+
 def test_what_never_moved_needs_no_opening(graph: og.Graph, killed: Callable[[str], None]) -> None:
     killed("mutate.after_phase_a=crash")
     move(graph)
@@ -163,12 +191,8 @@ def test_a_write_whose_nodes_were_removed_meanwhile_is_not_completed(tmp_path: P
     move(graph)
     edges = 'query link { insert LivesIn { from: "Bob", to: "Rome" } }'
     graph.mutate('query cut { delete LivesIn where src = "Bob" }')
-    environment = {**os.environ, "OMNIGRAPH_FAILPOINTS": "mutate.after_phase_b=crash"}
-    subprocess.run(
-        [sys.executable, "-c", PROGRAM.replace(', params={"name": "Ada", "city": "Oslo"}', ""), graph.uri, edges],
-        env=environment,
-        check=False,
-    )
+    program = PROGRAM.replace(', params={"name": "Ada", "city": "Oslo"}', "")
+    nursery.ended(program, graph.uri, edges, environment={failpoints.VARIABLE: "mutate.after_phase_b=crash"})
     assert len(sidecars(graph)) == 1
     file = tmp_path / "people.jsonl"
     file.write_text(json.dumps({"type": "Person", "data": {"name": "Eve"}}))
@@ -357,19 +381,16 @@ def test_a_recovery_whose_audit_fails_is_recorded_once_in_the_end(
 
 
 @pytest.fixture
-def paused(graph: og.Graph) -> Callable[[str], "subprocess.Popen[bytes]"]:
-    def pause(failpoint: str) -> "subprocess.Popen[bytes]":
-        environment = {**os.environ, "OMNIGRAPH_FAILPOINTS": failpoint}
-        process = subprocess.Popen([sys.executable, "-c", PROGRAM, graph.uri, MOVE], env=environment)
-        os.waitid(os.P_PID, process.pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
+def paused(graph: og.Graph) -> Callable[[str], Child]:
+    def pause(failpoint: str) -> Child:
+        process = nursery.started(PROGRAM, graph.uri, MOVE, environment={failpoints.VARIABLE: failpoint})
+        process.wait_until_stopped()
         return process
 
     return pause
 
 
-def test_a_writer_that_lives_is_waited_for_and_named(
-    graph: og.Graph, paused: Callable[[str], "subprocess.Popen[bytes]"]
-) -> None:
+def test_a_writer_that_lives_is_waited_for_and_named(graph: og.Graph, paused: Callable[[str], Child]) -> None:
     with paused("mutate.table_committed=pause@2") as writer:
         assert counts(graph) == (0, 0, 0)
         og.open(graph.uri).mutate(NOTE)
@@ -387,9 +408,7 @@ def test_a_writer_that_lives_is_waited_for_and_named(
     assert_well(graph)
 
 
-def test_a_writer_that_is_killed_while_another_waits_gives_way(
-    graph: og.Graph, paused: Callable[[str], "subprocess.Popen[bytes]"]
-) -> None:
+def test_a_writer_that_is_killed_while_another_waits_gives_way(graph: og.Graph, paused: Callable[[str], Child]) -> None:
     with paused("mutate.after_phase_b=pause") as writer:
         command = [sys.executable, "-m", "omnigraph", "mutate", "-e", 'query q { insert City { name: "X" } }']
         with subprocess.Popen([*command, "--store", graph.uri]) as waiting:

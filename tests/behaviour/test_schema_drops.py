@@ -1,6 +1,5 @@
 """What a schema drops: the history keeps it, unless data loss is allowed; then it is nowhere any more."""
 
-import os
 import shutil
 import signal
 import subprocess
@@ -21,7 +20,9 @@ from omnigraph.errors import ChangesGap, DataStillNeeded, NotFound, StorageError
 from omnigraph.storage import index_segments, location_of, objects_at
 from omnigraph.storage.files import files_below
 from omnigraph.versioning.snapshot import REMOVED
+from tests import nursery
 from tests.crash.children import SOAKING
+from tests.nursery import Child
 from tests.stores import Options
 
 SECRET, NOTE, PICTURE = (
@@ -363,7 +364,7 @@ def test_what_a_writer_at_work_has_written_is_not_taken_for_history(graph: og.Gr
         paused("load.table_staged", LOAD, graph.uri, str(lines)),
     ):
         purging.send_signal(signal.SIGCONT)
-        assert purging.wait(60) == 0
+        assert purging.wait() == 0
         assert places_of(graph, MARKER) == []
     rows = graph.snapshot().scan("node:Person", columns=["id", "age"]).to_pylist()
     assert {"id": "Eve", "age": 7} in rows
@@ -371,17 +372,14 @@ def test_what_a_writer_at_work_has_written_is_not_taken_for_history(graph: og.Gr
 
 
 @contextmanager
-def paused(failpoint: str, program: str, *arguments: str) -> Iterator["subprocess.Popen[bytes]"]:
+def paused(failpoint: str, program: str, *arguments: str) -> Iterator[Child]:
     """A process that has stopped at a failpoint, and at the end of the block goes on to its own end."""
-    environment = {**os.environ, failpoints.VARIABLE: f"{failpoint}=pause@1"}
-    with subprocess.Popen([sys.executable, "-c", program, *arguments], env=environment) as process:
-        try:
-            os.waitid(os.P_PID, process.pid, os.WSTOPPED)
-            yield process
-            process.send_signal(signal.SIGCONT)
-            assert process.wait(60) == 0
-        finally:
-            process.kill()
+    environment = {failpoints.VARIABLE: f"{failpoint}=pause@1"}
+    with nursery.started(program, *arguments, environment=environment) as process:
+        process.wait_until_stopped()
+        yield process
+        process.send_signal(signal.SIGCONT)
+        assert process.wait() == 0, process.errors
 
 
 # --- it ends in the middle ---
@@ -396,10 +394,10 @@ if SOAKING:
 @pytest.mark.parametrize("failpoint", KILLED)
 def test_killed_after_the_commit_the_graph_is_well_and_others_finish_it(graph: og.Graph, failpoint: str) -> None:
     name, _, time = failpoint.partition("@")
-    environment = {**os.environ, failpoints.VARIABLE: f"{name}=crash{f'@{time}' if time else ''}"}
+    environment = {failpoints.VARIABLE: f"{name}=crash{f'@{time}' if time else ''}"}
     schema = WITHOUT_NOTES.replace(SECRET, "").replace(PICTURE, "")
-    ended = subprocess.run([sys.executable, "-c", APPLY, graph.uri, schema], env=environment, check=False)
-    assert ended.returncode == -signal.SIGKILL
+    code, errors = nursery.ended(APPLY, graph.uri, schema, environment=environment)
+    assert code == -signal.SIGKILL, errors
     again = og.open(graph.uri, durability="fast")
     assert again.schema.text == schema
     assert again.schema.apply(schema, allow_data_loss=True).commit is None

@@ -17,6 +17,7 @@ import omnigraph as og
 from omnigraph.bulk import buckets, sources
 from omnigraph.bulk.engine import Progress, Report
 from omnigraph.failpoints import armed
+from tests.spark_session import QUICKLY_COMPILED
 
 ROOT = Path(__file__).parents[2]
 PART_BYTES = 1_300
@@ -145,7 +146,7 @@ def driver(mark: str) -> subprocess.Popen[str]:
         stderr=subprocess.PIPE,
         text=True,
         cwd=ROOT,
-        env={**os.environ, "OMNIGRAPH_SPARK_RECORD": "off", "OMNIGRAPH_MARK": mark},
+        env={**os.environ, **QUICKLY_COMPILED, "OMNIGRAPH_SPARK_RECORD": "off", "OMNIGRAPH_MARK": mark},
     )
 
 

@@ -1,7 +1,7 @@
 """A writer that is killed at any step leaves the graph as it was before its write, or as it is after it."""
 
 import signal
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -53,10 +53,9 @@ def cases_of(write: Write) -> list[Case]:
 
 
 @pytest.fixture(scope="module")
-def children() -> Iterator[Children]:
+def children() -> Children:
     # Whoever comes after a killed one waits out its lease; a shorter one is as good a lease.
-    with Children(environment={"OMNIGRAPH_LEASE_SECONDS": "3"}) as started:
-        yield started
+    return Children(environment={"OMNIGRAPH_LEASE_SECONDS": "3"})
 
 
 @pytest.fixture
@@ -227,7 +226,6 @@ INIT = """
 import json, sys
 import omnigraph as og
 from omnigraph import failpoints
-og.Graph
 job = json.loads(sys.stdin.readline())
 with failpoints.armed(job["failpoints"]):
     og.init(job["uri"], job["schema"])
@@ -247,8 +245,7 @@ def test_a_killed_init_leaves_a_graph_or_room_for_one(
     tmp_path: Path, step: str, exists: bool, kills: Callable[[int], None]
 ) -> None:
     uri = str(tmp_path / "graph")
-    with Children(INIT) as starting:
-        assert starting.ended(uri=uri, schema=SCHEMA, failpoints=step)[0] == -signal.SIGKILL
+    assert Children(INIT).ended(uri=uri, schema=SCHEMA, failpoints=step)[0] == -signal.SIGKILL
     if exists:
         with pytest.raises(og.StorageError, match="already"):
             og.init(uri, SCHEMA)
@@ -264,7 +261,6 @@ BRANCHING = """
 import json, sys
 import omnigraph as og
 from omnigraph import failpoints
-og.Graph
 job = json.loads(sys.stdin.readline())
 graph = og.open(job["uri"])
 with failpoints.armed(job["failpoints"]):
@@ -290,9 +286,8 @@ def test_a_branch_whose_creation_or_end_is_killed_is_there_or_not(
         write.prepare(local.open(), local.folder)
         perform(local.open(), write.kind, write.tables, local.folder, BRANCH)
     before = contents_of(local.open("r"))
-    with Children(BRANCHING) as starting:
-        job = {"uri": local.uri, "verb": verb, "branch": BRANCH, "failpoints": f"{step}=crash"}
-        assert starting.ended(**job)[0] == -signal.SIGKILL
+    job = {"uri": local.uri, "verb": verb, "branch": BRANCH, "failpoints": f"{step}=crash"}
+    assert Children(BRANCHING).ended(**job)[0] == -signal.SIGKILL
     graph = local.open()
     if exists:
         contents = {MAIN: before[MAIN], BRANCH: before.get(BRANCH, before[MAIN])}

@@ -1,7 +1,7 @@
 """Many processes write at once: every acknowledged change is there exactly once, in one line of history."""
 
-import json
 from collections import Counter
+from contextlib import ExitStack
 from pathlib import Path
 
 import omnigraph as og
@@ -22,7 +22,6 @@ edge Knows: Shared -> Shared
 PROGRAM = """
 import json, sys
 import omnigraph as og
-og.Graph
 job = json.loads(sys.stdin.readline())
 graph = og.open(job["uri"])
 me = job["me"]
@@ -61,13 +60,10 @@ for turn in range(job["increments"]):
 def test_eight_processes_write_the_same_and_different_tables(tmp_path: Path) -> None:
     graph = og.init(tmp_path / "graph", SCHEMA)
     graph.mutate('query start { insert Shared { name: "counter", value: 0 } }')
-    with Children(PROGRAM, ahead=PROCESSES) as children:
-        started = [children.next() for _ in range(PROCESSES)]
+    with ExitStack() as running:
+        started = [running.enter_context(Children(PROGRAM).next()) for _ in range(PROCESSES)]
         for me, child in enumerate(started):
-            assert child.stdin is not None
-            job = {"uri": graph.uri, "me": me, "mutations": MUTATIONS, "increments": INCREMENTS}
-            child.stdin.write(json.dumps(job) + "\n")
-            child.stdin.flush()
+            child.tell(uri=graph.uri, me=me, mutations=MUTATIONS, increments=INCREMENTS)
         ended = [child.communicate(timeout=600) for child in started]
     assert [errors for _, errors in ended] == [""] * PROCESSES
     acknowledged = [line.split()[1] for output, _ in ended for line in output.splitlines()]

@@ -1,7 +1,7 @@
 """A repair that is killed has published everything that it was to publish, or nothing; the next one does the rest."""
 
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -17,19 +17,12 @@ PROGRAM = """
 import json, sys
 import omnigraph as og
 from omnigraph import failpoints
-og.Graph
 job = json.loads(sys.stdin.readline())
 graph = og.open(job["uri"])
 with failpoints.armed(job["failpoints"]):
     graph.repair(confirm=True, force=True)
 """
 TABLES = ("node:A", "node:B")
-
-
-@pytest.fixture(scope="module")
-def children() -> Iterator[Children]:
-    with Children(PROGRAM, ahead=2) as started:
-        yield started
 
 
 @pytest.mark.parametrize(
@@ -42,14 +35,14 @@ def children() -> Iterator[Children]:
     ],
 )
 def test_a_killed_repair_is_all_or_nothing_and_can_be_repeated(
-    tmp_path: Path, children: Children, point: Point, published: bool, kills: Callable[[int], None]
+    tmp_path: Path, point: Point, published: bool, kills: Callable[[int], None]
 ) -> None:
     graph = og.init(tmp_path / "graph", SCHEMA)
     prepare(graph, 2, tmp_path)
     before = graph.snapshot().manifest.pins
     for key in TABLES:
         lance.dataset(f"{graph.uri}/{before[key].path}").delete("value = 1")
-    code, errors = children.ended(uri=graph.uri, failpoints=f"{point}=crash")
+    code, errors = Children(PROGRAM).ended(uri=graph.uri, failpoints=f"{point}=crash")
     assert code == -signal.SIGKILL, errors
     assert state_of(og.open(graph.uri, "r")) == (frozenset() if published else state_before(2))
     reopened = og.open(graph.uri)

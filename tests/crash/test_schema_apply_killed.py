@@ -1,6 +1,6 @@
 """A change of the schema that is killed at any step leaves the old graph or the new one, whole."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -24,7 +24,6 @@ import json, sys
 import omnigraph as og
 from omnigraph import failpoints
 from tests.crash.schema_world import Change
-og.Graph
 job = json.loads(sys.stdin.readline())
 with failpoints.armed(job["failpoints"]):
     graph = og.open(job["uri"], storage_options=job["options"])
@@ -116,10 +115,9 @@ CASES = [
 
 
 @pytest.fixture(scope="module")
-def children() -> Iterator[Children]:
+def children() -> Children:
     # Whoever comes after a killed one waits out its lease; a shorter one is as good a lease.
-    with Children(PROGRAM, environment={"OMNIGRAPH_LEASE_SECONDS": "3"}) as started:
-        yield started
+    return Children(PROGRAM, environment={"OMNIGRAPH_LEASE_SECONDS": "3"})
 
 
 @pytest.fixture

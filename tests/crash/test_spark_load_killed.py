@@ -21,6 +21,7 @@ from omnigraph.storage.holders import LOCK_FOLDER
 from tests.crash import spark_moments
 from tests.crash.invariants import assert_heads_are_pinned, assert_history_is_linear
 from tests.crash.spark_moments import ROOT, Moments, driver, kill_a_worker, wait_until_gone
+from tests.spark_session import QUICKLY_COMPILED
 
 SCHEMA = """
 node Person { name: String @key, age: I32?, mail: String? @unique }
@@ -174,7 +175,7 @@ def test_ctrl_c_on_the_command_ends_it_and_all_that_it_started(graph: og.Graph, 
     mark = str(tmp_path / "mark")
     command = [sys.executable, "-c", COMMAND]
     command += ["load", graph.uri, "--data", str(many), "--engine", "spark"]
-    environment = {**os.environ, "OMNIGRAPH_SPARK_RECORD": "off", "OMNIGRAPH_MARK": mark}
+    environment = {**os.environ, **QUICKLY_COMPILED, "OMNIGRAPH_SPARK_RECORD": "off", "OMNIGRAPH_MARK": mark}
     with subprocess.Popen(
         command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     ) as child:

@@ -2,6 +2,7 @@
 
 import json
 import time
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,6 @@ PROGRAM = """
 import json, random, sys, time
 from pathlib import Path
 import omnigraph as og
-og.Graph
 job = json.loads(sys.stdin.readline())
 graph = og.open(job["uri"])
 me, folder = job["me"], Path(job["folder"])
@@ -101,13 +101,10 @@ def test_upkeep_while_others_work_loses_nothing(tmp_path: Path) -> None:
     graph = og.init(tmp_path / "graph", SCHEMA)
     graph.mutate('query start { insert Item { name: "hub", text: "hub", value: 0 } }')
     graph.ensure_indices()
-    with Children(PROGRAM, ahead=len(ROLES)) as children:
-        started = [children.next() for _ in ROLES]
+    with ExitStack() as running:
+        started = [running.enter_context(Children(PROGRAM).next()) for _ in ROLES]
         for me, (child, role) in enumerate(zip(started, ROLES, strict=True)):
-            assert child.stdin is not None
-            job = {"uri": graph.uri, "me": me, "role": role, "seconds": SECONDS, "folder": str(tmp_path)}
-            child.stdin.write(json.dumps(job) + "\n")
-            child.stdin.flush()
+            child.tell(uri=graph.uri, me=me, role=role, seconds=SECONDS, folder=str(tmp_path))
         ended = [child.communicate(timeout=SECONDS + 300) for child in started]
     assert {role: errors for role, (_, errors) in zip(ROLES, ended, strict=True) if errors} == {}
     reports: list[dict[str, Any]] = [json.loads(output) for output, _ in ended]

@@ -20,6 +20,7 @@ from omnigraph.bulk import buckets, sources
 from omnigraph.spark.java import Java, found_java
 from omnigraph.spark.sessions import session
 from tests.crash.spark_moments import ROOT, Moments, of_environment
+from tests.spark_session import QUICKLY_COMPILED
 
 HOST = "127.0.0.1"
 _LONGEST_START = 180.0
@@ -158,7 +159,7 @@ def in_a_child(environment: dict[str, str], inputs: Path, uri: Path, *, lose_an_
     ended = subprocess.run(
         [sys.executable, "-W", "ignore", "-c", f"from tests.engines.clusters import main; {call}"],
         cwd=ROOT,
-        env={**os.environ, "OMNIGRAPH_SPARK_RECORD": "off", **environment},
+        env={**os.environ, **QUICKLY_COMPILED, "OMNIGRAPH_SPARK_RECORD": "off", **environment},
         capture_output=True,
         text=True,
         timeout=400,
@@ -233,6 +234,7 @@ def _program(java: Java, folder: Path, mark: str, words: Sequence[str]) -> Itera
         "PYSPARK_PYTHON": sys.executable,
         "PYTHONPATH": os.pathsep.join([str(ROOT / "src"), str(ROOT)]),
         "OMNIGRAPH_MARK": mark,
+        **QUICKLY_COMPILED,
     }
     command = [str(java.executable), "-cp", java.jars, "-Xmx768m", *java.options, f"-Djava.io.tmpdir={folder}", *words]
     with (folder / "log").open("ab") as log:

@@ -65,6 +65,8 @@ def rows_of(entity: EntityType, text: bytes, count: int) -> dict[str, pa.Array] 
     """
     if any(declared.type is Scalar.BLOB for declared in entity.properties.values()):
         return None  # the bytes of a Blob are not those of its JSON text
+    if not _is_text(text):
+        return None  # Arrow would take the bytes as they are, and nobody could read the rows again
     try:
         table = pa.json.read_json(
             pa.py_buffer(text),
@@ -76,6 +78,16 @@ def rows_of(entity: EntityType, text: bytes, count: int) -> dict[str, pa.Array] 
         return _flattened(entity, table, count)
     except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError):
         return None
+
+
+def _is_text(content: bytes) -> bool:
+    if content.isascii():
+        return True
+    try:
+        content.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
 
 
 def _flattened(entity: EntityType, table: pa.Table, count: int) -> dict[str, pa.Array] | None:

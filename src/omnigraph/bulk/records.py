@@ -128,8 +128,8 @@ class RecordReader:
             if not line.strip():
                 continue
             try:
-                record = json.loads(line, parse_constant=_no_constant)
-            except ValueError as error:
+                record = _record_in(line)
+            except (ValueError, RecursionError) as error:
                 self.faults.report(Violation("record", None, f"this is not JSON: {error}", line=place))
                 continue
             problem = self._record(record, place, chunks) if isinstance(record, dict) else "a record is a JSON object"
@@ -281,6 +281,14 @@ def _derived_ids(
             if identity is not None and identity != derived:
                 report(position, f"{quoted(str(identity))} does not agree with the key, which gives {quoted(derived)}")
     return ids
+
+
+def _record_in(line: bytes) -> Any:
+    """The JSON of a line. Python also reads halves of characters from it, which are no text."""
+    record = json.loads(line.decode("utf-8-sig"), parse_constant=_no_constant)
+    if b"\\ud" in line or b"\\uD" in line:
+        json.dumps(record, ensure_ascii=False).encode()
+    return record
 
 
 def _no_constant(name: str) -> None:

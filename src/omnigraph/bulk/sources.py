@@ -23,13 +23,15 @@ from omnigraph.bulk.records import RecordReader
 from omnigraph.bulk.scratch import Files, Piece, Scratch
 from omnigraph.bulk.tabular import read_table
 from omnigraph.catalog import Catalog, EntityType
-from omnigraph.errors import StorageError, UsageError
+from omnigraph.diagnostics import size_text
+from omnigraph.errors import StorageError, TooLarge, UsageError, ValidationError
 from omnigraph.storage.inputs import InputFile
 from omnigraph.violations import Violation
 
 BLOCK_BYTES = 16 * 1024 * 1024
 PART_BYTES = 64 * 1024 * 1024
 PART_ROWS = 500_000
+LONGEST_LINE = 256 * 1024 * 1024
 _MOST_PARTS = 4_096
 _COMPRESSED = {".gz": "gzip", ".zst": "zstd", ".bz2": "bz2"}
 _LINES, _CSV, _PARQUET, _ARROW = (".jsonl", ".ndjson", ".json"), (".csv",), (".parquet", ".pq"), (".arrow", ".feather")
@@ -180,7 +182,7 @@ def _group_sizes(file: InputFile) -> list[int]:
                 return [batches.get_batch(index).num_rows for index in range(batches.num_record_batches)]
             metadata = pq.ParquetFile(content).metadata
             return [metadata.row_group(index).num_rows for index in range(metadata.num_row_groups)]
-        except (pa.ArrowInvalid, OSError) as error:
+        except (pa.ArrowException, OSError) as error:
             raise StorageError(file.name, f"cannot be read: {error}") from error
 
 
@@ -228,14 +230,23 @@ def _blocks(lines: LineRange) -> Iterator[bytes]:
         if lines.start:
             # A line belongs to the part in which it begins.
             content.seek(lines.start - 1)
-            left -= len(content.readline()) - 1
+            left -= len(_rest_of_line(lines.file, content)) - 1
         while left > 0 and (data := content.read(min(BLOCK_BYTES, left))):
             left -= len(data)
             if not data.endswith(b"\n"):
-                rest = content.readline()
+                rest = _rest_of_line(lines.file, content)
                 data += rest
                 left -= len(rest)
             yield data
+
+
+def _rest_of_line(file: InputFile, content: Any) -> bytes:
+    """What a line still has; refuses one that would not fit into memory, as what is no text at all may look."""
+    rest: bytes = content.readline(LONGEST_LINE + 1)
+    if len(rest) > LONGEST_LINE:
+        problem = f"a line is longer than {size_text(LONGEST_LINE)}"
+        raise ValidationError([Violation("record", None, problem, file.name)])
+    return rest
 
 
 def _csv_tables(file: InputFile, codec: str | None) -> Iterator[tuple[pa.Table, int]]:
@@ -257,7 +268,7 @@ def _uncompressed(file: InputFile, codec: str | None) -> Iterator[Any]:
     """The content of a file, whatever it is packed in."""
     with file.open() as raw:
         try:
-            yield raw if codec is None else io.BufferedReader(_Unpacked(raw, codec), BLOCK_BYTES)
+            yield raw if codec is None else io.BufferedReader(_Unpacked(raw, codec, file.unpacked_limit), BLOCK_BYTES)
         except OSError as error:
             raise StorageError(file.name, f"cannot be read: {error}") from error
 
@@ -265,8 +276,10 @@ def _uncompressed(file: InputFile, codec: str | None) -> Iterator[Any]:
 class _Unpacked(io.RawIOBase):
     """A compressed file as what it holds; Arrow's own stream does not know lines."""
 
-    def __init__(self, raw: Any, codec: str) -> None:
+    def __init__(self, raw: Any, codec: str, limit: int | None) -> None:
         self._stream = pa.CompressedInputStream(pa.PythonFile(raw), codec)
+        self._limit = limit
+        self._count = 0
 
     def readable(self) -> bool:
         return True
@@ -275,6 +288,9 @@ class _Unpacked(io.RawIOBase):
         view = memoryview(buffer).cast("B")
         content = self._stream.read(len(view))
         view[: len(content)] = content
+        self._count += len(content)
+        if self._limit is not None and self._count > self._limit:
+            raise TooLarge(self._limit)
         return len(content)
 
 
@@ -300,11 +316,22 @@ def _group_tables(file: InputFile, groups: Sequence[int]) -> Iterator[tuple[pa.T
             else:
                 batches = pq.ParquetFile(content).iter_batches(PART_ROWS, row_groups=list(groups))
             count = 0
-            for batch in batches:
+            while (batch := _next_batch(file, batches)) is not None:
                 yield pa.Table.from_batches([batch]), count
                 count += batch.num_rows
-        except (pa.ArrowInvalid, OSError) as error:
+        except OSError as error:
             raise StorageError(file.name, f"cannot be read: {error}") from error
+
+
+def _next_batch(file: InputFile, batches: Iterator[pa.RecordBatch]) -> pa.RecordBatch | None:
+    """The next rows of a file, which may come from anybody: its offsets could lead out of it, its texts be none."""
+    try:
+        batch = next(batches, None)
+        if batch is not None:
+            batch.validate(full=True)
+    except (pa.ArrowException, OSError) as error:
+        raise StorageError(file.name, f"cannot be read: {error}") from error
+    return batch
 
 
 def tables_named_in(part: LineRange, catalog: Catalog) -> set[str]:
@@ -323,7 +350,7 @@ def tables_named_in(part: LineRange, catalog: Catalog) -> set[str]:
 def _names_in(line: bytes) -> Iterator[str]:
     try:
         record = json.loads(line)
-    except ValueError:
+    except (ValueError, RecursionError):
         return
     if isinstance(record, dict):
         yield from (name for key in ("type", "edge") if isinstance(name := record.get(key), str))

@@ -31,6 +31,8 @@ def read_table(reader: RecordReader, entity: EntityType, table: pa.Table, first_
         return
     before = reader.faults.total
     origins = Origins(np.arange(first_place, first_place + table.num_rows, dtype=np.int64))
+    if not _is_whole(reader, entity, table, origins):
+        return
     named = {name: flat(column) for name, column in zip(table.column_names, table.columns, strict=True)}
     ends = _ends(reader, entity, named, origins) if isinstance(entity, EdgeType) else {}
     stated = named.pop(ID, None)
@@ -55,6 +57,18 @@ def read_table(reader: RecordReader, entity: EntityType, table: pa.Table, first_
     if reader.faults.total == before:
         columns.pop(ID, None)
         reader.add(entity, columns, stated, given, origins)
+
+
+def _is_whole(reader: RecordReader, entity: EntityType, table: pa.Table, origins: Origins) -> bool:
+    """Whether Arrow's columns are what they say. They come as somebody else has written them: texts that are none would
+    be stored, for nobody to read again, and offsets that lead elsewhere would be followed."""
+    before = reader.faults.total
+    for name, column in zip(table.column_names, table.columns, strict=True):
+        try:
+            column.validate(full=True)
+        except pa.ArrowInvalid as error:
+            reader.reporter(entity, name, origins)(0, f"the column cannot be read: {error}")
+    return reader.faults.total == before
 
 
 def _ends(reader: RecordReader, edge: EdgeType, named: dict[str, pa.Array], origins: Origins) -> dict[str, pa.Array]:

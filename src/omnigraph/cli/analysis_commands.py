@@ -9,13 +9,24 @@ from typing import Annotated
 
 import typer
 
-from omnigraph.cli.options import Actor, AsJson, Branch, Durability, Engine, Store, Uri, named_graph, wrong_usage
+from omnigraph.cli.options import (
+    Actor,
+    AsJson,
+    Branch,
+    Durability,
+    Engine,
+    OnGraph,
+    Store,
+    Uri,
+    named_graph,
+    wrong_usage,
+)
 
 
 def declare(app: typer.Typer) -> None:
     """Adds the commands to an application."""
-    app.command()(analyze)
-    app.command()(embed)
+    app.command(cls=OnGraph)(analyze)
+    app.command(cls=OnGraph)(embed)
 
 
 def embed(

@@ -17,7 +17,7 @@ from omnigraph.cli.opening import opened
 from omnigraph.cli.output import plural
 from omnigraph.cli.tables import print_wide, shortened, text_column, when
 from omnigraph.errors import UsageError
-from omnigraph.graph import Graph
+from omnigraph.operations.branches import state_named
 from omnigraph.operations.diff import Change, ChangeKind
 from omnigraph.operations.feed import ChangeBlock
 from omnigraph.operations.rows import json_value
@@ -38,7 +38,8 @@ def run_diff(uri: str, left: str, right: str, types: Sequence[str], *, format: s
     """Shows what leads from one state to another."""
     chosen = _format(format)
     with opened(uri, "r") as graph:
-        _print_changes(graph.diff(_state(graph, left), _state(graph, right), types or None), chosen)
+        before, after = (state_named(name, graph.branches.list) for name in (left, right))
+        _print_changes(graph.diff(before, after, types or None), chosen)
 
 
 def run_commit_changes(uri: str, commit_id: str, *, format: str) -> None:
@@ -67,13 +68,6 @@ def _format(name: str) -> Format:
     if name not in list(Format):
         raise UsageError(f"--format is table or jsonl, not {name}")
     return Format(name)
-
-
-def _state(graph: Graph, name: str) -> str | int:
-    """A state as it was named: a number is a version of `main`, unless there is a branch of that name."""
-    if name.isdecimal() and all(info.name != name for info in graph.branches.list()):
-        return int(name)
-    return name
 
 
 # --- changes ---

@@ -97,16 +97,13 @@ def run_snapshot(uri: str, *, branch: str, as_json: bool) -> None:
     """Shows the tables of the graph at its head."""
     with opened(uri, "r") as graph:
         snapshot = graph.snapshot(branch)
-    tables = [
-        {"table_key": key, "version": pin.version, "rows": snapshot.table(key).count()}
-        for key, pin in snapshot.manifest.pins.items()
-    ]
+    document = snapshot.as_json()
     if as_json:
-        print_json({"commit": snapshot.commit.as_json(), "tables": tables})
+        print_json(document)
         return
     print_commit(snapshot.commit)
     shown = Table("table", "version", "rows")
-    for table in tables:
+    for table in document["tables"]:
         shown.add_row(str(table["table_key"]), str(table["version"]), f"{table['rows']:,}")
     human.print(shown)
 

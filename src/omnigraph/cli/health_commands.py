@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from omnigraph.cli.options import Actor, AsJson, Branch, Durability, Engine, Store, Uri, named_graph
+from omnigraph.cli.options import Actor, AsJson, Branch, Durability, Engine, OnGraph, Store, Uri, named_graph
 
 tags = typer.Typer(help="Names for commits, which they keep.", no_args_is_help=True, rich_markup_mode=None)
 
@@ -18,10 +18,10 @@ TagName = Annotated[str, typer.Argument(metavar="NAME", help="The tag.")]
 def declare(app: typer.Typer) -> None:
     """Adds the commands to an application."""
     app.add_typer(tags, name="tag")
-    app.command()(status)
-    app.command()(optimize)
-    app.command()(repair)
-    app.command()(cleanup)
+    app.command(cls=OnGraph)(status)
+    app.command(cls=OnGraph)(optimize)
+    app.command(cls=OnGraph)(repair)
+    app.command(cls=OnGraph)(cleanup)
 
 
 def status(uri: Uri = None, store: Store = None, branch: Branch = "main", as_json: AsJson = False) -> None:
@@ -97,14 +97,15 @@ def cleanup(
     )
 
 
-@tags.command("create")
+@tags.command("create", cls=OnGraph)
 def tag_create(
     name: TagName,
     uri: Uri = None,
     at: Annotated[str, typer.Option("--at", metavar="COMMIT|BRANCH|TAG|VERSION", help="What it names.")] = "main",
     message: Annotated[str | None, typer.Option("-m", metavar="TEXT", help="Why.", show_default=False)] = None,
     actor: Annotated[
-        str | None, typer.Option("--as", metavar="ACTOR", help="Who the tag is by.", show_default=False)
+        str | None,
+        typer.Option("--as", envvar="OMNIGRAPH_ACTOR", metavar="ACTOR", help="Who the tag is by.", show_default=False),
     ] = None,
     store: Store = None,
     durability: Durability = None,
@@ -118,7 +119,7 @@ def tag_create(
     )
 
 
-@tags.command("list")
+@tags.command("list", cls=OnGraph)
 def tag_list(uri: Uri = None, store: Store = None, as_json: AsJson = False) -> None:
     """List the tags."""
     from omnigraph.cli import tags as command
@@ -126,7 +127,7 @@ def tag_list(uri: Uri = None, store: Store = None, as_json: AsJson = False) -> N
     command.run_list(named_graph(uri, store), as_json=as_json)
 
 
-@tags.command("delete")
+@tags.command("delete", cls=OnGraph)
 def tag_delete(
     name: TagName, uri: Uri = None, store: Store = None, durability: Durability = None, as_json: AsJson = False
 ) -> None:

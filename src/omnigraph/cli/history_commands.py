@@ -14,6 +14,7 @@ from omnigraph.cli.options import (
     Branch,
     ChangeFormat,
     Durability,
+    OnGraph,
     Store,
     Types,
     Uri,
@@ -32,11 +33,11 @@ def declare(app: typer.Typer) -> None:
     """Adds the commands to an application."""
     app.add_typer(branches, name="branch")
     app.add_typer(commits, name="commit")
-    app.command()(diff)
-    app.command()(changes)
+    app.command(cls=OnGraph)(diff)
+    app.command(cls=OnGraph)(changes)
 
 
-@branches.command("create")
+@branches.command("create", cls=OnGraph)
 def branch_create(
     name: BranchName,
     uri: Uri = None,
@@ -53,7 +54,7 @@ def branch_create(
     command.run_create(named_graph(uri, store), name, from_, durability=durability, as_json=as_json)
 
 
-@branches.command("list")
+@branches.command("list", cls=OnGraph)
 def branch_list(uri: Uri = None, store: Store = None, as_json: AsJson = False) -> None:
     """List the branches, main first."""
     from omnigraph.cli import branches as command
@@ -61,7 +62,7 @@ def branch_list(uri: Uri = None, store: Store = None, as_json: AsJson = False) -
     command.run_list(named_graph(uri, store), as_json=as_json)
 
 
-@branches.command("delete")
+@branches.command("delete", cls=OnGraph)
 def branch_delete(
     name: BranchName, uri: Uri = None, store: Store = None, durability: Durability = None, as_json: AsJson = False
 ) -> None:
@@ -71,7 +72,7 @@ def branch_delete(
     command.run_delete(named_graph(uri, store), name, durability=durability, as_json=as_json)
 
 
-@branches.command("merge")
+@branches.command("merge", cls=OnGraph)
 def branch_merge(
     name: BranchName,
     uri: Uri = None,
@@ -103,7 +104,7 @@ def branch_merge(
     command.run_merge(named_graph(uri, store), name, options, durability=durability, as_json=as_json)
 
 
-@commits.command("list")
+@commits.command("list", cls=OnGraph)
 def commit_list(
     uri: Uri = None,
     store: Store = None,
@@ -134,7 +135,7 @@ def commit_list(
         graphs.run_commits(uri, branch=branch or "main", limit=limit, actor=actor, as_json=as_json)
 
 
-@commits.command("show")
+@commits.command("show", cls=OnGraph)
 def commit_show(commit: CommitId, uri: Uri = None, store: Store = None, as_json: AsJson = False) -> None:
     """Show one commit."""
     from omnigraph.cli import graphs
@@ -142,7 +143,7 @@ def commit_show(commit: CommitId, uri: Uri = None, store: Store = None, as_json:
     graphs.run_commit(named_graph(uri, store), commit, as_json=as_json)
 
 
-@commits.command("changes")
+@commits.command("changes", cls=OnGraph)
 def commit_changes(
     commit: CommitId, uri: Uri = None, format: ChangeFormat = "table", store: Store = None, as_json: AsJson = False
 ) -> None:

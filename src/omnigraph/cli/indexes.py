@@ -9,7 +9,7 @@ from omnigraph.cli.opening import opened
 from omnigraph.cli.output import plural, print_json
 from omnigraph.cli.progress import shown_progress
 from omnigraph.cli.tables import print_wide
-from omnigraph.maintenance.indexes import IndexBuild, IndexStatus
+from omnigraph.maintenance.indexes import IndexBuild, IndexStatus, indexes_json
 
 
 def run_list(uri: str, *, branch: str, as_json: bool) -> None:
@@ -17,7 +17,7 @@ def run_list(uri: str, *, branch: str, as_json: bool) -> None:
     with opened(uri, "r") as graph:
         indexes = graph.indexes(branch)
     if as_json:
-        print_json({"indexes": [each.as_json() for each in indexes]})
+        print_json(indexes_json(indexes))
     else:
         _print_indexes(indexes)
 
@@ -29,7 +29,7 @@ def run_build(uri: str, *, branch: str, actor: str | None, engine: str, durabili
             result = graph.ensure_indices(branch=branch, actor=actor, engine=engine, report=report)
         indexes = graph.indexes(branch)
     if as_json:
-        print_json({**result.as_json(), "indexes": [each.as_json() for each in indexes]})
+        print_json(indexes_json(indexes, result))
         return
     _print_indexes(indexes)
     typer.echo(_summary(result))

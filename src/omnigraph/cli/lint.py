@@ -48,9 +48,10 @@ def run(files: Sequence[Path], schema: Path | None, store: str | None = None, *,
 
 
 def _stored_catalog(uri: str) -> Catalog:
-    from omnigraph.opening import open as open_graph  # noqa: PLC0415 - only a store needs storage
+    from omnigraph.cli.opening import opened  # noqa: PLC0415 - only a store needs storage
 
-    return open_graph(uri, "r").schema.catalog
+    with opened(uri, "r") as graph:
+        return graph.schema.catalog
 
 
 def _sorted_by_language(files: Iterable[Path]) -> tuple[list[Path], list[Path]]:

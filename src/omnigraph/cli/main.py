@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from omnigraph.cli import analysis_commands, health_commands, schema_commands
+from omnigraph.cli import analysis_commands, health_commands, policy_commands, schema_commands, serve_command
 from omnigraph.cli.history_commands import declare
 from omnigraph.cli.options import (
     Actor,
@@ -21,6 +21,7 @@ from omnigraph.cli.options import (
     Explain,
     IfCommit,
     Inline,
+    OnGraph,
     Param,
     Params,
     QueryFile,
@@ -116,7 +117,7 @@ def init(
     graphs.run_init(uri, schema, durability=durability, as_json=as_json)
 
 
-@app.command()
+@app.command(cls=OnGraph)
 def load(
     uri: Uri = None,
     data: Annotated[
@@ -175,7 +176,7 @@ def load(
     )
 
 
-@app.command()
+@app.command(cls=OnGraph)
 def query(
     name: QueryName = None,
     file: QueryFile = None,
@@ -210,7 +211,7 @@ def query(
     )
 
 
-@app.command()
+@app.command(cls=OnGraph)
 def mutate(
     name: QueryName = None,
     file: QueryFile = None,
@@ -240,7 +241,7 @@ def mutate(
     )
 
 
-@app.command()
+@app.command(cls=OnGraph)
 def export(
     uri: Uri = None,
     types: Types = None,
@@ -280,7 +281,7 @@ def export(
     )
 
 
-@app.command()
+@app.command(cls=OnGraph)
 def snapshot(uri: Uri = None, store: Store = None, branch: Branch = "main", as_json: AsJson = False) -> None:
     """Show the tables of the graph as it is now."""
     from omnigraph.cli import graphs
@@ -288,7 +289,7 @@ def snapshot(uri: Uri = None, store: Store = None, branch: Branch = "main", as_j
     graphs.run_snapshot(named_graph(uri, store), branch=branch, as_json=as_json)
 
 
-@app.command()
+@app.command(cls=OnGraph)
 def indexes(
     uri: Uri = None,
     store: Store = None,
@@ -309,7 +310,7 @@ def indexes(
         command.run_build(graph, branch=branch, actor=actor, engine=engine, durability=durability, as_json=as_json)
 
 
-@recoveries.command("list")
+@recoveries.command("list", cls=OnGraph)
 def recovery_list(uri: Uri = None, store: Store = None, as_json: AsJson = False) -> None:
     """List the writes that are pending, and those that were completed or undone."""
     from omnigraph.cli import recovery
@@ -317,7 +318,7 @@ def recovery_list(uri: Uri = None, store: Store = None, as_json: AsJson = False)
     recovery.run_list(named_graph(uri, store), as_json=as_json)
 
 
-@recoveries.command("show")
+@recoveries.command("show", cls=OnGraph)
 def recovery_show(
     operation: Annotated[str, typer.Argument(metavar="ID", help="The write, or the commit that settled it.")],
     uri: Uri = None,
@@ -334,6 +335,8 @@ declare(app)
 analysis_commands.declare(app)
 health_commands.declare(app)
 schema_commands.declare(app)
+policy_commands.declare(app)
+serve_command.declare(app)
 
 
 def run() -> None:
@@ -356,6 +359,7 @@ def _exit_code(error: "OmnigraphError") -> int:
         Conflict,
         DataStillNeeded,
         MergeConflicts,
+        PolicyDenied,
         PreconditionFailed,
         SchemaBehind,
         SchemaRefused,
@@ -367,7 +371,7 @@ def _exit_code(error: "OmnigraphError") -> int:
             return 2
         case PreconditionFailed():
             return 4
-        case Conflict() | DataStillNeeded() | MergeConflicts() | SchemaBehind() | SchemaRefused():
+        case Conflict() | DataStillNeeded() | MergeConflicts() | PolicyDenied() | SchemaBehind() | SchemaRefused():
             return 3
         case _:
             return 1

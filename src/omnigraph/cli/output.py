@@ -7,7 +7,7 @@ from typing import Any
 import typer
 
 from omnigraph.diagnostics import Diagnostic, Severity
-from omnigraph.errors import MergeConflicts, OmnigraphError, QueryError, SchemaError, SchemaRefused
+from omnigraph.errors import MergeConflicts, OmnigraphError, PolicyError, QueryError, SchemaError, SchemaRefused
 
 _COLORS = {Severity.ERROR: typer.colors.RED, Severity.WARNING: typer.colors.YELLOW}
 
@@ -23,7 +23,7 @@ def print_error(error: OmnigraphError, *, as_json: bool) -> None:
         notes = getattr(error, "__notes__", None)
         document = {"code": error.code, "message": str(error), "details": error.details}
         print_json({"error": {**document, "notes": notes} if notes else document})
-    elif isinstance(error, SchemaError | SchemaRefused | QueryError):
+    elif isinstance(error, SchemaError | SchemaRefused | QueryError | PolicyError):
         typer.secho(str(error), fg=typer.colors.RED, err=True)
     else:
         typer.secho(f"error[{error.code}]: {error}", fg=typer.colors.RED, err=True)

@@ -5,7 +5,7 @@ from pathlib import Path
 import typer
 from rich.table import Column, Table
 
-from omnigraph.catalog import catalog_to_json, compile_schema
+from omnigraph.catalog import compile_schema
 from omnigraph.catalog.migration import MigrationPlan, migration_plan
 from omnigraph.catalog.migration.plan import HEADINGS
 from omnigraph.cli.graphs import print_commit
@@ -26,8 +26,7 @@ def run_show(uri: str, *, at: str | None, as_json: bool) -> None:
     with opened(uri, "r") as graph:
         accepted = graph.schema.at(at)
     if as_json:
-        described = {"schema_id": accepted.id, "schema_number": accepted.number}
-        print_json({**described, "schema": accepted.text, "catalog": catalog_to_json(accepted.catalog)})
+        print_json(accepted.as_json())
     else:
         typer.echo(accepted.text, nl=not accepted.text.endswith("\n"))
 

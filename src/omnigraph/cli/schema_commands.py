@@ -9,7 +9,19 @@ from typing import Annotated
 
 import typer
 
-from omnigraph.cli.options import Actor, AsJson, Branch, Durability, Engine, IfCommit, Store, Uri, named_graph
+from omnigraph.cli.options import (
+    Actor,
+    AsJson,
+    Branch,
+    Durability,
+    Engine,
+    IfCommit,
+    OnGraph,
+    Store,
+    Uri,
+    named_graph,
+    named_graph_if_any,
+)
 
 schemas = typer.Typer(help="The schema of a graph.", no_args_is_help=True, rich_markup_mode=None)
 
@@ -19,7 +31,7 @@ def declare(app: typer.Typer) -> None:
     app.add_typer(schemas, name="schema")
 
 
-@schemas.command("show")
+@schemas.command("show", cls=OnGraph)
 def schema_show(
     uri: Uri = None,
     at: Annotated[
@@ -34,7 +46,7 @@ def schema_show(
     schema.run_show(named_graph(uri, store), at=at, as_json=as_json)
 
 
-@schemas.command("plan")
+@schemas.command("plan", cls=OnGraph)
 def schema_plan(
     new: Annotated[Path, typer.Argument(metavar="NEW.pg", help="The schema that the graph is to have.")],
     uri: Uri = None,
@@ -52,7 +64,7 @@ def schema_plan(
     schema.run_plan(named_graph(uri, store), new, branch=branch, as_json=as_json)
 
 
-@schemas.command("diff")
+@schemas.command("diff", cls=OnGraph)
 def schema_diff(
     old: Annotated[str, typer.Argument(metavar="OLD", help="What to begin with: a file, commit, tag or branch.")],
     new: Annotated[str, typer.Argument(metavar="NEW", help="What to end with.")],
@@ -66,10 +78,10 @@ def schema_diff(
     """
     from omnigraph.cli import schema
 
-    schema.run_diff(uri or store, old, new, as_json=as_json)
+    schema.run_diff(named_graph_if_any(uri, store), old, new, as_json=as_json)
 
 
-@schemas.command("apply")
+@schemas.command("apply", cls=OnGraph)
 def schema_apply(
     new: Annotated[Path, typer.Argument(metavar="NEW.pg", help="The schema that the graph is to have.")],
     uri: Uri = None,
@@ -101,7 +113,7 @@ def schema_apply(
     )
 
 
-@schemas.command("catch-up")
+@schemas.command("catch-up", cls=OnGraph)
 def schema_catch_up(
     branch: Annotated[str, typer.Argument(metavar="BRANCH", help="The branch that is to have the schema of main.")],
     uri: Uri = None,

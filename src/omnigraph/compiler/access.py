@@ -1,6 +1,7 @@
 """What a query reads and writes: which columns of which tables.
 
-The planner reads no other column, the write path takes its locks from it, and `lint` tells people.
+The planner reads no other column, the write path takes its locks from it, policies are asked about it, and `lint` tells
+people.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -13,10 +14,15 @@ from omnigraph.compiler import ir
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """The tables that a query touches, by table key (``node:Person``, ``edge:Knows``), sorted."""
+    """The tables that a query touches, by table key (``node:Person``, ``edge:Knows``), sorted.
+
+    `asks` are those whose rows its answer tells about, be it only how many there are. That is more than `reads` where
+    edges alone tell which nodes there are, and less where a mutation looks up what it must not break.
+    """
 
     reads: Mapping[str, tuple[str, ...]]
     writes: tuple[str, ...]
+    asks: tuple[str, ...] = ()
 
 
 class _Touched:
@@ -26,6 +32,7 @@ class _Touched:
         self.catalog = catalog
         self._reads: dict[str, set[str]] = {}
         self._writes: set[str] = set()
+        self._asks: set[str] = set()
 
     def read(self, entity: EntityType, columns: Iterable[str]) -> None:
         self._reads.setdefault(entity.table_key, set()).update(columns)
@@ -33,12 +40,15 @@ class _Touched:
     def write(self, entity: EntityType) -> None:
         self._writes.add(entity.table_key)
 
+    def ask(self, entity: EntityType) -> None:
+        self._asks.add(entity.table_key)
+
     def entity(self, name: str) -> EntityType:
         return self.catalog.nodes[name] if name in self.catalog.nodes else self.catalog.edges[name]
 
     def access(self) -> Access:
         reads = {table: tuple(sorted(columns)) for table, columns in sorted(self._reads.items())}
-        return Access(reads, tuple(sorted(self._writes)))
+        return Access(reads, tuple(sorted(self._writes)), tuple(sorted(self._asks)))
 
 
 def access_of(body: ir.Read | ir.Mutation, catalog: Catalog) -> Access:
@@ -65,12 +75,15 @@ def _pattern(pattern: ir.Pattern, around: Mapping[str, tuple[EntityType, ...]], 
     reached = {end for traversal in pattern.traversals for end in _ends_with_ids(traversal)}
     for binding in pattern.nodes:
         tables[binding.variable] = tuple(touched.catalog.nodes[name] for name in binding.types)
+        for node in tables[binding.variable]:
+            touched.ask(node)
         if binding.variable not in reached:
             for node in tables[binding.variable]:
                 touched.read(node, (ID,))
     for traversal in pattern.traversals:
         edge = touched.catalog.edges[traversal.edge]
         touched.read(edge, (SOURCE, DESTINATION))
+        touched.ask(edge)
         if isinstance(traversal, ir.EdgeBinding):
             tables[traversal.variable] = (edge,)
             touched.read(edge, (ID,))
@@ -140,8 +153,10 @@ def _statement(statement: ir.Statement, touched: _Touched) -> None:
             for end in (source, destination):
                 touched.read(touched.catalog.nodes[end.type], (ID,))
         case ir.Update():
+            touched.ask(entity)
             touched.read(entity, _all_columns(entity))
         case ir.Delete(_, conditions):
+            touched.ask(entity)
             columns = [name for condition in conditions for name in _condition_columns(condition)]
             touched.read(entity, (ID, *columns))
             _cascade(entity, touched)

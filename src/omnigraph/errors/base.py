@@ -45,6 +45,12 @@ class SchemaRefused(_SourceError):
     code = "schema_refused"
 
 
+class PolicyError(_SourceError):
+    """A rule file that is not accepted."""
+
+    code = "policy_error"
+
+
 class QueryError(_SourceError):
     """A query that does not parse or does not typecheck."""
 

@@ -1,6 +1,6 @@
 """Builds the indexes that a schema declares and a branch lacks, and says what each of them covers."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
@@ -79,6 +79,24 @@ class IndexStatus:
             "covered_fragments": 0 if known is None else len(known.covered),
             "reason": self.reason,
         }
+
+    @staticmethod
+    def fields_from_json(document: Mapping[str, Any]) -> dict[str, Any]:
+        """The fields of what `as_json` made. It tells how many fragments there are, and not their numbers."""
+        numbers = range(document["fragments"])
+        coverage = {
+            **document,
+            "covered": numbers[: document["covered_fragments"]],
+            "uncovered": numbers[document["covered_fragments"] :],
+            "uncovered_rows": document["rows"] - document["covered_rows"],
+        }
+        return {**document, "coverage": coverage if document["segments"] else None}
+
+
+def indexes_json(indexes: Sequence[IndexStatus], build: IndexBuild | None = None) -> dict[str, Any]:
+    """The indexes of a branch as scripts read them, with what was built before they were looked at."""
+    built = {} if build is None else build.as_json()
+    return {**built, "indexes": [each.as_json() for each in indexes]}
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ files are listed before the sidecars, and these before the manifest. A version t
 explains is nobody's, so writers at work are not taken for drift.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -107,6 +107,11 @@ class BranchStatus:
         schema = {"schema_number": self.schema_number, "schema_behind": self.is_behind}
         return {**self.info.as_json(), **schema, "retained_bytes": self.retained_bytes}
 
+    @staticmethod
+    def fields_from_json(document: Mapping[str, Any]) -> dict[str, Any]:
+        """The fields of what `as_json` made."""
+        return {**document, "info": document, "is_behind": document["schema_behind"]}
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PendingWrite:
@@ -166,6 +171,14 @@ class Status:
     def schema_number(self) -> int:
         """Which of the schemas of the graph the branch has."""
         return schema_number(self.head.schema_id)
+
+    def without(self, hidden: Collection[str]) -> "Status":
+        """The same without some tables, and the names of their types."""
+        if not hidden:
+            return self
+        gone = {key.partition(":")[2] for key in hidden}
+        types = {kind: [name for name in names if name not in gone] for kind, names in self.types.items()}
+        return replace(self, types=types, tables=tuple(each for each in self.tables if each.table_key not in hidden))
 
     def as_json(self) -> dict[str, Any]:
         """The status as scripts read it."""

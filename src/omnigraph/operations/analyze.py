@@ -59,6 +59,11 @@ class AnalysisRequest:
     tables: tuple[str, ...]
     """The tables of the nodes that are analysed, which are those that may be written."""
 
+    @property
+    def reads(self) -> tuple[str, ...]:
+        """The tables that are read: those of the nodes, and those of the edges between them."""
+        return (*self.tables, *(edge.table_key for edge in self.choice.edges))
+
 
 def requested(
     catalog: Catalog,

@@ -1,7 +1,7 @@
 """Creates, lists and deletes branches."""
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime
@@ -68,6 +68,11 @@ class BranchInfo:
         }
 
 
+def state_named(name: str, branches: Callable[[], Iterable[BranchInfo]]) -> str | int:
+    """A state as people name it: a number is a version of `main`, unless there is a branch of that name."""
+    return int(name) if name.isdecimal() and all(info.name != name for info in branches()) else name
+
+
 def place_of(branches: Branches, reference: str) -> Place:
     """Where a branch's head or a commit lies, by the name of the one, or by the id or a tag of the other."""
     with suppress(NotFound, UsageError):
@@ -84,6 +89,14 @@ def place_of(branches: Branches, reference: str) -> Place:
     except NotFound as error:
         raise no_snapshot(reference, place.branch, error) from error
     return place
+
+
+def named_branch(branches: Branches, reference: str) -> str:
+    """The branch that a name is, or else the one that the commit of that id or tag was made on."""
+    with suppress(NotFound, UsageError):
+        branches.log(reference)
+        return reference
+    return commit_with_id(branches, reference).branch
 
 
 def commit_at(branches: Branches, reference: str) -> Commit:

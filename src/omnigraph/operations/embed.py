@@ -70,7 +70,13 @@ class EmbedResult:
             "filled": dict(self.filled),
             "total": self.total,
             "engine": self.engine,
+            "why": self.choice.why,
         }
+
+    @staticmethod
+    def fields_from_json(document: Mapping[str, Any]) -> dict[str, Any]:
+        """The fields of what `as_json` made."""
+        return {**document, "choice": {"engine": document["engine"], "why": document["why"]}}
 
 
 @dataclass(frozen=True, slots=True)

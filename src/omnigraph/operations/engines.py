@@ -10,6 +10,8 @@ from omnigraph.errors import UsageError
 AUTO, LOCAL, SPARK = "auto", "local", "spark"
 LARGE_BYTES = 64 * 1024 * 1024
 LARGE_RECORDS = 500_000
+SPARK_SWITCH, OFF = "OMNIGRAPH_SPARK", "off"
+"""The variable that keeps a process from starting Spark, whoever asks for it."""
 _CONFIGURED = ("OMNIGRAPH_SPARK_MASTER", "OMNIGRAPH_SPARK_REMOTE")
 
 
@@ -28,14 +30,25 @@ def chosen(asked: str, reasons: Callable[[], Iterable[str]]) -> Choice:
     """The engine that was asked for. Of `auto`: Spark where a cluster is configured or there are reasons for it."""
     if asked not in (AUTO, LOCAL, SPARK):
         raise UsageError(f"the engine is {any_of((AUTO, LOCAL, SPARK))}, not {asked!r}")
+    if asked == SPARK and _is_off():
+        raise UsageError("Spark is off here: the engine is auto or local")
     if asked != AUTO:
         return Choice(asked, "it was asked for")
     for variable in _CONFIGURED:
-        if os.environ.get(variable):
+        if os.environ.get(variable) and not _is_off():
             return Choice(SPARK, f"{variable} is set")
     for reason in reasons():
-        return Choice(SPARK, reason)
+        return spark_for(reason)
     return Choice(LOCAL, "the work is small")
+
+
+def spark_for(reason: str) -> Choice:
+    """Spark for a reason, where it is not off."""
+    return Choice(LOCAL, f"Spark is off, though {reason}") if _is_off() else Choice(SPARK, reason)
+
+
+def _is_off() -> bool:
+    return os.environ.get(SPARK_SWITCH) == OFF
 
 
 def size_reasons(*, size: int = 0, records: int = 0) -> Iterable[str]:

@@ -91,7 +91,7 @@ def export_files(
     snapshot: Snapshot, target: Target, options: ExportOptions, engine: Engine, report: Report = no_report
 ) -> int:
     """Writes a snapshot to a file or a folder, which is there whole or not at all; returns the number of records."""
-    with _draft_beside(target.path) as draft:
+    with draft_beside(target.path) as draft:
         entities, parts = _planned(snapshot, options, draft, engine)
         pieces = engine.run("exporting", written_piece, parts, rows=rows_of)
         _check_visible(pieces)
@@ -126,7 +126,7 @@ def _planned(
 
 
 @contextmanager
-def _draft_beside(path: Path) -> Iterator[Path]:
+def draft_beside(path: Path) -> Iterator[Path]:
     """A new folder on the disk of the target, gone in the end."""
     draft = path.with_name(f".{path.name}.draft-{uuid.uuid4().hex[:12]}")
     try:

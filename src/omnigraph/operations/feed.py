@@ -2,8 +2,9 @@
 
 import base64
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from omnigraph.errors import ChangesGap, NotFound, UsageError
@@ -36,9 +37,22 @@ class ChangeBlock:
 
 
 def blocks_after(
-    log: ManifestLog, snapshot: Callable[[Manifest], Snapshot], cursor: str | None
+    log: ManifestLog,
+    snapshot: Callable[[Manifest], Snapshot],
+    cursor: str | None,
+    types: Collection[str] | None = None,
 ) -> Iterator[ChangeBlock]:
-    """The blocks of a branch after a cursor, or all of them: its own commits in order, each against the one before."""
+    """The blocks of a branch after a cursor, or all of them: its own commits in order, each against the one before.
+
+    With types, only what changed of these is in them.
+    """
+
+    def changes(before: Manifest, after: Manifest) -> Iterator[Change]:
+        try:
+            yield from diff_snapshots(snapshot(before), snapshot(after), types)
+        except NotFound as error:
+            raise ChangesGap(log.branch, after.version) from error
+
     oldest = log.first_version if log.origin is not None else log.first_version - 1
     version = oldest if cursor is None else _position(cursor, log)
     head = log.head().version
@@ -46,22 +60,9 @@ def blocks_after(
     while version < head:
         version += 1
         manifest = _read(log, version)
-        yield _block(log, snapshot, before, manifest)
+        changed = partial(changes, before, manifest) if before is not None else partial(iter, ())
+        yield ChangeBlock(manifest.commit, _cursor(log, manifest.version), changed)
         before = manifest
-
-
-def _block(
-    log: ManifestLog, snapshot: Callable[[Manifest], Snapshot], before: Manifest | None, manifest: Manifest
-) -> ChangeBlock:
-    def changes() -> Iterator[Change]:
-        if before is None:
-            return
-        try:
-            yield from diff_snapshots(snapshot(before), snapshot(manifest))
-        except NotFound as error:
-            raise ChangesGap(log.branch, manifest.version) from error
-
-    return ChangeBlock(manifest.commit, _cursor(log, manifest.version), changes)
 
 
 def _read(log: ManifestLog, version: int) -> Manifest:
@@ -81,7 +82,7 @@ def _position(cursor: str, log: ManifestLog) -> int:
     try:
         state = json.loads(base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4)))
         branch, incarnation, version = state["branch"], state["incarnation"], int(state["version"])
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError, OverflowError, RecursionError) as error:
         raise UsageError(f"this is no cursor: {cursor!r}") from error
     if branch != log.branch:
         raise UsageError(f"the cursor is of branch `{branch}`, not of `{log.branch}`")

@@ -33,6 +33,7 @@ FRAME_NUMBERS = 1 << 20
 _BYTES_A_RECORD = 100
 _FRAME_RECORDS = 64_000_000
 _COMPRESSION = 6
+_FILES = (str, Path, InputFile)
 _NOT_ARROW = (pa.ArrowException, OverflowError, TypeError)
 
 
@@ -122,8 +123,11 @@ def _size(part: LineRange | CsvFile) -> int:
 
 
 def load_input(data: Any, catalog: Catalog, storage_options: dict[str, str] | None = None) -> LoadInput:
-    """The input that somebody means: paths of files that say their types, mappings from types to rows, or both."""
-    given = [data] if isinstance(data, str | Path | Mapping) else data
+    """The input that somebody means: paths of files that say their types, mappings from types to rows, or both.
+
+    An `InputFile` stands for one file under the name that it has for its owner, wherever it lies.
+    """
+    given = [data] if isinstance(data, str | Path | InputFile | Mapping) else data
     if not isinstance(given, Iterable) or hasattr(given, "__arrow_c_stream__"):
         raise UsageError('rows need a type: give a mapping such as {"Person": rows}')
     files: list[tuple[InputFile, EntityType | None]] = []
@@ -135,11 +139,15 @@ def load_input(data: Any, catalog: Catalog, storage_options: dict[str, str] | No
             files += typed.files
             tables += typed.tables
             frames += typed.frames
-        elif isinstance(each, str | Path):
-            files += [(file, implied_type(file, catalog)) for file in input_files(each, storage_options)]
+        elif isinstance(each, _FILES):
+            files += [(file, implied_type(file, catalog)) for file in _found(each, storage_options)]
         else:
             raise UsageError(f"a load takes paths, or a mapping from types to rows, not {each!r}")
     return LoadInput(tuple(files), tuple(tables), tuple(frames))
+
+
+def _found(named: str | Path | InputFile, storage_options: dict[str, str] | None) -> list[InputFile]:
+    return [named] if isinstance(named, InputFile) else input_files(named, storage_options)
 
 
 def _by_type(data: Mapping[Any, Any], catalog: Catalog, storage_options: dict[str, str] | None) -> LoadInput:
@@ -150,9 +158,9 @@ def _by_type(data: Mapping[Any, Any], catalog: Catalog, storage_options: dict[st
         entity = catalog.entity(str(name))
         if entity is None:
             raise NotFound("type", str(name))
-        paths = [rows] if isinstance(rows, str | Path) else rows
-        if isinstance(paths, Sequence) and all(isinstance(each, str | Path) for each in paths):
-            files += [(file, entity) for each in paths for file in input_files(each, storage_options)]
+        paths = [rows] if isinstance(rows, _FILES) else rows
+        if isinstance(paths, Sequence) and all(isinstance(each, _FILES) for each in paths):
+            files += [(file, entity) for each in paths for file in _found(each, storage_options)]
         elif is_spark_frame(rows):
             frames.append((entity.table_key, rows))
         else:

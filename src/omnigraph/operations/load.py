@@ -60,7 +60,13 @@ class LoadResult:
             "edges": dict(self.edges),
             "total": self.total,
             "engine": self.engine,
+            "why": self.choice.why,
         }
+
+    @staticmethod
+    def fields_from_json(document: Mapping[str, Any]) -> dict[str, Any]:
+        """The fields of what `as_json` made."""
+        return {**document, "choice": {"engine": document["engine"], "why": document["why"]}}
 
 
 def load_mode(name: str) -> LoadMode:
@@ -142,6 +148,8 @@ class _Load:
             touched |= self.given.named_tables
         if not touched:
             return LoadResult(None, {}, {}, self.choice)
+        # Before the checks against the graph: what these find tells what is there.
+        self.attempt.allowed(self.attempt.base, touched)
         shares = [share for outcome in read for share in outcome.shares]
         self._buckets = min(bucket_count(2 * sum(outcome.count for outcome in read)), job.splitter.buckets)
         known = self._keys_of_the_graph(job, touched)

@@ -66,6 +66,12 @@ class MergeResult:
             "schema": None if self.schema is None else dict(zip(("from", "to"), self.schema, strict=True)),
         }
 
+    @staticmethod
+    def fields_from_json(document: Mapping[str, Any]) -> dict[str, Any]:
+        """The fields of what `as_json` made."""
+        schema = document["schema"]
+        return {**document, "schema": None if schema is None else [schema["from"], schema["to"]]}
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MergeOptions:

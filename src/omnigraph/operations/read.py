@@ -13,8 +13,17 @@ from omnigraph.catalog import value_to_json
 from omnigraph.compiler import CompiledQuery, bound_parameters, ir
 from omnigraph.embedding import text_vector
 from omnigraph.errors import UsageError
-from omnigraph.operations.engines import AUTO, LOCAL, SPARK, Choice, chosen
-from omnigraph.query import AdjacencyCache, NoEmbeddingModel, Plan, Shortcuts, execute, plan_read
+from omnigraph.operations.engines import AUTO, LOCAL, Choice, chosen, spark_for
+from omnigraph.query import (
+    NEVER,
+    AdjacencyCache,
+    Cancellation,
+    NoEmbeddingModel,
+    Plan,
+    Shortcuts,
+    execute,
+    plan_read,
+)
 from omnigraph.query.searching import finds_best
 from omnigraph.versioning import Snapshot
 
@@ -117,13 +126,20 @@ def engine_for(asked: str, plan: Plan, snapshot: Snapshot) -> Choice:
     if rows > LARGE_READ and finds_best(plan.steps, snapshot):
         return Choice(LOCAL, "indexes find the few rows that are asked for")
     if rows > LARGE_READ:
-        return Choice(SPARK, f"the tables to read hold {rows:,} rows, and more than {LARGE_READ:,} are a lot")
+        return spark_for(f"the tables to read hold {rows:,} rows, and more than {LARGE_READ:,} are a lot")
     return Choice(LOCAL, "the tables to read are small")
 
 
-def read(plan: Plan, snapshot: Snapshot, cache: AdjacencyCache, to_frame: Callable[[pa.Table], Any]) -> QueryResult:
-    """Answers a query from one snapshot in this process."""
-    table = execute(plan, snapshot, cache, embed=embedded_text)
+def read(
+    plan: Plan,
+    snapshot: Snapshot,
+    cache: AdjacencyCache,
+    *,
+    to_frame: Callable[[pa.Table], Any],
+    cancellation: Cancellation = NEVER,
+) -> QueryResult:
+    """Answers a query from one snapshot in this process, unless it is cancelled."""
+    table = execute(plan, snapshot, cache, embed=embedded_text, cancellation=cancellation)
     return QueryResult(table, snapshot.commit_id, to_frame=to_frame)
 
 

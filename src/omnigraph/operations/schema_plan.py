@@ -24,8 +24,8 @@ class SchemaTarget:
     allow_data_loss: bool = False
 
 
-def new_schema(new: str | Path, *, allow_data_loss: bool = False) -> SchemaTarget:
-    """A text, or the file that a path leads to."""
+def new_schema(new: str | Path | Source, *, allow_data_loss: bool = False) -> SchemaTarget:
+    """A text, or the file that a path leads to; a `Source` is a text whatever it says."""
     text, name = schema_text(new)
     return SchemaTarget(Source(name, text), allow_data_loss=allow_data_loss)
 

@@ -2,12 +2,15 @@
 
 from pathlib import Path
 
+from omnigraph.diagnostics import Source
 from omnigraph.errors import NotFound, QueryError, SchemaError, UsageError
 from omnigraph.syntax import SCHEMA, Language, decoded
 
 
-def schema_text(schema: str | Path) -> tuple[str, str]:
-    """A schema's text and its name; a text is told from a path by what only a schema has."""
+def schema_text(schema: str | Path | Source) -> tuple[str, str]:
+    """A schema's text and its name. A text is told from a path by what only a schema has; a `Source` is no path."""
+    if isinstance(schema, Source):
+        return schema.text, schema.name
     if not isinstance(schema, str | Path) or not str(schema).strip():
         raise UsageError(f"a schema is a text, or the path of a file, and not {schema!r}")
     if isinstance(schema, Path) or not any(mark in schema for mark in "{\n"):

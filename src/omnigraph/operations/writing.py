@@ -12,7 +12,7 @@ from omnigraph.storage import Location, refuse_careless_store
 from omnigraph.versioning import Branches, new_commit_id
 from omnigraph.versioning.layout import migrate_layout
 from omnigraph.versioning.names import as_text, check_actor
-from omnigraph.write import WriteAttempt, WriteFence
+from omnigraph.write import Allowed, WriteAttempt, WriteFence, anything
 from omnigraph.write.retention import marked_as_writing
 from omnigraph.write.schema_lock import settle_schema_lock
 from omnigraph.write.sidecar import read_sidecar
@@ -32,6 +32,8 @@ class WriteRequest:
     tables: Collection[str] = ()
     schema_id: str | None = None
     """The schema that the request was prepared under, if it was."""
+
+    allowed: Allowed = anything
 
 
 def open_for_writing(graph: Location, branches: Branches) -> None:
@@ -104,6 +106,7 @@ class Writes:
                 fence=fence,
                 message=as_text(request.message),
                 if_commit=request.if_commit,
+                allowed=request.allowed,
             )
             try:
                 yield attempt

@@ -1,11 +1,10 @@
 """Edges as compact arrays: who is connected to whom, by small integers instead of ids."""
 
 import threading
-from collections import OrderedDict
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any, TypeAlias
+from weakref import WeakValueDictionary
 
 import numpy as np
 import pyarrow as pa
@@ -13,9 +12,18 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from omnigraph.compiler.ir import Direction
+from omnigraph.query.cancelling import NEVER, Cancellation
+from omnigraph.storage.memory import ADJACENCY_BYTES
+from omnigraph.versioning.kept import Heads, KeptVersions
 
 Codes: TypeAlias = NDArray[np.int64]
 Key: TypeAlias = tuple[str, Hashable]
+
+MOST_ADJACENCIES, MOST_PAST = 256, 4
+"""How many adjacencies are kept, and how many of them of versions that are no heads."""
+
+# How long a query that waits for an adjacency may go on after it was stopped.
+_STOPPED_AFTER = 0.05
 
 # Below this many ids, looking each up by bisection is faster than hashing all ids of a graph.
 _BISECTED = 64
@@ -51,23 +59,36 @@ class Adjacency:
     """The edges of one table. An edge type between two node types numbers each of them on its own.
 
     `sources` and `destinations` are the ids behind the numbers, ascending; they are one array where an edge runs from
-    a type to itself.
+    a type to itself. Safe to share between threads: neighbours are found once, and others wait for them.
     """
 
     def __init__(self, sources: pa.Array, destinations: pa.Array, edges: tuple[Codes, Codes]) -> None:
         self.sources = sources
         self.destinations = destinations
         self._edges = edges
+        self._found: dict[Direction, Neighbours] = {}
+        self._lock = threading.Lock()
+
+    @property
+    def nbytes(self) -> int:
+        """How much memory it takes, with the neighbours that were found so far."""
+        ids = [self.sources] if self.sources is self.destinations else [self.sources, self.destinations]
+        found = [array for each in tuple(self._found.values()) for array in (each.offsets, each.targets)]
+        return sum(int(each.nbytes) for each in (*ids, *self._edges, *found))
 
     def neighbours(self, direction: Direction) -> Neighbours:
         """The neighbours of every node, following edges in one direction or in both."""
-        match direction:
-            case Direction.FORWARD:
-                return self._forward
-            case Direction.BACKWARD:
-                return self._backward
-            case Direction.EITHER:
-                return self._either
+        found = self._found.get(direction)
+        if found is None:
+            with self._lock:
+                found = self._found.get(direction)
+                if found is None:
+                    self._found[direction] = found = self._neighbours(direction)
+        return found
+
+    def knows(self, direction: Direction) -> bool:
+        """Whether these neighbours were found before."""
+        return direction in self._found
 
     def ends(self, direction: Direction) -> tuple[pa.Array, pa.Array]:
         """The ids at the beginning and at the end of a step in a direction."""
@@ -75,21 +96,16 @@ class Adjacency:
             return self.destinations, self.sources
         return self.sources, self.destinations
 
-    @cached_property
-    def _forward(self) -> Neighbours:
+    def _neighbours(self, direction: Direction) -> Neighbours:
         begin, end = self._edges
-        return _neighbours(begin, end, len(self.sources), len(self.destinations))
-
-    @cached_property
-    def _backward(self) -> Neighbours:
-        begin, end = self._edges
-        return _neighbours(end, begin, len(self.destinations), len(self.sources))
-
-    @cached_property
-    def _either(self) -> Neighbours:
-        begin, end = self._edges
-        both = np.concatenate((begin, end)), np.concatenate((end, begin))
-        return _neighbours(*both, len(self.sources), len(self.sources))
+        match direction:
+            case Direction.FORWARD:
+                return _neighbours(begin, end, len(self.sources), len(self.destinations))
+            case Direction.BACKWARD:
+                return _neighbours(end, begin, len(self.destinations), len(self.sources))
+            case Direction.EITHER:
+                both = np.concatenate((begin, end)), np.concatenate((end, begin))
+                return _neighbours(*both, len(self.sources), len(self.sources))
 
 
 def adjacency_of(sources: pa.ChunkedArray, destinations: pa.ChunkedArray, *, is_one_type: bool) -> Adjacency:
@@ -159,45 +175,72 @@ def _bisected(wanted: str, among: pa.Array) -> int | None:
 class AdjacencyCache:
     """The adjacencies that were used last, by table and version. Safe to share between threads.
 
-    An adjacency is built once, even when several threads ask for it at the same time: the others wait for it.
+    An adjacency is built once, even when several threads ask for it at the same time: the others wait for it. All
+    together take no more than `most_bytes`, unless the last one alone does. Of versions that `heads` does not name,
+    only a few are kept.
     """
 
-    def __init__(self, entries: int = 8) -> None:
-        self._entries = entries
-        self._kept: OrderedDict[Key, Adjacency] = OrderedDict()
-        self._building: dict[Key, threading.Lock] = {}
+    def __init__(
+        self,
+        entries: int = MOST_ADJACENCIES,
+        *,
+        most_bytes: int = ADJACENCY_BYTES,
+        heads: Heads | None = None,
+    ) -> None:
+        self._kept = KeptVersions[Adjacency](
+            most=entries, past=MOST_PAST, heads=heads, most_bytes=most_bytes, size=lambda each: each.nbytes
+        )
+        self._building: WeakValueDictionary[Key, _Gate] = WeakValueDictionary()
         self._lock = threading.Lock()
 
     def __len__(self) -> int:
         return len(self._kept)
 
+    @property
+    def nbytes(self) -> int:
+        """How much memory they take together."""
+        return self._kept.nbytes
+
+    def clear(self) -> None:
+        """Forgets all of them."""
+        self._kept.clear()
+
     def get(self, table_key: str, version: Hashable) -> Adjacency | None:
         """The adjacency of a table version, if it is here."""
-        with self._lock:
-            return self._found((table_key, version))
+        return self._kept.get(table_key, version)
 
-    def get_or_build(self, table_key: str, version: Hashable, build: Callable[[], Adjacency]) -> Adjacency:
-        """The adjacency of a table version, built if it is not here."""
-        key = (table_key, version)
+    def get_or_build(
+        self,
+        table_key: str,
+        version: Hashable,
+        build: Callable[[], Adjacency],
+        *,
+        cancellation: Cancellation = NEVER,
+    ) -> Adjacency:
+        """The adjacency of a table version, built if it is not here. Waiting for another to build it may be stopped."""
+        found = self._kept.get(table_key, version)
+        if found is not None:
+            return found
         with self._lock:
-            found = self._found(key)
-            if found is not None:
-                return found
-            gate = self._building.setdefault(key, threading.Lock())
-        with gate:
-            with self._lock:
-                found = self._found(key)
-            if found is None:
-                found = build()
-            with self._lock:
-                self._kept[key] = found
-                self._kept.move_to_end(key)
-                while len(self._kept) > self._entries:
-                    self._kept.popitem(last=False)
-                self._building.pop(key, None)
+            gate = self._building.setdefault((table_key, version), _Gate())
+        while not gate.lock.acquire(timeout=_STOPPED_AFTER):
+            cancellation.check()
+        try:
+            return self._kept.get(table_key, version) or self._kept.keep(table_key, version, build())
+        finally:
+            gate.lock.release()
+
+    def neighbours(self, adjacency: Adjacency, direction: Direction) -> Neighbours:
+        """The neighbours in an adjacency. Finding them makes it larger, so others may have to go."""
+        is_known = adjacency.knows(direction)
+        found = adjacency.neighbours(direction)
+        if not is_known:
+            self._kept.trim()
         return found
 
-    def _found(self, key: Key) -> Adjacency | None:
-        if key in self._kept:
-            self._kept.move_to_end(key)
-        return self._kept.get(key)
+
+class _Gate:
+    """Lets one thread at a time build an adjacency; it is there as long as one is inside, or waits."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()

@@ -92,9 +92,9 @@ def _rest(plan: "Plan") -> Iterator[str]:
             yield f"sort by {', '.join(names)}"
         case Count():
             yield "count along the walks"
-        case Relational(statement, parameters):
+        case Relational(parameters=parameters) as rest:
             yield "join"
-            for line in statement.sql("duckdb", pretty=True).split("\n"):
+            for line in rest.duckdb_sql(pretty=True).split("\n"):
                 yield f"  {line}"
             for name, value in parameters.items():
                 yield f"  ${name} = {value_to_json(value)!r}"

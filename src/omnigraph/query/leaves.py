@@ -1,6 +1,6 @@
 """Reads the leaves of a plan in this process: scans, and what must be known to compute fields of their rows."""
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
@@ -8,6 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from omnigraph.catalog.model import ID
+from omnigraph.query.cancelling import NEVER, Cancellation, checked
 from omnigraph.query.errors import NoEmbeddingModel, WrongEmbedding
 from omnigraph.query.fields import ORIENTATIONS, Knowledge, edge_rows, node_rows
 from omnigraph.query.searching import Search, is_ranked_by_index
@@ -21,6 +22,9 @@ Embed: TypeAlias = Callable[[str, str | None, int], Sequence[float]]
 
 NARROWING_IDS = 1000
 """Up to how many ids are named in a filter; more cost more than reading the rows that they would exclude."""
+
+COMPUTED_ROWS = 100_000
+"""Of how many rows fields are computed before a query is asked whether it shall stop."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +51,7 @@ class Leaves:
 
     reader: GraphReader
     embed: Embed | None
+    cancellation: Cancellation = NEVER
     _vectors: dict[TextToEmbed, Sequence[float]] = field(default_factory=dict)
     _corpora: dict[Relevance, Corpus] = field(default_factory=dict)
 
@@ -59,7 +64,8 @@ class Leaves:
             if few == []:
                 continue
             table = self._searched(step, scan, among(ID, few) if few else None)
-            tables.append(node_rows(step, scan, table, self.knowledge(step, table.column_names)))
+            knowledge = self.knowledge(step, table.column_names)
+            tables += [node_rows(step, scan, part, knowledge) for part in self._parts(step, table)]
         return pa.concat_tables(tables) if tables else step.relation.schema.empty_table()
 
     def edges(self, step: EdgeScan, source: Ids | None, destination: Ids | None) -> pa.Table:
@@ -68,7 +74,15 @@ class Leaves:
         if [] in few:
             return step.relation.schema.empty_table()
         table = self._searched(step, step.table, between(step, few[0], few[1]))
-        return edge_rows(step, table, self.knowledge(step, table.column_names))
+        knowledge = self.knowledge(step, table.column_names)
+        return pa.concat_tables([edge_rows(step, part, knowledge) for part in self._parts(step, table)])
+
+    def _parts(self, step: NodeScan | EdgeScan, table: pa.Table) -> Iterator[pa.Table]:
+        """The rows, so many at a time if something is computed of each: that takes long, and is stopped in between."""
+        size = COMPUTED_ROWS if step.computed else table.num_rows
+        for start in range(0, max(table.num_rows, 1), max(size, 1)):
+            self.cancellation.check()
+            yield table.slice(start, size)
 
     def knowledge(self, step: NodeScan | EdgeScan, done: Collection[str] = ()) -> Knowledge:
         """What the computed fields of a step depend on, but for those that are done."""
@@ -88,7 +102,7 @@ class Leaves:
         texts: list[str | None] = []
         for scan in relevance.corpus:
             texts += self._scanned(scan, None)[relevance.column].to_pylist()
-        return corpus_of(texts, relevance.words)
+        return corpus_of(checked(texts, self.cancellation), relevance.words)
 
     def _searched(self, step: NodeScan | EdgeScan, scan: TableScan, restriction: str | None) -> pa.Table:
         """The rows of a scan that pass its filter and a restriction; an index may have left out some, and done more."""
@@ -96,6 +110,7 @@ class Leaves:
             search = Search(self.reader.table(scan.table_key), step, scan, together(scan.filter, restriction))
             rows = search.rows(is_narrowed=restriction is not None, vector=self._vector)
             if rows is not None:
+                self.cancellation.hold(rows.nbytes)
                 return rows
         return self._scanned(scan, restriction)
 
@@ -112,12 +127,13 @@ class Leaves:
 
     def _scanned(self, scan: TableScan, restriction: str | None) -> pa.Table:
         filter = together(scan.filter, restriction)
-        return self.reader.scan(scan.table_key, columns=scan.columns, filter=filter)
+        return self.reader.scan(scan.table_key, columns=scan.columns, filter=filter, check=self.cancellation.hold)
 
     def _embedded(self, query: TextToEmbed) -> Sequence[float]:
         if self.embed is None:
             raise NoEmbeddingModel(query.model, query.dimension)
         vector = self.embed(query.text, query.model, query.dimension)
+        self.cancellation.check()
         if len(vector) != query.dimension:
             raise WrongEmbedding(query.model, query.dimension, len(vector))
         return vector

@@ -7,9 +7,10 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from omnigraph.bulk.duck import connection
+from omnigraph.bulk.duck import joining
 from omnigraph.catalog.model import ID
 from omnigraph.query.adjacency import AdjacencyCache, distinct
+from omnigraph.query.cancelling import NEVER, Cancellation
 from omnigraph.query.counting import row_count
 from omnigraph.query.leaves import Embed, Ids, Leaves
 from omnigraph.query.plan import Plan
@@ -28,16 +29,26 @@ from omnigraph.query.steps import (
 )
 from omnigraph.query.walks import Walker
 
+_ROWS_AT_ONCE = 64 * 1024
+
 
 def execute(
-    plan: Plan, reader: GraphReader, cache: AdjacencyCache | None = None, *, embed: Embed | None = None
+    plan: Plan,
+    reader: GraphReader,
+    cache: AdjacencyCache | None = None,
+    *,
+    embed: Embed | None = None,
+    cancellation: Cancellation = NEVER,
 ) -> pa.Table:
     """The rows of a planned read, in their order.
 
     `cache` keeps adjacencies from one query to the next. `embed` turns a text into a vector; a plan that needs it
-    raises `NoEmbeddingModel` without it.
+    raises `NoEmbeddingModel` without it. `cancellation` may stop it, between the calls into Lance, Arrow and numpy
+    that it is made of.
     """
-    run = _Run(Leaves(reader, embed), Walker(reader, cache if cache is not None else AdjacencyCache()))
+    walker = Walker(reader, cache if cache is not None else AdjacencyCache(), cancellation)
+    run = _Run(Leaves(reader, embed, cancellation), walker, cancellation)
+    cancellation.check()
     match plan.rest:
         case Direct():
             return assembled(_sorted(run.relation(plan.steps[0], plan), plan.rest, plan.limit), plan.outputs)
@@ -45,7 +56,7 @@ def execute(
             return assembled(run.counted(plan), plan.outputs)
         case Relational():
             tables = {step.relation.name: run.relation(step, plan) for step in plan.steps}
-            return assembled(_queried(plan.rest, tables), plan.outputs)
+            return assembled(_queried(plan.rest, tables, cancellation), plan.outputs)
 
 
 @dataclass(slots=True)
@@ -54,12 +65,14 @@ class _Run:
 
     leaves: Leaves
     walker: Walker
+    cancellation: Cancellation
     narrowed: dict[str, dict[str, Ids]] = field(default_factory=dict)
 
     def relation(self, step: Step, plan: Plan) -> pa.Table:
         """The rows of a step, under SQL names."""
         if plan.is_empty:
             return step.relation.schema.empty_table()
+        self.cancellation.check()
         match step:
             case NodeScan():
                 return self._nodes(step, plan)
@@ -169,10 +182,15 @@ def _sorted(table: pa.Table, rest: Direct, limit: int | None) -> pa.Table:
     return table.slice(0, limit)
 
 
-def _queried(rest: Relational, tables: Mapping[str, pa.Table]) -> pa.Table:
+def _queried(rest: Relational, tables: Mapping[str, pa.Table], cancellation: Cancellation) -> pa.Table:
     """The rows that the statement gives over these tables."""
-    with connection() as duck:
+    with joining() as duck, cancellation.watching(duck.interrupt):
         for name, table in tables.items():
             duck.register(name, table)
-        relation = duck.sql(rest.statement.sql("duckdb"), params=dict(rest.parameters))
-        return relation.to_arrow_table()
+        relation = duck.sql(rest.duckdb_sql(), params=dict(rest.parameters))
+        batches = []
+        with relation.to_arrow_reader(_ROWS_AT_ONCE) as reader:
+            for batch in reader:
+                cancellation.hold(batch.nbytes)
+                batches.append(batch)
+            return pa.Table.from_batches(batches, schema=reader.schema)

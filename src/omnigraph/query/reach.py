@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from omnigraph.query.adjacency import Codes, Neighbours, distinct
+from omnigraph.query.cancelling import NEVER, Cancellation
 
 # How many pairs are kept at once, about: sorting is fastest in the processor's cache, and memory stays bounded.
 _BLOCK_PAIRS = 1 << 18
@@ -15,7 +16,12 @@ _FLAGS = 1 << 24
 
 
 def reached(
-    neighbours: Neighbours, starts: Codes, minimum: int, maximum: int | None
+    neighbours: Neighbours,
+    starts: Codes,
+    minimum: int,
+    maximum: int | None,
+    *,
+    cancellation: Cancellation = NEVER,
 ) -> Iterator[tuple[NDArray[Any], NDArray[Any]]]:
     """The pairs of a start and a node, a block of starts at a time, ascending by start in each block.
 
@@ -26,7 +32,9 @@ def reached(
         yield neighbours.expanded(starts, starts)
         return
     for block in _blocks(neighbours, starts, maximum):
-        keys: NDArray[Any] = block[:0] if maximum == 0 else _levels(neighbours, block, max(minimum, 1), maximum)
+        keys: NDArray[Any] = block[:0]
+        if maximum != 0:
+            keys = _levels(neighbours, block, max(minimum, 1), maximum, cancellation=cancellation)
         if minimum == 0:
             themselves = np.arange(len(block), dtype=np.int64) * neighbours.count + block
             keys = distinct(np.concatenate((keys, themselves)))
@@ -48,7 +56,9 @@ def _blocks(neighbours: Neighbours, starts: Codes, maximum: int | None) -> Itera
             yield block
 
 
-def _levels(neighbours: Neighbours, starts: Codes, minimum: int, maximum: int | None) -> NDArray[Any]:
+def _levels(
+    neighbours: Neighbours, starts: Codes, minimum: int, maximum: int | None, *, cancellation: Cancellation
+) -> NDArray[Any]:
     """Every pair whose distance is within the bounds, as ``start's position * count of nodes + node``, ascending."""
     count = neighbours.count
     size = len(starts) * count
@@ -59,10 +69,12 @@ def _levels(neighbours: Neighbours, starts: Codes, minimum: int, maximum: int | 
     level = visited.fresh(origins + nodes)
     kept = [level] if minimum <= 1 else []
     distance = 1
+    cancellation.check()
     while len(level) and (maximum is None or distance < maximum):
         at = level % count
         origins, nodes = neighbours.expanded(at, level - at)
         level = visited.fresh(origins + nodes)
+        cancellation.check()
         distance += 1
         if distance >= minimum:
             kept.append(level)

@@ -1,6 +1,6 @@
 """What a query reads from: the tables of one graph at one version."""
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from typing import Protocol
 
 import pyarrow as pa
@@ -12,9 +12,17 @@ class GraphReader(Protocol):
     """One consistent version of a graph. Tables are named by their key: ``node:Person``, ``edge:Knows``."""
 
     def scan(
-        self, table_key: str, *, columns: Sequence[str], filter: str | None = None, limit: int | None = None
+        self,
+        table_key: str,
+        *,
+        columns: Sequence[str],
+        filter: str | None = None,
+        check: Callable[[int], None] = ...,
     ) -> pa.Table:
-        """Exactly these columns of the rows that pass `filter`, a predicate in Lance's SQL; in any order."""
+        """Exactly these columns of the rows that pass `filter`, a predicate in Lance's SQL; in any order.
+
+        `check` is told the bytes of every batch, and ends the scan by what it raises.
+        """
         ...
 
     def version(self, table_key: str) -> Hashable:

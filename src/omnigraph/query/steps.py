@@ -231,5 +231,15 @@ class Relational:
     statement: exp.Select
     parameters: Mapping[str, Value]
 
+    def duckdb_sql(self, *, pretty: bool = False) -> str:
+        """The statement as DuckDB reads it.
+
+        By its name, sqlglot would also find a dialect that another thread has not finished loading, which writes
+        parameters differently; so it is given by its class.
+        """
+        from sqlglot.dialects.duckdb import DuckDB  # noqa: PLC0415 - takes long, and many reads need no statement
+
+        return self.statement.sql(DuckDB, pretty=pretty)
+
 
 Rest: TypeAlias = Direct | Count | Relational

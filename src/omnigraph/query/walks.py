@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from omnigraph.catalog.model import DESTINATION, SOURCE
 from omnigraph.compiler.ir import Direction
 from omnigraph.query.adjacency import Adjacency, AdjacencyCache, Codes, Neighbours, adjacency_of, codes_of
+from omnigraph.query.cancelling import NEVER, Cancellation
 from omnigraph.query.leaves import Ids
 from omnigraph.query.reach import reached
 from omnigraph.query.source import GraphReader
@@ -28,7 +29,7 @@ OPPOSITE = {
 }
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Prepared:
     """A walk that can begin: the neighbours to follow, where to start, and which ends are wanted."""
 
@@ -42,9 +43,12 @@ class Prepared:
     lonely: pa.Array
     """Starts without any edge: a path of no edge is all they have."""
 
+    cancellation: Cancellation
+
     def pairs(self) -> Iterator[tuple[NDArray[Any], NDArray[Any]]]:
         """The pairs of numbers, block by block."""
-        for begin, end in reached(self.neighbours, self.starts, self.minimum, self.maximum):
+        bounds = self.minimum, self.maximum
+        for begin, end in reached(self.neighbours, self.starts, *bounds, cancellation=self.cancellation):
             if self.wanted is None:
                 yield begin, end
             else:
@@ -58,11 +62,15 @@ class Walker:
 
     reader: GraphReader
     cache: AdjacencyCache
+    cancellation: Cancellation = NEVER
 
     def pairs(self, walk: Walk, start: Ids | None, end: Ids | None) -> tuple[pa.Array, pa.Array]:
         """The ids of the pairs of a walk, as its source and its destination."""
         prepared = self.prepared(walk, start, end)
-        blocks = list(prepared.pairs())
+        blocks = []
+        for block in prepared.pairs():
+            self.cancellation.hold(sum(each.nbytes for each in block))
+            blocks.append(block)
         begins = _ids(prepared.start_ids, [begin for begin, _ in blocks])
         ends = _ids(prepared.end_ids, [end for _, end in blocks])
         if len(prepared.lonely):
@@ -76,7 +84,8 @@ class Walker:
         begin = start.values() if start is not None and is_explicit else None
         adjacency = self._adjacency(walk, direction, begin)
         start_ids, end_ids = adjacency.ends(direction)
-        neighbours = adjacency.neighbours(direction)
+        neighbours = self.cache.neighbours(adjacency, direction)
+        self.cancellation.check()
         lonely = pa.array([], pa.string())
         if begin is None:
             starts = np.flatnonzero(np.diff(neighbours.offsets))
@@ -89,7 +98,17 @@ class Walker:
         if end is not None and end.narrowing:
             wanted = np.zeros(len(end_ids), dtype=np.bool_)
             wanted[codes_of(end.values(), end_ids)] = True
-        return Prepared(neighbours, start_ids, end_ids, starts, walk.minimum, walk.maximum, wanted, _flat(lonely))
+        return Prepared(
+            neighbours=neighbours,
+            start_ids=start_ids,
+            end_ids=end_ids,
+            starts=starts,
+            minimum=walk.minimum,
+            maximum=walk.maximum,
+            wanted=wanted,
+            lonely=_flat(lonely),
+            cancellation=self.cancellation,
+        )
 
     def _adjacency(self, walk: Walk, direction: Direction, begin: pa.Array | pa.ChunkedArray | None) -> Adjacency:
         """The adjacency that a walk needs: all of it, or as much as it can see from a small start."""
@@ -103,10 +122,18 @@ class Walker:
                 return local
 
         def build() -> Adjacency:
-            edges = self.reader.scan(walk.table_key, columns=(SOURCE, DESTINATION))
+            edges = self._edges(walk, None)
             return adjacency_of(edges[SOURCE], edges[DESTINATION], is_one_type=_is_one_type(walk))
 
-        return self.cache.get_or_build(walk.table_key, version, build)
+        return self.cache.get_or_build(walk.table_key, version, build, cancellation=self.cancellation)
+
+    def _edges(self, walk: Walk, filter: str | None) -> pa.Table:
+        """Edges that pass a filter are this query's own; an adjacency of all of them is kept for all queries."""
+
+        def check(size: int) -> None:
+            self.cancellation.hold(size if filter is not None else 0)
+
+        return self.reader.scan(walk.table_key, columns=(SOURCE, DESTINATION), filter=filter, check=check)
 
     def _around(self, walk: Walk, direction: Direction, frontier: set[str]) -> Adjacency | None:
         """All edges that the walk can follow from these nodes; None when it reaches too many to ask for each."""
@@ -121,7 +148,7 @@ class Walker:
             filter = among(begin, names)
             if direction is Direction.EITHER:
                 filter = f"{filter} OR {among(end, names)}"
-            edges = self.reader.scan(walk.table_key, columns=(SOURCE, DESTINATION), filter=filter)
+            edges = self._edges(walk, filter)
             tables.append(edges)
             asked |= frontier
             steps += 1

@@ -2,7 +2,16 @@
 
 from omnigraph.recovery.audit import Recovery
 from omnigraph.recovery.decide import Mode
-from omnigraph.recovery.report import Recoveries
+from omnigraph.recovery.report import Recoveries, recoveries_json, recovery_json
 from omnigraph.recovery.sweep import recover, remove_torn_head, undo
 
-__all__ = ["Mode", "Recoveries", "Recovery", "recover", "remove_torn_head", "undo"]
+__all__ = [
+    "Mode",
+    "Recoveries",
+    "Recovery",
+    "recover",
+    "recoveries_json",
+    "recovery_json",
+    "remove_torn_head",
+    "undo",
+]

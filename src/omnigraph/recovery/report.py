@@ -1,5 +1,9 @@
 """Tells what became of writes that did not finish, and of which it is not decided yet."""
 
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Any
+
 from omnigraph.errors import NotFound, RecoveryFailed
 from omnigraph.recovery.audit import Recovery, recoveries
 from omnigraph.storage import Location
@@ -34,3 +38,29 @@ class Recoveries:
     def list(self) -> list[Recovery]:
         """The writes that were completed or undone, newest first."""
         return recoveries(self._graph)[::-1]
+
+
+def recoveries_json(pending: Sequence[Sidecar | RecoveryFailed], settled: Sequence[Recovery]) -> dict[str, Any]:
+    """What is left to recover and what was recovered, as scripts read it."""
+    return {"pending": [_pending_json(each) for each in pending], "recoveries": [each.as_json() for each in settled]}
+
+
+def recovery_json(recoveries: Recoveries, id: str) -> dict[str, Any]:
+    """One write, by its id or by that of the commit that settled it, as scripts read it: pending, or settled."""
+    for each in recoveries.pending():
+        if id == (each.operation_id if isinstance(each, Sidecar) else _operation_of(each)):
+            return _pending_json(each)
+    try:
+        return recoveries.show(id).as_json()
+    except NotFound as error:
+        raise NotFound("sidecar or recovery", id) from error
+
+
+def _pending_json(pending: Sidecar | RecoveryFailed) -> dict[str, Any]:
+    if isinstance(pending, RecoveryFailed):
+        return {"state": "unreadable", "operation_id": _operation_of(pending), "problem": pending.problem}
+    return {"state": "pending", **asdict(pending)}
+
+
+def _operation_of(unreadable: RecoveryFailed) -> str:
+    return unreadable.sidecar.removesuffix(".json")

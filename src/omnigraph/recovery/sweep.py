@@ -45,7 +45,8 @@ def recover(
             except FenceHeld as error:
                 _logger.info("the writer of %s is at work: %s", operation_id, error)
                 continue
-            if read_sidecar(graph, operation_id) is None:
+            # A thread whose write fails says so while it still has the locks.
+            if operation_id in but or read_sidecar(graph, operation_id) is None:
                 continue
             log = _log_of(branches, sidecar)
             settled += [abandon(graph, sidecar)] if log is None else _settled(graph, log, sidecar, mode)

@@ -3,6 +3,8 @@
 The plan is the one for this process without its shortcuts. So the rows are the same, in the same order.
 """
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 import pyarrow as pa
@@ -11,10 +13,12 @@ from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as sql
 from pyspark.sql.types import NullType
+from ulid import ULID
 
 from omnigraph.catalog import Value
 from omnigraph.catalog.model import ID
 from omnigraph.operations.read import QueryResult, embedded_text, no_frame
+from omnigraph.query.cancelling import NEVER, Cancellation
 from omnigraph.query.leaves import Embed
 from omnigraph.query.plan import Plan
 from omnigraph.query.results import assembled
@@ -32,6 +36,7 @@ from omnigraph.query.steps import (
     Walk,
 )
 from omnigraph.spark.engine import failure
+from omnigraph.spark.jobs import tagged
 from omnigraph.spark.paths import Paths, Start
 from omnigraph.spark.relations import STAGE, PinnedTables, Relations
 from omnigraph.spark.sessions import session
@@ -85,13 +90,37 @@ class SparkResult(QueryResult):
 
 
 def execute_on_spark(
-    plan: Plan, snapshot: PinnedTables, spark: SparkSession, *, embed: Embed | None = None
+    plan: Plan,
+    snapshot: PinnedTables,
+    spark: SparkSession,
+    *,
+    embed: Embed | None = None,
+    cancellation: Cancellation = NEVER,
 ) -> SparkResult:
     """The answer of a read that was planned without shortcuts.
 
     Only what the rows are made of is found at once: the statistics of texts, and walks of more than one edge, whose
-    end is not known before.
+    end is not known before. With a cancellation, the rows are fetched too: it stops what this does, and nothing later.
     """
+    with _stopped_by(cancellation, spark):
+        answer = _planned(plan, snapshot, spark, embed)
+        if cancellation is not NEVER:
+            cancellation.hold(answer.table.nbytes)
+        return answer
+
+
+@contextmanager
+def _stopped_by(cancellation: Cancellation, spark: SparkSession) -> Iterator[None]:
+    """Has the jobs of this thread cancelled when the query shall stop."""
+    if cancellation is NEVER:
+        yield
+        return
+    tag = f"omnigraph-{ULID()}"
+    with tagged(spark, tag) as cancel, cancellation.watching(cancel):
+        yield
+
+
+def _planned(plan: Plan, snapshot: PinnedTables, spark: SparkSession, embed: Embed | None) -> SparkResult:
     rest = plan.rest
     assert isinstance(rest, Relational), "a plan for Spark has no shortcuts"
     run = _Run(plan, Relations(spark, snapshot, embed))
@@ -103,9 +132,9 @@ def execute_on_spark(
     return SparkResult(rows, plan.outputs, snapshot.commit_id)
 
 
-def read_on_spark(plan: Plan, snapshot: PinnedTables) -> SparkResult:
+def read_on_spark(plan: Plan, snapshot: PinnedTables, cancellation: Cancellation = NEVER) -> SparkResult:
     """Answers a query from one snapshot in the Spark session that is there, or is started now."""
-    return execute_on_spark(plan, snapshot, session(), embed=embedded_text)
+    return execute_on_spark(plan, snapshot, session(), embed=embedded_text, cancellation=cancellation)
 
 
 def frame_of(table: pa.Table) -> DataFrame:

@@ -7,7 +7,8 @@ progress, and Ctrl-C meets it there and not in the middle of a call to the JVM.
 import threading
 import time
 import uuid
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from queue import SimpleQueue
 from typing import Any, Protocol
 
@@ -106,6 +107,27 @@ class _ConnectJob:
 def is_classic(session: SparkSession) -> bool:
     """Whether the session has its JVM in this process's hands, and not at the other end of Spark Connect."""
     return hasattr(session, "_jsparkSession")
+
+
+@contextmanager
+def tagged(session: SparkSession, tag: str) -> Iterator[Callable[[], object]]:
+    """Gives what cancels all jobs that this thread begins in the block; any thread may call it.
+
+    In a classic session its own tags would not reach the thread of the JVM that collects rows as Arrow.
+    """
+    if not is_classic(session):
+        session.addTag(tag)
+        try:
+            yield lambda: session.interruptTag(tag)
+        finally:
+            session.removeTag(tag)
+        return
+    context = session.sparkContext
+    context.addJobTag(tag)
+    try:
+        yield lambda: context.cancelJobsWithTag(tag)
+    finally:
+        context.removeJobTag(tag)
 
 
 def rows_of(frame: DataFrame, *, stage: str, watch: Callable[[int], None]) -> list[Row]:

@@ -13,6 +13,8 @@ from pyspark.sql import datasource, types
 from omnigraph.catalog import table_schema
 from omnigraph.diagnostics import did_you_mean
 from omnigraph.errors import NotFound, UsageError
+from omnigraph.operations.guarding import GraphGuard
+from omnigraph.policy import Action, guard_of
 from omnigraph.spark.scans import PART_ROWS, TablePart, parts_of
 from omnigraph.spark.types import exchanged_type, spark_schema, to_spark
 from omnigraph.spark.writer import STORAGE, Writer, write_options
@@ -32,6 +34,8 @@ class ReadOptions:
     columns: tuple[str, ...] | None = None
     filter: str | None = None
     partition_rows: int = PART_ROWS
+    policy: str | None = None
+    actor: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,8 +51,9 @@ class DataSource(datasource.DataSource):
     """``spark.read.format("omnigraph").option("type", "Person").load("graph.omni")``
 
     Options: `type` (a node or edge type), `branch`, `snapshot` (a commit id), `version` (of the branch), `columns`
-    (``name,age``), `filter` (a condition in SQL, ``age > 30``), `partition_rows` (about how many rows a task reads) and
-    ``storage.<key>`` for what the store asks for. Those of a write are in `writer.py`.
+    (``name,age``), `filter` (a condition in SQL, ``age > 30``), `partition_rows` (about how many rows a task reads),
+    `policy` and `actor` (as in `omnigraph.open`), and ``storage.<key>`` for what the store asks for. Those of a write
+    are in `writer.py`.
     """
 
     def __init__(self, options: dict[str, str]) -> None:
@@ -119,6 +124,8 @@ def read_options(options: Mapping[str, str]) -> ReadOptions:
         snapshot=given.get("snapshot"),
         version=_number("version", given["version"]) if "version" in given else None,
         filter=given.get("filter"),
+        policy=given.get("policy"),
+        actor=given.get("actor"),
     )
     if "columns" in given:
         read = replace(read, columns=tuple(name.strip() for name in given["columns"].split(",")))
@@ -135,7 +142,11 @@ def _number(name: str, text: str) -> int:
 
 def source_of(options: ReadOptions) -> Source:
     """The table that the options mean, as it is now."""
-    snapshot = _snapshot(options)
+    branches = Branches(options.graph)
+    snapshot = _snapshot(branches, options)
+    branch = options.branch if options.snapshot is None else snapshot.commit.branch
+    guard = GraphGuard(guard_of(options.graph.uri, options.policy, options.actor), branches)
+    guard.check_types(Action.READ, snapshot, branch, [options.type])
     entity = snapshot.catalog.entity(options.type)
     if entity is None:
         known = [*snapshot.catalog.nodes, *snapshot.catalog.edges]
@@ -150,8 +161,7 @@ def source_of(options: ReadOptions) -> Source:
     return Source(location=table.location, version=table.version, schema=schema)
 
 
-def _snapshot(options: ReadOptions) -> Snapshot:
-    branches = Branches(options.graph)
+def _snapshot(branches: Branches, options: ReadOptions) -> Snapshot:
     if options.snapshot is not None:
         manifest = manifest_of_commit(branches, options.snapshot)
     else:

@@ -8,6 +8,7 @@ from decimal import Decimal
 from typing import Any
 
 from sqlglot import exp
+from sqlglot.dialects.spark import Spark
 
 from omnigraph.catalog import Value
 from omnigraph.catalog.types import INTEGER_BOUNDS, Scalar
@@ -28,7 +29,7 @@ def spark_sql(statement: exp.Select) -> str:
     for table in copy.find_all(exp.Table):
         alias = table.alias or table.name
         table.replace(exp.alias_(exp.Table(this=exp.Identifier(this=f"{{{table.name}}}")), alias, table=True))
-    return copy.sql("spark")
+    return copy.sql(Spark)  # its class, as DuckDB's in `Relational.duckdb_sql`
 
 
 def spark_arguments(parameters: dict[str, Value]) -> dict[str, Any]:

@@ -23,9 +23,11 @@ from omnigraph.errors import NotFound, UsageError
 from omnigraph.failpoints import Writer as WriterKind
 from omnigraph.operations.branches import begun, place_of
 from omnigraph.operations.engines import Choice
+from omnigraph.operations.guarding import GraphGuard
 from omnigraph.operations.inputs import LoadInput
 from omnigraph.operations.load import load, load_mode
 from omnigraph.operations.writing import WriteRequest, Writes, open_for_writing
+from omnigraph.policy import guard_of
 from omnigraph.storage import Location, location_of, objects_at
 from omnigraph.versioning import MAIN, Branches, Snapshot
 
@@ -37,8 +39,8 @@ class WriteOptions:
     """What the options of a write ask for.
 
     `type` is the node or edge type, `branch` where the commit goes, which with `from` is created there first if it does
-    not exist, `actor` who it is by. ``.mode("append")`` takes new entities only, unless the option `mode` is ``merge``;
-    ``.mode("overwrite")`` leaves only these of the type.
+    not exist, `actor` who it is by, `policy` the rule file as in `omnigraph.open`. ``.mode("append")`` takes new
+    entities only, unless the option `mode` is ``merge``; ``.mode("overwrite")`` leaves only these of the type.
     """
 
     graph: Location
@@ -47,6 +49,7 @@ class WriteOptions:
     from_: str | None = None
     actor: str | None = None
     mode: LoadMode = LoadMode.APPEND
+    policy: str | None = None
 
 
 def write_options(options: Mapping[str, str], *, overwrite: bool) -> WriteOptions:
@@ -63,6 +66,7 @@ def write_options(options: Mapping[str, str], *, overwrite: bool) -> WriteOption
         branch=given.get("branch", MAIN),
         from_=given.get("from"),
         actor=given.get("actor"),
+        policy=given.get("policy"),
         mode=LoadMode.OVERWRITE if overwrite else load_mode(given.get("mode", LoadMode.APPEND)),
     )
 
@@ -113,13 +117,16 @@ class Writer(datasource.DataSourceArrowWriter):
         options = self._options
         branches = Branches(options.graph)
         open_for_writing(options.graph, branches)
+        guard = GraphGuard(guard_of(options.graph.uri, options.policy, options.actor), branches)
+        guard.check_begun(options.branch, options.from_)
         given = LoadInput(aside=tuple(self._rows(messages)))
         request = WriteRequest(
             kind=WriterKind.LOAD,
             branch=options.branch,
-            actor=options.actor,
+            actor=guard.actor,
             message=f"load {options.type}",
             schema_id=self._schema_id,
+            allowed=guard.changing(options.branch),
         )
         choice = Choice("local", "the rows are already here")
         with begun(options.graph, branches, options.branch, options.from_):

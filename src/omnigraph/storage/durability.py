@@ -27,8 +27,11 @@ def sync_files(files: Iterable[Path]) -> None:
     together = [*paths, *folders]
     for _ in _pool().map(_sync, together):
         pass
+    kept = [_identity(folder) for folder in folders]
     with _lock:
-        _kept.update(_identity(folder) for folder in folders)
+        if len(_kept) >= _MOST_KEPT:
+            _kept.clear()
+        _kept.update(kept)
 
 
 def sync_everything() -> None:
@@ -39,6 +42,8 @@ def sync_everything() -> None:
 # A folder whose name is on the disk stays there; so the way up to it is written through once by each process.
 _kept: set[tuple[str, int]] = set()
 _lock = threading.Lock()
+_MOST_KEPT = 100_000
+"""When there are so many, all are forgotten, and written through once more."""
 
 
 def forget(folder: Path) -> None:

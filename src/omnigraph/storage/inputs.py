@@ -24,6 +24,8 @@ class InputFile:
     name: str
     location: Location
     size: int
+    unpacked_limit: int | None = None
+    """How large it may be once it is unpacked; a small file of somebody else may be a very large one."""
 
     def open(self) -> io.BufferedIOBase:
         """The content, from its beginning; a reader may go to any place in it."""

@@ -77,12 +77,16 @@ class Leases:
         with _sightings_lock:
             known = _sightings.get((self._uri, file))
             if known is None or known[0] != tag:
+                if len(_sightings) >= _MOST_SIGHTINGS:
+                    # Those who wait for a dead holder wait anew, which is no more than slow.
+                    _sightings.clear()
                 _sightings[self._uri, file] = known = (tag, now)
         return found, now - known[1]
 
 
 _sightings: dict[tuple[str, str], tuple[Tag, float]] = {}
 _sightings_lock = threading.Lock()
+_MOST_SIGHTINGS = 100_000
 
 
 @dataclass(frozen=True, slots=True)

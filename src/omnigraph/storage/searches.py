@@ -5,6 +5,7 @@ its contract: the caller decides how they are searched.
 """
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,8 +20,9 @@ from omnigraph.storage.tables import ROW_ID, Table, typed_errors
 SCORE, DISTANCE = "_score", "_distance"
 # How many words near a misspelt one are looked for: to leave some out would leave out rows.
 _ALL_NEAR_WORDS = 2**31 - 1
-# A few bytes for each index that was ever asked.
+# A few bytes for each index that was asked; all are forgotten, and asked again, when there are so many.
 _counts: dict[tuple[str, ...], int | None] = {}
+_MOST_COUNTS = 10_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,13 +87,15 @@ def _counted_texts(table: Table, found: Any) -> int | None:
     Segments never change, so what they say is asked once.
     """
     key = tuple(segment.uuid for segment in found.segments)
-    if key in _counts:
+    with suppress(KeyError):
         return _counts[key]
     with typed_errors(table.location, "cannot be searched"):
         segments = table.dataset.stats.index_stats(found.name)["segments"]
     is_ours = all(
         each["params"].get(name) == value for each in segments for name, value in FULL_TEXT_PARAMETERS.items()
     )
+    if len(_counts) >= _MOST_COUNTS:
+        _counts.clear()
     _counts[key] = counted = sum(each["num_docs"] for each in segments) if is_ours else None
     return counted
 

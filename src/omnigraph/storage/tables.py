@@ -5,7 +5,7 @@ one session, and with it the caches of metadata and indexes.
 """
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Literal
@@ -17,6 +17,7 @@ from lance.blob import BlobType
 import lance
 from omnigraph.errors import StorageError, UsageError
 from omnigraph.storage.location import Location
+from omnigraph.storage.memory import INDEX_BYTES, METADATA_BYTES
 from omnigraph.storage.objects import objects_at
 from omnigraph.storage.predicates import among
 
@@ -30,7 +31,9 @@ NO_TABLE = "there is no table here"
 VERSION_END = b"LANC"
 """What the file of a version ends with."""
 
-_session = lance.Session()  # type: ignore[attr-defined]
+_session = lance.Session(  # type: ignore[attr-defined]
+    index_cache_size_bytes=INDEX_BYTES, metadata_cache_size_bytes=METADATA_BYTES
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,11 +62,21 @@ class Table:
         return self.dataset.schema
 
     def scan(
-        self, columns: Sequence[str] | None = None, filter: str | None = None, limit: int | None = None
+        self,
+        columns: Sequence[str] | None = None,
+        filter: str | None = None,
+        limit: int | None = None,
+        *,
+        check: Callable[[int], None] = lambda _bytes: None,
     ) -> pa.Table:
-        """The rows that meet a filter, with these columns and no other read."""
+        """The rows that meet a filter, with these columns and no other read; `check` is told the bytes of a batch."""
+        batches = []
         with typed_errors(self.location, "cannot be read"):
-            return self._scanner(columns, filter, limit).to_table()
+            reader = self._scanner(columns, filter, limit).to_reader()
+            for batch in reader:
+                check(batch.nbytes)
+                batches.append(batch)
+        return pa.Table.from_batches(batches, schema=reader.schema)
 
     def batches(self, columns: Sequence[str] | None = None, filter: str | None = None) -> Iterator[pa.RecordBatch]:
         """The same rows, a batch at a time."""

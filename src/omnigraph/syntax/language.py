@@ -1,6 +1,7 @@
 """What sets the two languages apart before any grammar is read: their codes, and how a declaration begins."""
 
 import re
+import threading
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
@@ -64,9 +65,18 @@ QUERY = Language(
 )
 
 
-@cache
+_building = threading.Lock()
+
+
 def parser_of(language: Language) -> Lark:
     """The LALR parser of one declaration; built once a process, safe to share between threads."""
+    # Building takes longer than most queries, so threads that begin together wait for the first.
+    with _building:
+        return _parser(language)
+
+
+@cache
+def _parser(language: Language) -> Lark:
     grammars = resources.files("omnigraph.syntax")
     text = "".join((grammars / name).read_text("utf-8") for name in ("shared.lark", language.grammar))
     return Lark(text, parser="lalr", lexer="contextual", maybe_placeholders=True)

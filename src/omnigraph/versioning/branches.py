@@ -19,6 +19,7 @@ from omnigraph.storage import (
     delete_branch,
     objects_at,
 )
+from omnigraph.versioning.kept import KeptVersions, opened_tables
 from omnigraph.versioning.log import MANIFEST_FOLDER, ManifestLog
 from omnigraph.versioning.manifest import (
     MAIN,
@@ -66,9 +67,10 @@ class Branches:
         if name == MAIN:
             return self.main
         ref = branch_ref(self._root, physical_name(check_branch_name(name)))
-        if ref is None:
-            raise NotFound("branch", name)
         with self._lock:
+            if ref is None:
+                self._logs.pop(name, None)
+                raise NotFound("branch", name)
             known = self._logs.get(name)
             if known is None or known.incarnation != ref.identity:
                 self._logs[name] = known = self._opened(ref)
@@ -76,7 +78,11 @@ class Branches:
 
     def names(self) -> list[str]:
         """The names of all branches; `main` first."""
-        return [MAIN, *sorted(logical_name(ref.name) for ref in self._public_refs())]
+        names = sorted(logical_name(ref.name) for ref in self._public_refs())
+        with self._lock:
+            for name in self._logs.keys() - names:
+                del self._logs[name]
+        return [MAIN, *names]
 
     def logs(self) -> list[ManifestLog]:
         """All branches, `main` first; one that is deleted meanwhile is not among them."""
@@ -121,18 +127,30 @@ class Branches:
         """Removes such a branch."""
         delete_branch(self._root, physical_name(name))
 
-    def snapshot(self, manifest: Manifest, opened: dict[tuple[str, int], Table] | None = None) -> Snapshot:
+    def snapshot(self, manifest: Manifest, opened: KeptVersions[Table] | None = None) -> Snapshot:
         """The graph at a manifest, with the schema that its commit names."""
         accepted = self.schemas.get(manifest.commit.schema_id)
-        return Snapshot(self._graph, accepted.catalog, manifest, {} if opened is None else opened)
+        return Snapshot(self._graph, accepted.catalog, manifest, opened_tables() if opened is None else opened)
+
+    def head_versions(self) -> frozenset[tuple[str, int]]:
+        """The versions of tables that the branches had when each was last asked for, as `Snapshot.version` says."""
+        with self._lock:
+            logs = [self.main, *self._logs.values()]
+        known = [log.known_head() for log in logs]
+        pins = {(pin.path, pin.version) for head in known if head is not None for pin in head.pins.values()}
+        return frozenset((f"{self._graph.uri}/{path}", version) for path, version in pins)
 
     def manifest_at(self, place: Place) -> Manifest:
         """The manifest of a commit, wherever it lies; `NotFound` when its branch is gone."""
-        return self._log_at(place).at(place.version)
+        log = self._log_at(place)
+        with log.noticing_deletion():
+            return log.at(place.version)
 
     def commits_at(self, place: Place) -> tuple[Commit, ...]:
         """The last commits up to that of a place; `NotFound` when its branch is gone."""
-        return self._log_at(place).commits_to(place.version)
+        log = self._log_at(place)
+        with log.noticing_deletion():
+            return log.commits_to(place.version)
 
     def archive_of(self, incarnation: str) -> Archive | None:
         """What is still known of a branch that was deleted."""

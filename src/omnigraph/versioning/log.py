@@ -5,6 +5,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from weakref import WeakValueDictionary
 
 from omnigraph import failpoints
 from omnigraph.errors import HeadMoved, NotDurable, NotFound, StorageError
@@ -50,12 +51,16 @@ MANIFEST_FOLDER = "__manifest"
 # where publishers take no turns, cleanup keeps every version that is younger than twice this.
 TRUSTED_SECONDS = 60.0
 FIRST_VERSION = 1
+_VERSIONS = 1 << 63
+"""No table has so many, and storage takes no larger number."""
+
 _TURN_SECONDS = 10.0
 _logger = logging.getLogger(__name__)
 
 
 _registry_lock = threading.Lock()
-_turns: dict[str, "_Turn"] = {}
+# The turn of a manifest is there as long as some log of it is.
+_turns: WeakValueDictionary[str, "_Turn"] = WeakValueDictionary()
 
 
 class _Turn:
@@ -90,6 +95,8 @@ class ManifestLog:
         self._location = root if origin is None else branch_location(root, self._name)
         self._objects = objects_at(graph)
         self._lock = threading.Lock()
+        with _registry_lock:
+            self._turn = _turns.setdefault(self._location.uri, _Turn())
         self._newest: tuple[Table, Manifest, float] | None = None
         self._kept = 0
         """A version that this process has put on the disk."""
@@ -142,8 +149,7 @@ class ManifestLog:
         It is the swap that keeps them apart. On a local disk a lock spares them most of the lost ones; on an object
         store a lease would cost more than trying again. Whoever has the turn may take it again.
         """
-        with _registry_lock:
-            turn = _turns.setdefault(self._location.uri, _Turn())
+        turn = self._turn
         with turn.thread:
             lock = self._process_turn() if turn.depth == 0 else None
             turn.depth += 1
@@ -168,7 +174,13 @@ class ManifestLog:
 
     def head(self) -> Manifest:
         """The newest version."""
-        return self._head()[1]
+        with self.noticing_deletion():
+            return self._head()[1]
+
+    def known_head(self) -> Manifest | None:
+        """The newest version that this process has seen, which costs no look."""
+        with self._lock:
+            return None if self._newest is None else self._newest[1]
 
     def _head(self) -> tuple[Table, Manifest]:
         with self._lock:
@@ -235,7 +247,7 @@ class ManifestLog:
         return tuple(commits)
 
     def _at(self, version: int) -> Manifest | None:
-        if version < self.first_version:
+        if not self.first_version <= version < _VERSIONS:
             return None
         try:
             rows = open_table(self._location, version).scan().to_pylist()

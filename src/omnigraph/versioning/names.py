@@ -32,6 +32,7 @@ def check_branch_name(name: str, kind: str = "branch") -> str:
     segments = name.split("/")
     wrong = (
         _FORBIDDEN.search(name) is not None
+        or not name.isprintable()
         or name in ("HEAD", "@")
         or name.startswith("-")
         or any(not part or part.startswith(".") or part.endswith((".", ".lock")) for part in segments)

@@ -11,6 +11,7 @@ import hashlib
 import json
 import threading
 from dataclasses import dataclass
+from typing import Any
 
 from omnigraph import failpoints
 from omnigraph.catalog import Catalog, catalog_from_json, catalog_to_json
@@ -37,6 +38,11 @@ class AcceptedSchema:
     def number(self) -> int:
         """Which of the schemas of the graph it is; the first is 1."""
         return schema_number(self.id)
+
+    def as_json(self) -> dict[str, Any]:
+        """The schema as scripts read it."""
+        described = {"schema_id": self.id, "schema_number": self.number}
+        return {**described, "schema": self.text, "catalog": catalog_to_json(self.catalog)}
 
 
 def schema_number(schema_id: str) -> int:

@@ -1,13 +1,15 @@
 """One consistent view of the whole graph: every table at the version that one manifest pins."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import pyarrow as pa
 
 from omnigraph.catalog import Catalog
 from omnigraph.errors import NotFound, StorageError
 from omnigraph.storage import Location, Table, has_version, open_table
+from omnigraph.versioning.kept import KeptVersions, opened_tables
 from omnigraph.versioning.manifest import Commit, Manifest, Pin
 
 REMOVED = "its data was removed, with what a schema change dropped, or by cleanup"
@@ -17,14 +19,14 @@ REMOVED = "its data was removed, with what a schema change dropped, or by cleanu
 class Snapshot:
     """The graph as it was at one commit. What it holds never changes, whoever writes.
 
-    `opened` has tables by their path and version, and may be shared between snapshots: a version that was ever pinned
-    keeps its content, and a handle that has been asked before knows the indexes of its table.
+    `opened` may be shared between snapshots: a version that was ever pinned keeps its content, and a table that has
+    been asked before knows its indexes.
     """
 
     location: Location
     catalog: Catalog
     manifest: Manifest
-    opened: dict[tuple[str, int], Table] = field(default_factory=dict, repr=False, compare=False)
+    opened: KeptVersions[Table] = field(default_factory=opened_tables, repr=False, compare=False)
     _tables: dict[str, Table] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     @property
@@ -39,14 +41,14 @@ class Snapshot:
         """A table at the version that the snapshot pins; opened once. `NotFound` if its data was removed since."""
         if table_key not in self.manifest.pins:
             raise NotFound("table", table_key)
-        if table_key not in self._tables:
-            pin = self.manifest.pins[table_key]
-            table = self.opened.get((pin.path, pin.version))
-            if table is None:
-                table = self._open(table_key, pin)
-                self.opened[pin.path, pin.version] = table
-            self._tables[table_key] = table
-        return self._tables[table_key]
+        found = self._tables.get(table_key)
+        if found is None:
+            version = self.version(table_key)
+            found = self.opened.get(table_key, version)
+            if found is None:
+                found = self.opened.keep(table_key, version, self._open(table_key, self.manifest.pins[table_key]))
+            self._tables[table_key] = found
+        return found
 
     def _open(self, table_key: str, pin: Pin) -> Table:
         location = self.location.child(pin.path)
@@ -63,10 +65,24 @@ class Snapshot:
         return [key for key, pin in pins if not has_version(self.location.child(pin.path), pin.version)]
 
     def scan(
-        self, table_key: str, *, columns: Sequence[str], filter: str | None = None, limit: int | None = None
+        self,
+        table_key: str,
+        *,
+        columns: Sequence[str],
+        filter: str | None = None,
+        limit: int | None = None,
+        check: Callable[[int], None] = lambda _bytes: None,
     ) -> pa.Table:
-        """Rows of a table, with these columns and no other read."""
-        return self.table(table_key).scan(columns, filter, limit)
+        """Rows of a table, with these columns and no other read. `check` is told the bytes of each batch."""
+        return self.table(table_key).scan(columns, filter, limit, check=check)
+
+    def as_json(self) -> dict[str, Any]:
+        """The commit, and its tables with their rows, as scripts read it."""
+        tables = [
+            {"table_key": key, "version": pin.version, "rows": self.table(key).count()}
+            for key, pin in self.manifest.pins.items()
+        ]
+        return {"commit": self.commit.as_json(), "tables": tables}
 
     def version(self, table_key: str) -> tuple[str, int]:
         """What identifies the exact content of a table."""

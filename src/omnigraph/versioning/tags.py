@@ -43,6 +43,12 @@ class Tag:
             "created_at": self.created_at.isoformat().replace("+00:00", "Z"),
         }
 
+    @staticmethod
+    def fields_from_json(document: Mapping[str, Any]) -> dict[str, Any]:
+        """The fields of what `as_json` made. Which incarnation of its branch the tag is in, it does not tell."""
+        place = {"branch": document["branch"], "incarnation": "", "version": document["manifest_version"]}
+        return {**document, "commit_id": document["graph_commit_id"], "place": place}
+
 
 def check_tag_name(name: str) -> str:
     """A name that a tag may have: one that a branch may have too, and that is no version."""

@@ -1,13 +1,21 @@
 """What one write read before it decided anything."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import TypeAlias
 
 from omnigraph.catalog import Catalog
 from omnigraph.failpoints import Writer
 from omnigraph.versioning import ManifestLog, MergedParent, SchemaChange, Snapshot, new_commit_id
 from omnigraph.versioning.schemas import AcceptedSchema
 from omnigraph.write.fence import WriteFence
+
+Allowed: TypeAlias = Callable[[Snapshot, Iterable[str]], None]
+"""Raises when a write may not change these tables of the snapshot that it is based on."""
+
+
+def anything(base: Snapshot, tables: Iterable[str]) -> None:
+    """Every change is allowed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,6 +46,7 @@ class WriteAttempt:
 
     merged_parent: MergedParent | None = None
     new_schema: NewSchema | None = None
+    allowed: Allowed = field(default=anything, repr=False)
 
     @property
     def branch(self) -> str:

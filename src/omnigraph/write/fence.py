@@ -5,23 +5,26 @@ import time
 from collections.abc import Iterable
 from types import TracebackType
 from typing import Self
+from weakref import WeakValueDictionary
 
 from omnigraph.errors import FenceHeld
 from omnigraph.storage import Location, Lock, Taken, locks_at, seconds_setting
+from omnigraph.write.queue import Queue
 
 EXISTENCE = "branch"
 """The lock of those who create or delete a branch, or write to it without writing a table."""
 WAIT_SECONDS = seconds_setting("OMNIGRAPH_WRITE_WAIT", 60.0)
 
 _registry_lock = threading.Lock()
-_queues: dict[tuple[str, str], threading.Lock] = {}
+# A queue is there as long as somebody stands in it.
+_queues: WeakValueDictionary[tuple[str, str], Queue] = WeakValueDictionary()
 
 
 class WriteFence:
     """The locks of one writer, all given back at the end of the `with` block.
 
     They are taken in sorted order and all at once, so that no two writers wait for each other in a circle. Threads of
-    one process queue up first, and one of them at a time asks for the lock between processes.
+    one process queue up first, in the order in which they come, and the first asks for the lock between processes.
     """
 
     def __init__(self, graph: Location, branch: str, purpose: str) -> None:
@@ -29,7 +32,7 @@ class WriteFence:
         self._branch = branch
         self._purpose = purpose
         self._locks = locks_at(graph)
-        self._held: dict[str, tuple[threading.Lock, Lock]] = {}
+        self._held: dict[str, tuple[Queue, Lock]] = {}
         self._watched: list[Lock] = []
 
     def __enter__(self) -> Self:
@@ -66,9 +69,8 @@ class WriteFence:
     def _take(self, table_key: str, began: float, wait: float) -> None:
         name = self._name(table_key)
         with _registry_lock:
-            queue = _queues.setdefault((self._graph.uri, name), threading.Lock())
-        remaining = max(0.0, wait - (time.monotonic() - began))
-        if not queue.acquire(timeout=remaining):
+            queue = _queues.setdefault((self._graph.uri, name), Queue())
+        if not queue.acquire(wait - (time.monotonic() - began)):
             raise FenceHeld(table_key, self._branch, "another thread of this process", time.monotonic() - began)
         try:
             lock = self._locks.take(name, self._purpose, max(0.0, wait - (time.monotonic() - began)))

@@ -144,6 +144,7 @@ def write_staged(
 
     A write that must come right after a commit keeps all publishers out, or others would refuse it halfway.
     """
+    attempt.allowed(attempt.base, parts)
     attempt.fence.take([*parts] if parts and attempt.new_schema is None else [EXISTENCE, *parts])
     attempt.log.check_exists()
     if attempt.new_schema is None:

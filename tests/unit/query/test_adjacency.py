@@ -139,6 +139,32 @@ def test_threads_that_ask_at_once_share_one_build() -> None:
     assert (len(found), len(built)) == (1, 1)
 
 
+def test_adjacencies_take_no_more_memory_than_they_may_though_they_grow() -> None:
+    one = adjacency(EDGES)
+    before = one.nbytes
+    one.neighbours(Direction.FORWARD)
+    one.neighbours(Direction.BACKWARD)
+    assert one.nbytes > before
+    cache = AdjacencyCache(most_bytes=3 * before)
+    kept = [cache.get_or_build("edge:A", version, lambda: adjacency(EDGES)) for version in range(5)]
+    assert (len(cache), cache.nbytes) == (3, 3 * before)
+    for direction in Direction:
+        cache.neighbours(kept[-1], direction)
+    assert len(cache) < 3
+    assert cache.get("edge:A", 4) is kept[-1]
+
+
+def test_neighbours_are_found_once_however_many_ask() -> None:
+    found, together = adjacency(EDGES), threading.Barrier(8)
+
+    def ask(_: int) -> int:
+        together.wait()
+        return id(found.neighbours(Direction.FORWARD))
+
+    with ThreadPoolExecutor(8) as pool:
+        assert len(set(pool.map(ask, range(8)))) == 1
+
+
 def test_a_build_that_fails_can_be_tried_again() -> None:
     cache = AdjacencyCache()
 

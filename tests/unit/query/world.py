@@ -1,6 +1,6 @@
 """A small graph in real Lance tables, and a reader over it that remembers what was asked."""
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -35,13 +35,18 @@ class LanceReader:
     scans: list[Scan] = field(default_factory=list)
 
     def scan(
-        self, table_key: str, *, columns: Sequence[str], filter: str | None = None, limit: int | None = None
+        self,
+        table_key: str,
+        *,
+        columns: Sequence[str],
+        filter: str | None = None,
+        check: Callable[[int], None] = lambda _bytes: None,
     ) -> pa.Table:
         self.scans.append(Scan(table_key, tuple(columns), filter))
-        scanner = self.tables[table_key].scanner(
-            columns=list(columns), filter=filter, limit=limit, blob_handling="all_binary"
-        )
-        return scanner.to_table()
+        scanner = self.tables[table_key].scanner(columns=list(columns), filter=filter, blob_handling="all_binary")
+        found = scanner.to_table()
+        check(found.nbytes)
+        return found
 
     def version(self, table_key: str) -> Hashable:
         return self.tables[table_key].version

@@ -13,6 +13,7 @@ from omnigraph.catalog.migration.phases import in_order
 from omnigraph.catalog.migration.places import Places
 from omnigraph.catalog.migration.steps import Step
 from omnigraph.catalog.model import Catalog, EntityType, Interface, Property
+from omnigraph.catalog.serial import catalog_to_json
 from omnigraph.catalog.types import List, Scalar
 from omnigraph.catalog.values import Value
 from omnigraph.diagnostics import Diagnostic, Findings, Source, render_all
@@ -74,6 +75,7 @@ class MigrationPlan:
             "notes": [finding.as_json() for finding in self.notes],
             "violations": [violation._asdict() for violation in self.violations],
             "violation_count": self.violation_count,
+            "catalog": catalog_to_json(self.catalog),
         }
 
     def rows(self) -> list[tuple[str, ...]]:

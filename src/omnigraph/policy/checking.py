@@ -1,0 +1,345 @@
+"""Reads a rule file into rules, and says all that is wrong with it at once."""
+
+from codecs import BOM_UTF8
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import TypeVar
+
+from omnigraph.codes import Code
+from omnigraph.diagnostics import NOWHERE, Diagnostic, Findings, Source, Span, any_of, did_you_mean, quoted, size_text
+from omnigraph.errors import NotFound, UsageError
+from omnigraph.policy.advice import advise
+from omnigraph.policy.rules import (
+    TYPED_ACTIONS,
+    WILDCARD,
+    Action,
+    BranchKind,
+    Effect,
+    Expectation,
+    Names,
+    Request,
+    Rule,
+    Rulebook,
+    names_of,
+)
+from omnigraph.policy.yaml_text import MappingNode, Node, ScalarNode, SequenceNode, YamlFault, root_of, span_of
+
+MAX_BYTES = 256 << 10
+MAX_PATTERNS = 100
+"""Of one list. They become a chain of comparisons, and Cedar gives up on one that is too long for its stack."""
+ANY, GROUP = "any", "group:"
+_PROTECTED_BY_DEFAULT = Names(("main",), ())
+_NULL = "tag:yaml.org,2002:null"
+_EXPECTED = ("permit", "deny")
+_Word = TypeVar("_Word", bound=StrEnum)
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """What is said of a rule file, and what it says if none of that is an error."""
+
+    book: Rulebook | None
+    diagnostics: tuple[Diagnostic, ...]
+
+
+def checked_file(path: Path) -> Checked:
+    """The rules of a file, with all findings about them; that it is not readable text is one."""
+    if not path.is_file():
+        raise NotFound("file", str(path))
+    try:
+        with path.open("rb") as file:
+            data = file.read(MAX_BYTES + 1).removeprefix(BOM_UTF8)
+    except OSError as error:
+        raise UsageError(f"cannot read {path}: {error.strerror or error}") from error
+    source = Source(str(path), data.decode(errors="replace"))
+    if len(data) > MAX_BYTES:
+        return Checked(None, (_too_large(source),))
+    try:
+        data.decode()
+    except UnicodeDecodeError as error:
+        at = len(data[: error.start].decode(errors="replace"))
+        message = f"this is not UTF-8 text: byte 0x{data[error.start]:02x} has no meaning here"
+        hint = "save the file as UTF-8"
+        return Checked(None, (source.diagnostic(Code.POLICY_UNREADABLE, message, Span(at, at + 1), hint=hint),))
+    return checked(source)
+
+
+def checked(source: Source) -> Checked:
+    """The rules of a source, with all findings about them."""
+    if len(source.text) > MAX_BYTES or len(source.text.encode(errors="replace")) > MAX_BYTES:
+        return Checked(None, (_too_large(source),))
+    try:
+        root = root_of(source.text)
+    except YamlFault as fault:
+        return Checked(None, (source.diagnostic(fault.code, fault.message, fault.span, hint=fault.hint),))
+    findings = Findings(source)
+    reader = _Reader(source, findings)
+    book = reader.book(root)
+    if findings.has_errors:
+        return Checked(None, findings.diagnostics)
+    advise(book, reader.group_keys, findings)
+    return Checked(book, findings.diagnostics)
+
+
+def _too_large(source: Source) -> Diagnostic:
+    message = f"a rule file has at most {size_text(MAX_BYTES)}"
+    return source.diagnostic(Code.POLICY_TOO_LARGE, message, NOWHERE, hint="is this the right file?")
+
+
+class _Reader:
+    """Turns nodes into rules; what is wrong is reported, and the reading goes on."""
+
+    def __init__(self, source: Source, findings: Findings) -> None:
+        self._source = source
+        self._report = findings.report
+        self._groups: dict[str, tuple[str, ...]] = {}
+        self.group_keys: dict[str, Node] = {}
+        self._ids: set[str] = set()
+
+    def book(self, root: Node | None) -> Rulebook:
+        if root is None:
+            self._report(Code.POLICY_MISSING, "a rule file has at least `rules`", NOWHERE)
+            return Rulebook(groups={}, protected=_PROTECTED_BY_DEFAULT, rules=())
+        parts = self._mapping(root, ("groups", "protected", "rules", "tests"), required=("rules",))
+        if "groups" in parts:
+            self._groups = self._members(parts["groups"])
+        protected = self._patterns(parts["protected"], may_be_empty=True) if "protected" in parts else None
+        rules = tuple(self._rule(node) for node in self._items(parts.get("rules"), may_be_empty=True))
+        return Rulebook(
+            groups=self._groups,
+            protected=protected or _PROTECTED_BY_DEFAULT,
+            rules=rules,
+            tests=tuple(self._expectation(node) for node in self._items(parts.get("tests"), may_be_empty=True)),
+        )
+
+    def _members(self, node: Node) -> dict[str, tuple[str, ...]]:
+        members = {}
+        for key, listed in self._pairs(node):
+            group = self._name(key, "a group")
+            self.group_keys[group] = key
+            members[group] = tuple(self._name(item, "an actor") for item in self._items(listed, may_be_empty=True))
+        return members
+
+    # --- rules ---
+
+    def _rule(self, node: Node) -> Rule:
+        keys = ("id", "effect", "actors", "actions", "graphs", "branches", "types")
+        parts = self._mapping(node, keys, required=("id", "actors", "actions"))
+        actors, groups = self._actors(parts.get("actors"))
+        actions = self._actions(parts.get("actions"))
+        if "types" in parts:
+            self._check_typed(actions, parts["types"])
+        return Rule(
+            id=self._id(parts.get("id")),
+            effect=self._word(parts.get("effect"), Effect) or Effect.PERMIT,
+            actors=actors,
+            groups=groups,
+            actions=actions,
+            graphs=self._any_or_patterns(parts.get("graphs")),
+            branches=self._branches(parts.get("branches")),
+            types=self._types(parts.get("types")),
+            span=span_of(parts.get("id", node)),
+        )
+
+    def _id(self, node: Node | None) -> str:
+        name = self._text(node)
+        if node is not None and name in self._ids:
+            self._report(Code.POLICY_DUPLICATE, f"there is another rule {quoted(name)}", span_of(node))
+        self._ids.add(name)
+        return name
+
+    def _actors(self, node: Node | None) -> tuple[tuple[str, ...] | None, tuple[str, ...]]:
+        if node is None or self._is_any(node):
+            return None, ()
+        actors, groups = [], []
+        for item in self._items(node):
+            name = self._text(item)
+            if name.startswith(GROUP):
+                groups.append(self._known_group(name.removeprefix(GROUP), item))
+            else:
+                actors.append(self._name(item, "an actor"))
+        return tuple(dict.fromkeys(actors)), tuple(dict.fromkeys(groups))
+
+    def _known_group(self, group: str, node: Node) -> str:
+        if group not in self._groups:
+            hint = did_you_mean(group, self._groups)
+            self._report(Code.POLICY_GROUP, f"there is no group {quoted(group)}", span_of(node), hint)
+        return group
+
+    def _actions(self, node: Node | None) -> tuple[Action, ...] | None:
+        if node is None or self._is_any(node):
+            return None
+        actions = [self._action(item) for item in self._items(node)]
+        return tuple(dict.fromkeys(action for action in actions if action is not None))
+
+    def _action(self, node: Node | None) -> Action | None:
+        name = self._text(node)
+        if node is None or name in list(Action):
+            return Action(name) if node is not None else None
+        if name == ANY:
+            self._reserved(name, node)
+        elif name:
+            hint = did_you_mean(name, list(Action))
+            self._report(Code.POLICY_ACTION, f"there is no action {quoted(name)}", span_of(node), hint)
+        return None
+
+    def _branches(self, node: Node | None) -> Names | BranchKind | None:
+        if isinstance(node, ScalarNode) and node.value in list(BranchKind):
+            return BranchKind(node.value)
+        return self._any_or_patterns(node, also=tuple(BranchKind))
+
+    def _any_or_patterns(self, node: Node | None, also: tuple[str, ...] = ()) -> Names | None:
+        return None if node is None or self._is_any(node, also) else self._patterns(node, also)
+
+    def _types(self, node: Node | None) -> tuple[str, ...] | None:
+        if node is None or self._is_any(node):
+            return None
+        return tuple(dict.fromkeys(self._name(item, "a type") for item in self._items(node)))
+
+    def _check_typed(self, actions: Iterable[Action] | None, node: Node) -> None:
+        """A rule about types that also permits `admin` would permit it for everything."""
+        if isinstance(node, ScalarNode) and node.value == ANY:
+            return
+        wrong = [action for action in (Action if actions is None else actions) if action not in TYPED_ACTIONS]
+        if wrong:
+            which = "any action" if actions is None else ", ".join(quoted(action) for action in wrong)
+            hint = f"`types` go with {', '.join(quoted(action) for action in TYPED_ACTIONS)}; write another rule"
+            self._report(Code.POLICY_TYPES, f"{which} is not about types", span_of(node), hint)
+
+    # --- tests ---
+
+    def _expectation(self, node: Node) -> Expectation:
+        keys = ("actor", "action", "graph", "branch", "type", "expect", "rule")
+        parts = self._mapping(node, keys, required=("action", "expect"))
+        actor = parts.get("actor")
+        action = self._action(parts.get("action")) or Action.READ
+        if "type" in parts and action not in TYPED_ACTIONS:
+            self._check_typed([action], parts["type"])
+        request = Request(
+            actor=self._text(actor) if actor is not None and actor.tag != _NULL else None,
+            action=action,
+            graph=self._text(parts.get("graph")),
+            branch=self._text(parts["branch"]) if "branch" in parts else None,
+            type=self._text(parts["type"]) if "type" in parts else None,
+        )
+        return Expectation(
+            request=request,
+            allowed=self._expected(parts.get("expect")),
+            rule=self._known_rule(parts["rule"]) if "rule" in parts else None,
+            line=self._source.position(node.start_mark.index).line,
+        )
+
+    def _expected(self, node: Node | None) -> bool:
+        word = self._text(node)
+        if node is not None and word and word not in _EXPECTED:
+            self._unknown_word(word, node, _EXPECTED)
+        return word == "permit"
+
+    def _known_rule(self, node: Node) -> str:
+        name = self._text(node)
+        if name and name not in self._ids:
+            hint = did_you_mean(name, self._ids - {""})
+            self._report(Code.POLICY_RULE, f"there is no rule {quoted(name)}", span_of(node), hint)
+        return name
+
+    # --- shapes ---
+
+    def _mapping(self, node: Node, keys: tuple[str, ...], required: tuple[str, ...]) -> dict[str, Node]:
+        parts = {str(key.value): value for key, value in self._pairs(node, keys)}
+        missing = [key for key in required if key not in parts]
+        if missing and isinstance(node, MappingNode):
+            message = f"{' and '.join(quoted(key) for key in missing)} {'is' if len(missing) == 1 else 'are'} missing"
+            self._report(Code.POLICY_MISSING, message, span_of(node))
+        return parts
+
+    def _pairs(self, node: Node, keys: tuple[str, ...] | None = None) -> list[tuple[Node, Node]]:
+        """The keys and values of a mapping: those that are known, or all; each once."""
+        if not isinstance(node, MappingNode):
+            self._report(Code.POLICY_SHAPE, "keys and values are expected here", span_of(node))
+            return []
+        pairs: dict[str, tuple[Node, Node]] = {}
+        for key_node, value in node.value:
+            key = self._text(key_node)
+            if key in pairs:
+                self._report(Code.POLICY_DUPLICATE, f"{quoted(key)} is there twice", span_of(key_node))
+            elif key and keys is not None and key not in keys:
+                hint = did_you_mean(key, keys)
+                self._report(Code.POLICY_KEY, f"there is no key {quoted(key)} here", span_of(key_node), hint)
+            elif key:
+                pairs[key] = key_node, value
+        return list(pairs.values())
+
+    def _items(self, node: Node | None, *, may_be_empty: bool = False) -> list[Node]:
+        if node is None:
+            return []
+        if not isinstance(node, SequenceNode):
+            self._report(Code.POLICY_SHAPE, "a list is expected here", span_of(node))
+            return []
+        if not node.value and not may_be_empty:
+            self._report(Code.POLICY_SHAPE, "this list is empty, so the rule is about nothing", span_of(node))
+        return list(node.value)
+
+    def _text(self, node: Node | None) -> str:
+        """A name or a word as it is written: `no` and `007` are names here. Empty if there is none."""
+        if node is None:
+            return ""
+        if not isinstance(node, ScalarNode) or node.tag == _NULL or not node.value:
+            self._report(Code.POLICY_SHAPE, "a text is expected here", span_of(node))
+            return ""
+        if any("\ud800" <= character <= "\udfff" for character in node.value):
+            self._report(Code.POLICY_UNREADABLE, "half of a surrogate pair is no text", span_of(node))
+            return ""
+        return str(node.value)
+
+    def _name(self, node: Node, kind: str) -> str:
+        name = self._text(node)
+        if name == ANY:
+            self._reserved(name, node)
+        elif WILDCARD in name:
+            hint = "patterns are possible in `graphs`, `branches` and `protected`"
+            self._report(Code.POLICY_PATTERN, f"{kind} is named, not matched by a pattern", span_of(node), hint)
+        elif name.startswith(GROUP):
+            self._report(Code.POLICY_PATTERN, "a group is not a member of another", span_of(node))
+        return name
+
+    def _patterns(self, node: Node, also: tuple[str, ...] = (), *, may_be_empty: bool = False) -> Names:
+        written = []
+        for item in self._items(node, may_be_empty=may_be_empty):
+            name = self._text(item)
+            if name in (ANY, *also):
+                self._reserved(name, item)
+            written.append(name)
+        names = names_of(written)
+        if len(names.patterns) > MAX_PATTERNS:
+            message = f"{len(names.patterns)} patterns are more than the {MAX_PATTERNS} of one list"
+            self._report(Code.POLICY_TOO_MANY, message, span_of(node), "write several rules")
+        return names
+
+    # --- words ---
+
+    def _is_any(self, node: Node, also: tuple[str, ...] = ()) -> bool:
+        """Whether a value is the word `any`; a value that is a word and no list must be a known one."""
+        if not isinstance(node, ScalarNode) or node.tag == _NULL:
+            return False
+        if node.value != ANY:
+            hint = f"write a list, or {any_of((ANY, *also))}"
+            self._report(Code.POLICY_WORD, f"{quoted(node.value)} has no meaning here", span_of(node), hint)
+        return True
+
+    def _word(self, node: Node | None, known: type[_Word]) -> _Word | None:
+        word = self._text(node)
+        if node is None or not word:
+            return None
+        if word not in list(known):
+            self._unknown_word(word, node, tuple(known))
+            return None
+        return known(word)
+
+    def _unknown_word(self, word: str, node: Node, known: tuple[str, ...]) -> None:
+        self._report(Code.POLICY_WORD, f"{quoted(word)} has no meaning here", span_of(node), did_you_mean(word, known))
+
+    def _reserved(self, word: str, node: Node) -> None:
+        hint = f"write {quoted(word)} in place of the list"
+        self._report(Code.POLICY_WORD, f"{quoted(word)} is a word of its own, and no name", span_of(node), hint)

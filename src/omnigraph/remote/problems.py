@@ -1,0 +1,107 @@
+"""Makes the errors of the library out of what a server says went wrong."""
+
+import inspect
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from functools import cache
+from typing import Any
+
+from omnigraph.diagnostics import Diagnostic
+from omnigraph.embedding import errors as embedding_errors
+from omnigraph.errors import (
+    MergeConflicts,
+    OmnigraphError,
+    ParameterError,
+    PolicyError,
+    QueryError,
+    SchemaError,
+    SchemaRefused,
+    Unauthenticated,
+    Unavailable,
+    UsageError,
+    ValidationError,
+)
+from omnigraph.operations.three_way import MergeConflict
+from omnigraph.query import errors as query_errors
+from omnigraph.remote.decoding import decoded
+from omnigraph.violations import Violation
+
+TOKEN = "OMNIGRAPH_TOKEN"  # noqa: S105 - the name of a variable
+_MISUSED = ("bad_request", "method_not_allowed", "unsupported_media_type")
+_HOMES = ("omnigraph.errors", embedding_errors.__name__, query_errors.__name__)
+"""Where the errors are that a graph raises."""
+
+
+def error_of(body: Mapping[str, Any]) -> OmnigraphError:
+    """The error that the body of an answer describes; one that has no class here keeps its text."""
+    text, code = str(body.get("error", "")), str(body.get("code", ""))
+    error = _typed(text, code, body)
+    for note in body.get("notes") or ():
+        error.add_note(str(note))
+    if isinstance(error, Unauthenticated):
+        error.add_note(f"a token is given to `connect`, or read from ${TOKEN}")
+    return error
+
+
+def with_names(error: OmnigraphError, names: Mapping[str, str]) -> OmnigraphError:
+    """An error about a text that was sent without the name of its file, with the name that it has here."""
+    if not isinstance(error, SchemaError | SchemaRefused | QueryError):
+        return error
+    return type(error)([replace(each, file=names.get(each.file, each.file)) for each in error.diagnostics])
+
+
+def _typed(text: str, code: str, body: Mapping[str, Any]) -> OmnigraphError:
+    kind = _known().get(code)
+    if kind is None:
+        return UsageError(text) if code in _MISUSED else OmnigraphError(f"{text} ({code})" if code else text)
+    conflict = body.get("manifest_conflict") or {}
+    told = {"problem": text, "uri": conflict.get("table_key", "the graph"), **conflict, **body}
+    if kind in _SPECIAL:
+        try:
+            return _SPECIAL[kind](told)
+        except (KeyError, TypeError, Unavailable):
+            return OmnigraphError(f"{text} ({code})")
+    parameters = [each for each in inspect.signature(kind.__init__).parameters.values() if each.name != "self"]
+    if any(each.kind is inspect.Parameter.VAR_POSITIONAL for each in parameters):
+        return kind() if "__str__" in vars(kind) else kind(text)
+    if any(each.name not in told and each.default is inspect.Parameter.empty for each in parameters):
+        return OmnigraphError(text)
+    return kind(*(told.get(each.name, each.default) for each in parameters))
+
+
+def _of_source(kind: Callable[[list[Diagnostic]], OmnigraphError]) -> Callable[[Mapping[str, Any]], OmnigraphError]:
+    return lambda told: kind([decoded(Diagnostic, each) for each in told["diagnostics"]])
+
+
+def _parameter_error(told: Mapping[str, Any]) -> ParameterError:
+    return ParameterError(told["query"], [(each["name"], each["problem"]) for each in told["parameters"]])
+
+
+def _validation_error(told: Mapping[str, Any]) -> ValidationError:
+    return ValidationError([decoded(Violation, each) for each in told["violations"]], told["total"])
+
+
+def _merge_conflicts(told: Mapping[str, Any]) -> MergeConflicts:
+    found = [decoded(MergeConflict, each) for each in told["merge_conflicts"]]
+    return MergeConflicts(told["source"], told["target"], found)
+
+
+_SPECIAL: dict[type[OmnigraphError], Callable[[Mapping[str, Any]], OmnigraphError]] = {
+    **{kind: _of_source(kind) for kind in (PolicyError, QueryError, SchemaError, SchemaRefused)},
+    MergeConflicts: _merge_conflicts,
+    ParameterError: _parameter_error,
+    ValidationError: _validation_error,
+}
+
+
+@cache
+def _known() -> dict[str, type[OmnigraphError]]:
+    """The classes of errors by their codes."""
+    public = (kind for kind in _below(OmnigraphError) if not kind.__name__.startswith("_"))
+    return {kind.code: kind for kind in public if kind.__module__.startswith(_HOMES)}
+
+
+def _below(kind: type[OmnigraphError]) -> Iterator[type[OmnigraphError]]:
+    yield kind
+    for each in kind.__subclasses__():
+        yield from _below(each)

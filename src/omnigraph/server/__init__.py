@@ -1,0 +1,1 @@
+"""The same graphs over HTTP, for many at once."""

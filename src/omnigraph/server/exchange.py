@@ -1,0 +1,59 @@
+"""One request while it is answered: who asks, what it holds, and how it is stopped."""
+
+import time
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from starlette.types import Scope
+
+from omnigraph.query.cancelling import Cancellation
+
+if TYPE_CHECKING:
+    from omnigraph.server.admission import Ticket
+    from omnigraph.server.bodies import Body
+
+_KEY = "omnigraph.exchange"
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class Exchange:
+    """What is known of a request in flight; it is filled in on the request's way to its route."""
+
+    request_id: str
+    method: str
+    path: str
+    client: str
+    actor: str | None = None
+    graph: str | None = None
+    cancellation: Cancellation = field(default_factory=Cancellation)
+    ticket: "Ticket | None" = None
+    body: "Body | None" = None
+    began: float = field(default_factory=time.monotonic)
+    status: int = 0
+    sent_bytes: int = 0
+    code: str | None = None
+    """The code of the error that it was answered with."""
+    failure: BaseException | None = None
+    """What went wrong in a way that its client is not told."""
+
+    def as_json(self) -> dict[str, Any]:
+        """What `GET /requests` tells of it."""
+        return {
+            "request_id": self.request_id,
+            "actor": self.actor,
+            "graph": self.graph,
+            "method": self.method,
+            "path": self.path,
+            "seconds": round(time.monotonic() - self.began, 3),
+        }
+
+
+def bind(scope: Scope, exchange: Exchange) -> None:
+    """Makes an exchange that of a scope."""
+    scope[_KEY] = exchange
+
+
+def exchange_of(scope: Scope) -> Exchange:
+    """The exchange of a scope."""
+    exchange: Exchange = scope[_KEY]
+    return exchange

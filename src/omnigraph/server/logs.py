@@ -1,0 +1,49 @@
+"""Logs as lines of JSON on stderr, one event a line."""
+
+import json
+import logging
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from typing import Any
+
+_USUAL = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName", "color_message"}
+
+
+class JsonLines(logging.Formatter):
+    """Formats a record, with all that was given as `extra`, as one line of JSON.
+
+    Whatever came from a client is escaped by JSON, so it can neither end a line nor reach a terminal.
+    """
+
+    def format(self, record: logging.LogRecord) -> str:
+        """The line."""
+        line: dict[str, Any] = {
+            "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "message": record.getMessage(),
+        }
+        line |= {name: value for name, value in vars(record).items() if name not in _USUAL}
+        if record.exc_info and record.exc_info[0] is not None:
+            line["traceback"] = self.formatException(record.exc_info)
+        return json.dumps(line, default=str)
+
+
+@contextmanager
+def json_logs(level: int = logging.INFO) -> Iterator[None]:
+    """Sends what OmniGraph logs from this level, and warnings of all others, to stderr as lines of JSON."""
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(JsonLines())
+    root, ours = logging.getLogger(), logging.getLogger("omnigraph")
+    before = root.handlers[:], root.level, ours.level
+    root.handlers[:] = [handler]
+    root.setLevel(logging.WARNING)
+    ours.setLevel(level)
+    try:
+        yield
+    finally:
+        root.handlers[:] = before[0]
+        root.setLevel(before[1])
+        ours.setLevel(before[2])

@@ -1,0 +1,57 @@
+"""What `/metrics` shows: counts and times of requests, and what the process uses."""
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
+from prometheus_client.platform_collector import PlatformCollector
+from prometheus_client.process_collector import ProcessCollector
+
+MEDIA_TYPE = CONTENT_TYPE_PLAIN_0_0_4
+_SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
+_METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
+UNKNOWN_ROUTE = "unknown"
+
+
+class Metrics:
+    """The counters of one server, in a registry of their own.
+
+    No label holds what a client chose: routes are named by their templates, and methods by those that there are.
+    """
+
+    def __init__(self) -> None:
+        self.registry = CollectorRegistry()
+        registry = self.registry
+        self._requests = Counter(
+            "omnigraph_requests", "Requests answered.", ("route", "method", "status"), registry=registry
+        )
+        self._seconds = Histogram(
+            "omnigraph_request_seconds", "Time to answer.", ("route",), buckets=_SECONDS, registry=registry
+        )
+        self.in_flight = Gauge("omnigraph_requests_in_flight", "Requests being answered.", registry=registry)
+        self._received = Counter("omnigraph_received_bytes", "Bytes of bodies of requests.", registry=registry)
+        self._sent = Counter("omnigraph_sent_bytes", "Bytes of bodies of answers.", registry=registry)
+        self._refused = Counter("omnigraph_refused", "Requests refused, by code.", ("code",), registry=registry)
+        self.cancelled = Counter(
+            "omnigraph_cancelled",
+            "Requests whose client left or was too slow, or that were cancelled.",
+            registry=registry,
+        )
+        self.graphs = Gauge("omnigraph_open_graphs", "Graphs that are open.", registry=registry)
+        ProcessCollector(registry=registry)
+        PlatformCollector(registry=registry)
+
+    def answered(
+        self, route: str, method: str, status: int, *, seconds: float, received: int, sent: int, code: str | None
+    ) -> None:
+        """Counts a request that has ended."""
+        self._requests.labels(route, method if method in _METHODS else "other", str(status)).inc()
+        self._seconds.labels(route).observe(seconds)
+        if received:
+            self._received.inc(received)
+        if sent:
+            self._sent.inc(sent)
+        if code is not None:
+            self._refused.labels(code).inc()
+
+    def text(self) -> bytes:
+        """All of it in the format of Prometheus."""
+        return generate_latest(self.registry)

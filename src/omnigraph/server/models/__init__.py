@@ -1,0 +1,1 @@
+"""What the server takes and answers, as its description has it."""

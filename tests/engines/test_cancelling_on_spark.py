@@ -1,0 +1,63 @@
+"""A query on Spark that is stopped before it has ended."""
+
+import threading
+import time
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from omnigraph.catalog import Catalog
+from omnigraph.errors import QueryCancelled, QueryTimedOut
+from omnigraph.query import Cancellation, Shortcuts
+from omnigraph.spark.executor import SparkResult, execute_on_spark
+from tests.engines.both import OpenedTables
+from tests.unit.query.world import World, written
+
+# Spark asks a task whether it shall end when it takes the next row of the outermost type: often enough, with this one.
+LONG = """query q { match { $a: Person  $b: Person  $c: Person  $a.age < $b.age  $b.age < $c.age }
+    return { max($a.age) as most, count($c) as n } }"""
+PATIENCE = 240.0
+
+
+def wait_until(spark: SparkSession, *, busy: bool) -> None:
+    """Until a task runs, or none does: one that ran on would keep the queries of others waiting."""
+    tracker = spark.sparkContext._jsc.sc().statusTracker()
+    deadline = time.monotonic() + PATIENCE
+    while any(executor.numRunningTasks() for executor in tracker.getExecutorInfos()) != busy:
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+def test_a_query_on_spark_is_stopped_with_its_jobs(
+    catalog: Catalog, spark_for_few_rows: SparkSession, tmp_path: Path
+) -> None:
+    people = [{"name": f"p{number}", "age": number % 97, "bio": ""} for number in range(1000)]
+    world = World(catalog, written(tmp_path, catalog, {"node:Person": people}))
+
+    def ask(text: str, cancellation: Cancellation) -> SparkResult:
+        plan = world.planned(text, {}, Shortcuts.NONE)
+        tables = OpenedTables(world.reader.tables)
+        return execute_on_spark(plan, tables, spark_for_few_rows, cancellation=cancellation)
+
+    with pytest.raises(QueryTimedOut):
+        ask(LONG, Cancellation(1.5))
+    wait_until(spark_for_few_rows, busy=False)
+    cancellation = Cancellation()
+
+    def cancel() -> None:
+        wait_until(spark_for_few_rows, busy=True)
+        time.sleep(1.0)
+        cancellation.cancel()
+
+    canceller = threading.Thread(target=cancel)
+    canceller.start()
+    with pytest.raises(QueryCancelled):
+        ask(LONG, cancellation)
+    canceller.join()
+    wait_until(spark_for_few_rows, busy=False)
+    assert len(spark_for_few_rows.sparkContext.getJobTags()) == 0
+
+    answer = ask("query q { match { $p: Person } return { count($p) as n } }", Cancellation(600))
+    assert answer._fetched, "its rows are fetched while they can be cancelled"
+    assert answer.rows() == [{"n": 1000}]

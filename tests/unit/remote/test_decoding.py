@@ -1,0 +1,335 @@
+"""What a value says of itself as JSON is enough to make it again."""
+
+import json
+from dataclasses import replace
+from datetime import UTC, date, datetime
+from importlib import import_module
+from pkgutil import walk_packages
+from typing import Any
+
+import pytest
+
+import omnigraph
+from omnigraph.catalog import IndexKind, compile_schema
+from omnigraph.catalog.migration import migration_plan
+from omnigraph.codes import Code
+from omnigraph.diagnostics import Diagnostic, Source, Span
+from omnigraph.errors import Unavailable
+from omnigraph.maintenance.cleanup import CleanupResult, TableCleanupStats
+from omnigraph.maintenance.indexes import IndexBuild, IndexState, IndexStatus
+from omnigraph.maintenance.optimize import OptimizeResult, Skipped, TableOptimizeStats
+from omnigraph.maintenance.repair import Classification, RepairAction, RepairResult, TableRepair
+from omnigraph.maintenance.status import BranchStatus, Leftover, PendingWrite, Status, TableStatus
+from omnigraph.operations.branches import BranchInfo
+from omnigraph.operations.diff import Change, ChangeKind
+from omnigraph.operations.embed import EmbedResult
+from omnigraph.operations.engines import Choice
+from omnigraph.operations.feed import ChangeBlock
+from omnigraph.operations.load import LoadResult
+from omnigraph.operations.merge import MergeKind, MergeResult
+from omnigraph.operations.mutate import MutationResult
+from omnigraph.operations.three_way import ConflictKind, MergeConflict
+from omnigraph.recovery.audit import Recovery, RecoveryKind, TableOutcome
+from omnigraph.recovery.report import recoveries_json
+from omnigraph.remote.asking import PinnedTable, RemoteSnapshot
+from omnigraph.remote.decoding import decoded
+from omnigraph.remote.handles import block_of, change_of
+from omnigraph.remote.schema import _plan
+from omnigraph.remote.values import Rows
+from omnigraph.storage.indexes import Coverage
+from omnigraph.versioning import Commit, Pin, Place, SchemaChange
+from omnigraph.versioning.publisher import MergedParent
+from omnigraph.versioning.tags import Tag
+from omnigraph.violations import Rule, Violation
+from omnigraph.write.sidecar import Sidecar, SidecarTable
+
+NOON = datetime(2024, 5, 1, 12, 0, 0, 123456, UTC)
+COMMIT = Commit(
+    graph_commit_id="01H",
+    branch="review/1",
+    manifest_version=7,
+    parent_commit_id="01G",
+    merged_parent_commit_id="01F",
+    actor="ann",
+    message="load a.jsonl",
+    created_at=NOON,
+    schema_id="2-abc",
+)
+FIRST = Commit(graph_commit_id="01A", branch="main", manifest_version=1, parent_commit_id=None, created_at=NOON)
+INFO = BranchInfo(name="review/1", head=COMMIT, created_at=NOON, ahead=1, behind=2)
+COVERAGE = Coverage(
+    name="name_btree",
+    column="name",
+    kind=IndexKind.BTREE,
+    segments=2,
+    covered=(0, 1),
+    uncovered=(2,),
+    covered_rows=20,
+    uncovered_rows=5,
+)
+INDEX = IndexStatus(
+    table_key="node:Person",
+    name="name_btree",
+    column="name",
+    kind=IndexKind.BTREE,
+    state=IndexState.PARTIAL,
+    rows=25,
+    coverage=COVERAGE,
+)
+MISSING = IndexStatus(
+    table_key="node:Person", name="v", column="v", kind=IndexKind.VECTOR, state=IndexState.PENDING, rows=2, reason="few"
+)
+TAG = Tag(name="v1", commit_id="01H", place=Place("main", "", 7), created_at=NOON, actor="ann", message="because")
+CONFLICT = MergeConflict(ConflictKind.DIVERGENT_UPDATE, "Person", "Ada", "age", 1, 2, None)
+RECOVERY = Recovery(
+    operation_id="01B",
+    graph_commit_id="01C",
+    recovery_kind=RecoveryKind.ROLLED_BACK,
+    recovery_for_actor=None,
+    writer_kind="mutate",
+    branch="main",
+    started_at="2024-05-01T12:00:00Z",
+    recovered_at=NOON,
+    outcomes=(TableOutcome(table_key="node:Person", state="x", from_version=1, to_version=2),),
+)
+TABLE = TableStatus(
+    table_key="node:Person",
+    rows=25,
+    deleted_rows=5,
+    stored_bytes=10,
+    manifest_version=3,
+    lance_head_version=4,
+    indexes=(INDEX, MISSING),
+    error="gone",
+)
+DIAGNOSTIC = Source("a.gq", "query q {" + "x" * 200).diagnostic(Code.QUERY_SYNTAX, "what", Span(150, 155), hint="how")
+STATUS = Status(
+    uri="http://localhost/graphs/people",
+    branch="main",
+    seen_at=NOON,
+    types={"nodes": ["Person"], "edges": []},
+    head=FIRST,
+    commits=1,
+    bytes=100,
+    old_versions=2,
+    tables=(TABLE,),
+    pending=(PendingWrite(operation_id="01D", kind="load", branch="main", started_at=NOON),),
+    branches=(BranchStatus(info=INFO, retained_bytes=3, is_behind=True),),
+    tags=(TAG,),
+    last_recovery=RECOVERY,
+    leftovers=(Leftover("__incoming/x", 9),),
+    schema_edited=True,
+    advice=("do this",),
+)
+VALUES = [
+    COMMIT,
+    FIRST,
+    INFO,
+    TAG,
+    DIAGNOSTIC,
+    CONFLICT,
+    RECOVERY,
+    TABLE,
+    STATUS,
+    INDEX,
+    MISSING,
+    BranchStatus(info=INFO, retained_bytes=3, is_behind=False),
+    PendingWrite(operation_id="01D", problem="unreadable"),
+    RemoteSnapshot(COMMIT, (PinnedTable("node:Person", 3, 25),)),
+    MutationResult(COMMIT, {"nodes": 1, "edges": 0}),
+    MutationResult(None, {}),
+    LoadResult(COMMIT, {"Person": 1}, {"Knows": 2}, Choice("local", "the work is small")),
+    EmbedResult((FIRST, COMMIT), {"vec": 3}, Choice("spark", "it was asked for")),
+    MergeResult(kind=MergeKind.MERGED, merged_commit_id="01H", commit=COMMIT, changes={"Person": {"inserted": 1}}),
+    MergeResult(kind=MergeKind.FAST_FORWARD, merged_commit_id="01H", conflicts=(CONFLICT,), schema=(1, 2)),
+    IndexBuild(commit=COMMIT, built={"t": ("a", "b")}, present={"t": ()}, pending={"t": {"c": "few rows"}}),
+    OptimizeResult(
+        COMMIT,
+        (
+            TableOptimizeStats(
+                table_key="t",
+                indexes_built=("a",),
+                skipped=Skipped.SHARED_WITH_PARENT,
+                manifest_version=1,
+                lance_head_version=2,
+            ),
+        ),
+    ),
+    TableRepair(
+        table_key="t",
+        classification=Classification.SUSPICIOUS,
+        action=RepairAction.REFUSED,
+        manifest_version=1,
+        lance_head_version=2,
+        operations=("Append",),
+    ),
+    RepairResult(
+        (
+            TableRepair(
+                table_key="t",
+                classification=Classification.NO_DRIFT,
+                action=RepairAction.NONE,
+                manifest_version=1,
+                lance_head_version=1,
+            ),
+        ),
+        COMMIT,
+    ),
+    CleanupResult(True, (TableCleanupStats(table_key="t", bytes_removed=3, forks_removed=("b",), error="busy"),)),
+]
+ELSEWHERE = {
+    "AcceptedSchema": "the catalog has an inverse of its own",
+    "Analysis": "its rows come as Arrow",
+    "ChangeBlock": "its changes are read when they are asked for",
+    "Change": "its rows are typed by a schema",
+    "Cost": "it is part of a plan",
+    "MigrationPlan": "it is worked out once more",
+    "QueryResult": "its rows come as Arrow",
+    "SchemaApplyResult": "its plan is worked out once more",
+    "Snapshot": "its tables are at the server",
+    "Step": "it is part of a plan",
+}
+"""Why some values are not decoded by their fields alone."""
+
+
+def sent(document: Any) -> Any:
+    return json.loads(json.dumps(document))
+
+
+@pytest.mark.parametrize("value", VALUES, ids=lambda value: type(value).__name__)
+def test_a_value_is_the_same_after_its_way_through_json(value: Any) -> None:
+    again = decoded(type(value), sent(value.as_json()))
+    assert again == value
+    assert type(again) is type(value)
+    assert again.as_json() == value.as_json()
+
+
+def test_every_value_that_is_told_as_json_can_be_made_again() -> None:
+    found = [each.name for each in walk_packages(omnigraph.__path__, "omnigraph.")]
+    names = [each for each in found if each.split(".")[1] not in ("__main__", "cli", "policy", "server", "spark")]
+    tellers = {
+        name
+        for module in map(import_module, names)
+        for name, kind in vars(module).items()
+        if isinstance(kind, type) and "as_json" in vars(kind) and kind.__module__.startswith("omnigraph.")
+    }
+    assert tellers - {type(value).__name__ for value in VALUES} - ELSEWHERE.keys() == set()
+
+
+def test_fragments_that_are_only_counted_are_numbered_from_the_first_on() -> None:
+    scattered = replace(INDEX, coverage=replace(COVERAGE, covered=(4, 9), uncovered=(17,)))
+    assert decoded(IndexStatus, sent(scattered.as_json())) == INDEX
+
+
+def test_a_violation_is_the_same_after_its_way_through_json() -> None:
+    for value in (Violation("Person", "age", "is old", "a.jsonl", 3), Violation("Knows", None, "x", rule=Rule.END)):
+        again = decoded(Violation, sent(value._asdict()))
+        assert again == value
+        assert again.rule is value.rule
+
+
+def test_a_sidecar_is_the_same_after_its_way_through_json() -> None:
+    sidecar = Sidecar(
+        operation_id="01A",
+        undo_id="01B",
+        kind="merge",
+        branch="main",
+        incarnation="",
+        actor=None,
+        message="merge b",
+        started_at="2024-05-01T12:00:00Z",
+        manifest_version=3,
+        unchanged={"node:City": 1},
+        intact={},
+        if_commit=None,
+        merged_parent=MergedParent("01C", Place("b", "01D", 4), 5),
+        tables=(
+            SidecarTable(
+                table_key="node:Person",
+                path="nodes/1",
+                expected_version=1,
+                version_after=2,
+                removed_at=0,
+                transaction_id="t",
+            ),
+        ),
+        schema_change=SchemaChange("2-abc", {"node:X": Pin("nodes/2", 1)}, ("node:Y",)),
+    )
+    (document,) = recoveries_json([sidecar], [])["pending"]
+    assert decoded(Sidecar, sent(document)) == sidecar
+
+
+def test_what_is_no_such_value_is_told() -> None:
+    documents: list[Any] = [None, [], {}, {"graph_commit_id": "x"}, {**COMMIT.as_json(), "created_at": "noon"}]
+    for document in documents:
+        with pytest.raises(Unavailable, match="no Commit; is it of another version"):
+            decoded(Commit, document)
+
+
+# --- rows ---
+
+CATALOG = compile_schema(
+    """
+    node Person {
+        name: String @key
+        born: Date?
+        seen: DateTime?
+        photo: Blob?
+        days: [Date]?
+        score: F64?
+        vec: Vector(2)?
+        size: U64?
+    }
+    """
+)
+ROW = {
+    "id": "Ada",
+    "name": "Ada",
+    "born": date(1815, 12, 10),
+    "seen": NOON.replace(microsecond=123000),
+    "photo": b"\x00\xff",
+    "days": [date(2024, 1, 2)],
+    "score": 1.5,
+    "vec": [0.5, 1.0],
+    "size": 2**64 - 1,
+}
+
+
+def test_the_rows_of_a_change_have_the_values_of_python() -> None:
+    change = Change("Person", "Ada", ChangeKind.UPDATE, {**ROW, "born": None}, ROW)
+    again = change_of(sent(change.as_json()), Rows(CATALOG))
+    assert again == change
+    assert again.changed_properties == ("born",)
+
+
+def test_a_block_has_its_commit_its_cursor_and_its_changes() -> None:
+    change = Change("Person", "Ada", ChangeKind.INSERT, None, ROW)
+    block = ChangeBlock(COMMIT, "cursor", lambda: iter([change]))
+    again = block_of(sent(block.as_json()), Rows(CATALOG))
+    assert (again.commit, again.cursor, [*again.changes()]) == (COMMIT, "cursor", [change])
+    assert again.as_json() == block.as_json()
+
+
+def test_the_newest_catalog_knows_the_types_best() -> None:
+    renamed = compile_schema("node Person { name: String @key, born: String? }")
+    assert Rows(CATALOG, renamed).row("Person", {"born": "1815-12-10"}) == {"born": "1815-12-10"}
+    assert Rows(renamed, CATALOG).row("Person", {"born": "1815-12-10"}) == {"born": date(1815, 12, 10)}
+
+
+# --- plans ---
+
+
+def test_a_plan_is_the_same_after_its_way_through_json() -> None:
+    text = 'node Person { name: String @key, born: Date?, vec: Vector(2)? @embed("name", model="mock/x") }\nnode A {}\n'
+    source = Source("new.pg", text)
+    plan = migration_plan(CATALOG, source)
+    told = plan.with_rows({CATALOG.nodes["Person"].identity: 7})
+    again = _plan(sent(told.as_json()), CATALOG, source)
+    assert again.steps
+    assert (again.steps, again.catalog, again.notes) == (told.steps, told.catalog, told.notes)
+    assert again.as_json() == told.as_json()
+    assert str(again) == str(told)
+
+
+def test_a_diagnostic_shows_its_line_after_its_way_through_json() -> None:
+    assert decoded(Diagnostic, sent(DIAGNOSTIC.as_json())).render() == DIAGNOSTIC.render()
