@@ -1,7 +1,8 @@
 """How much an actor may ask of the server at once."""
 
 import threading
-from dataclasses import dataclass
+from collections import Counter
+from dataclasses import dataclass, field
 
 from omnigraph.errors import TooBusy
 
@@ -15,49 +16,46 @@ class _Share:
     """What one actor has in flight."""
 
     requests: int = 0
-    sent: int = 0
-    held: int = 0
+    taken: Counter[str] = field(default_factory=Counter)
 
 
 class Ticket:
     """A request that was let in, and what of its actor's budgets it holds until it ends."""
 
-    __slots__ = ("_admission", "_held", "_released", "_sent", "_share", "holder")
+    __slots__ = ("_admission", "_released", "_share", "_taken", "holder")
 
     def __init__(self, admission: "Admission", holder: str, share: _Share) -> None:
         self.holder = holder
         self._admission = admission
         self._share = share
-        self._sent = self._held = 0
+        self._taken: Counter[str] = Counter()
         self._released = False
 
     def take(self, count: int) -> None:
         """Takes bytes of a body; refuses when the actor's other requests leave no room for them."""
-        with self._admission.turn:
-            if not self._released:
-                self._check_room(self._sent, self._share.sent, count)
-                self._sent += count
-                self._share.sent += count
+        self._count("sent", count)
 
     def hold(self, count: int) -> None:
         """The same for bytes of rows that a query holds. Bodies do not count here: a load lies on the disk."""
-        with self._admission.turn:
-            if not self._released:
-                self._check_room(self._held, self._share.held, count)
-                self._held += count
-                self._share.held += count
+        self._count("held", count)
 
-    def _check_room(self, mine: int, all_of_actor: int, count: int) -> None:
-        is_alone = all_of_actor == mine
-        if mine + count > FREE_BYTES and not is_alone and all_of_actor + count > self._admission.actor_bytes:
-            raise TooBusy("your requests in flight are too large together", RETRY_AFTER)
+    def _count(self, kind: str, count: int) -> None:
+        with self._admission.turn:
+            if self._released:
+                return
+            mine, all_of_actor = self._taken[kind], self._share.taken[kind]
+            is_alone = all_of_actor == mine
+            if mine + count > FREE_BYTES and not is_alone and all_of_actor + count > self._admission.actor_bytes:
+                raise TooBusy("your requests in flight are too large together", RETRY_AFTER)
+            self._taken[kind] += count
+            self._share.taken[kind] += count
 
     def release(self) -> None:
         """Gives all of it back; a second time does nothing."""
         with self._admission.turn:
             if not self._released:
                 self._released = True
-                self._admission.forget(self.holder, sent=self._sent, held=self._held)
+                self._admission.forget(self.holder, self._taken)
 
 
 class Admission:
@@ -88,12 +86,11 @@ class Admission:
             self._in_flight += 1
             return Ticket(self, holder, share)
 
-    def forget(self, holder: str, *, sent: int, held: int) -> None:
+    def forget(self, holder: str, taken: Counter[str]) -> None:
         """Takes back what a ticket held; called by the ticket, in its turn."""
         share = self._shares[holder]
         share.requests -= 1
-        share.sent -= sent
-        share.held -= held
+        share.taken.subtract(taken)
         self._in_flight -= 1
         if not share.requests:
             del self._shares[holder]
