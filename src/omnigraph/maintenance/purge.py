@@ -9,7 +9,7 @@ removes that.
 from collections.abc import Collection
 from contextlib import suppress
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 
 from omnigraph import failpoints
 from omnigraph.bulk.leftovers import left_behind, remove_left_behind
@@ -32,10 +32,7 @@ from omnigraph.storage.reclaim import purgeable
 from omnigraph.versioning import MAIN, Branches, Manifest, Snapshot
 from omnigraph.versioning.tags import tags
 from omnigraph.write.forks import table_root
-from omnigraph.write.retention import oldest_marked_writer
-
-_TICK = timedelta(milliseconds=50)
-"""By how much the time of a file on a disk may lie before that at which it was written."""
+from omnigraph.write.retention import CLOCK_TICK, oldest_marked_writer
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +119,7 @@ def _purge_table(branches: Branches, key: str, root: str) -> None:
         raise StorageError(location.uri, "its files have values of dropped properties and were not written anew")
     kept = versions_to_keep([head.manifest.pins[key]], sidecars)[root]
     now = datetime.now(UTC)
-    since = (oldest_marked_writer(graph) or now) - (_TICK if graph.path is not None else CLOCKS_APART)
+    since = (oldest_marked_writer(graph) or now) - (CLOCK_TICK if graph.path is not None else CLOCKS_APART)
     files = settled_files(graph, branches, root, writers_of(root, {MAIN: head.manifest}, sidecars), confirm=True)
     found = purgeable(location, files.there, staying_versions(location, files.there, kept), since=since)
     delete_files(location, [file.name for file in found.versions])

@@ -18,7 +18,7 @@ from omnigraph.write.fence import WAIT_SECONDS, WriteFence
 _HISTORY = "history"
 _OF_ALL_BRANCHES = "__history__"
 _WRITERS = "__writing"
-_TICK = timedelta(milliseconds=50)
+CLOCK_TICK = timedelta(milliseconds=50)
 """By how much the time of a file may lie before that at which it was written: a disk takes it from a coarse clock."""
 _logger = logging.getLogger(__name__)
 
@@ -73,7 +73,7 @@ def oldest_marked_writer(graph: Location) -> datetime | None:
         try:
             lock = locks.take(operation_id, "removal", locks.patience)
         except Taken:
-            began = ULID.from_str(operation_id).datetime - _TICK
+            began = ULID.from_str(operation_id).datetime - CLOCK_TICK
             oldest = began if oldest is None else min(oldest, began)
         else:
             _unmark(graph, operation_id, lock)
