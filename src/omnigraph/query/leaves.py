@@ -1,7 +1,7 @@
 """Reads the leaves of a plan in this process: scans, and what must be known to compute fields of their rows."""
 
 from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
 import pyarrow as pa
@@ -11,9 +11,20 @@ from omnigraph.catalog.model import ID
 from omnigraph.query.cancelling import NEVER, Cancellation, checked
 from omnigraph.query.errors import NoEmbeddingModel, WrongEmbedding
 from omnigraph.query.fields import ORIENTATIONS, Knowledge, edge_rows, node_rows
+from omnigraph.query.firsts import FirstRows
 from omnigraph.query.searching import Search, is_ranked_by_index
 from omnigraph.query.source import GraphReader
-from omnigraph.query.steps import Computed, Distance, EdgeScan, NodeScan, Relevance, TableScan, TextToEmbed
+from omnigraph.query.steps import (
+    TYPE,
+    Computed,
+    DirectSort,
+    Distance,
+    EdgeScan,
+    NodeScan,
+    Relevance,
+    TableScan,
+    TextToEmbed,
+)
 from omnigraph.query.words import Corpus, corpus_of
 from omnigraph.storage.predicates import among
 
@@ -67,6 +78,23 @@ class Leaves:
             knowledge = self.knowledge(step, table.column_names)
             tables += [node_rows(step, scan, part, knowledge) for part in self._parts(step, table)]
         return pa.concat_tables(tables) if tables else step.relation.schema.empty_table()
+
+    def first_nodes(self, step: NodeScan, order: Sequence[DirectSort], count: int) -> pa.Table:
+        """The rows of a variable, of which nothing is computed, that come first by an order; others may be missing."""
+        fields = {step.relation.alias(name): name for name in step.relation.fields}
+        tables = []
+        for scan in step.tables:
+            # All rows of one table have the same type.
+            keys = [replace(key, alias=name) for key in order if (name := fields[key.alias]) != TYPE]
+            first = FirstRows(
+                table=self.reader.table(scan.table_key),
+                filter=scan.filter,
+                order=keys,
+                count=count,
+                cancellation=self.cancellation,
+            )
+            tables.append(node_rows(step, scan, first.read(scan.columns), Knowledge()))
+        return pa.concat_tables(tables)
 
     def edges(self, step: EdgeScan, source: Ids | None, destination: Ids | None) -> pa.Table:
         """The rows of an edge variable, between ends that are known or not."""

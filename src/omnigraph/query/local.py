@@ -12,6 +12,7 @@ from omnigraph.catalog.model import ID
 from omnigraph.query.adjacency import AdjacencyCache, distinct
 from omnigraph.query.cancelling import NEVER, Cancellation
 from omnigraph.query.counting import row_count
+from omnigraph.query.firsts import in_order
 from omnigraph.query.leaves import Embed, Ids, Leaves
 from omnigraph.query.plan import Plan
 from omnigraph.query.results import assembled
@@ -51,7 +52,7 @@ def execute(
     cancellation.check()
     match plan.rest:
         case Direct():
-            return assembled(_sorted(run.relation(plan.steps[0], plan), plan.rest, plan.limit), plan.outputs)
+            return assembled(in_order(run.only(plan, plan.rest), plan.rest.order, plan.limit), plan.outputs)
         case Count():
             return assembled(run.counted(plan), plan.outputs)
         case Relational():
@@ -80,6 +81,13 @@ class _Run:
                 return self._edges(step, plan)
             case Walk():
                 return self._walk(step, plan)
+
+    def only(self, plan: Plan, rest: Direct) -> pa.Table:
+        """The rows of the only step; those that come after the limit may be missing."""
+        (step,) = plan.steps
+        if plan.is_empty or plan.limit is None or not isinstance(step, NodeScan) or step.computed:
+            return self.relation(step, plan)
+        return self.leaves.first_nodes(step, rest.order, plan.limit)
 
     def counted(self, plan: Plan) -> pa.Table:
         """One row with the number of rows, unless no row is wanted."""
@@ -169,17 +177,6 @@ def _distinct_ids(values: Any) -> Callable[[], Any]:
 
 
 # --- the rest ---
-
-
-def _sorted(table: pa.Table, rest: Direct, limit: int | None) -> pa.Table:
-    """The rows of one relation in their order, cut to the limit."""
-    if table.num_rows > 1:
-        keys = [
-            (key.alias, "descending" if key.descending else "ascending", "at_start" if key.nulls_first else "at_end")
-            for key in rest.order
-        ]
-        table = table.take(pc.sort_indices(table, sort_keys=keys))
-    return table.slice(0, limit)
 
 
 def _queried(rest: Relational, tables: Mapping[str, pa.Table], cancellation: Cancellation) -> pa.Table:

@@ -31,8 +31,9 @@ class Shortcuts(Enum):
 class Plan:
     """How a read is answered.
 
-    `known` are ids that conditions give for variables that are not scanned. `is_empty` means that no row can match,
-    so nothing needs to be read. `is_pinned` means that the ids of a variable are given, so that little is read.
+    `known` are ids that conditions give for variables that are not scanned. `is_empty` means that no row can match or
+    none is wanted, so nothing needs to be read. `is_pinned` means that the ids of a variable are given, so that little
+    is read.
     """
 
     query: str
@@ -97,7 +98,7 @@ def plan_read(
         rest=rest,
         outputs=outputs,
         limit=limit,
-        is_empty=level.is_empty,
+        is_empty=level.is_empty or limit == 0,
         is_pinned=any(_is_pinned(bound) for bound in level.own.values()),
     )
 
