@@ -155,6 +155,8 @@ class CompiledQueries:
 
     def compiled(self, source: str | Path, name: str | None, at: Snapshot) -> CompiledQuery:
         """A query of a source, which is a text or the path of one, as the schema of a snapshot understands it."""
+        if not isinstance(name, str | None):
+            raise UsageError(f"the name of a query is a text, not {name!r}; parameters are given as `params={{…}}`")
         text, file = (source, "<query>") if isinstance(source, str) else (text_of(source, QUERY), str(source))
         key = (at.commit.schema_id, text, file, name)
         with self._lock:

@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -79,6 +80,13 @@ def test_a_query_may_come_from_a_file_whose_name_errors_tell(graph: og.Graph, tm
     file.write_text("query q { match { $p: Persn } return { $p } }")
     with pytest.raises(og.QueryError, match=r"wrong\.gq:1:23"):
         graph.query(file)
+
+
+def test_parameters_in_place_of_the_name_are_told_where_they_belong(graph: og.Graph) -> None:
+    misplaced: Any = {"name": "Ada"}
+    for ask in (graph.query, graph.mutate, graph.explain):
+        with pytest.raises(og.UsageError, match="params="):
+            ask(QUERIES, misplaced)
 
 
 def test_an_explanation_names_every_scan_and_its_columns(graph: og.Graph) -> None:
