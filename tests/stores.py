@@ -1,11 +1,8 @@
 """Gives tests an object store: a real S3-compatible server, and a proxy before it that fails as it is told."""
 
-import socket
 import subprocess
 import sys
 import threading
-import time
-import urllib.error
 import urllib.request
 import uuid
 from collections.abc import Iterator
@@ -20,6 +17,15 @@ import pytest
 Options = dict[str, str]
 BUCKET = "bucket"
 
+# Says at which port it is, for no other process can take a port that a server has chosen itself; ends with its stdin.
+_STORE = """
+import sys
+from moto.server import ThreadedMotoServer
+server = ThreadedMotoServer("127.0.0.1", 0, verbose=False)
+server.start()
+print(server.get_host_and_port()[1], flush=True)
+sys.stdin.read()
+"""
 _HOP_BY_HOP = frozenset({"connection", "keep-alive", "transfer-encoding"})
 _CONDITIONS = frozenset({"if-match", "if-none-match"})
 
@@ -27,13 +33,14 @@ _CONDITIONS = frozenset({"if-match", "if-none-match"})
 @pytest.fixture(scope="session")
 def s3_store() -> Iterator[Options]:
     """The options that reach a server with one empty bucket."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    endpoint = f"http://127.0.0.1:{port}"
-    command = [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)]
-    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as server:
+    command = [sys.executable, "-c", _STORE]
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=subprocess.DEVNULL, text=True) as server:
         try:
+            assert server.stdout is not None
+            port = server.stdout.readline().strip()
+            assert port, "the server did not start"
+            endpoint = f"http://127.0.0.1:{port}"
             _create_bucket(f"{endpoint}/{BUCKET}")
             yield {
                 "aws_endpoint": endpoint,
@@ -47,14 +54,8 @@ def s3_store() -> Iterator[Options]:
 
 
 def _create_bucket(url: str) -> None:
-    """Waits for the server, too."""
-    for _ in range(300):
-        try:
-            with urllib.request.urlopen(urllib.request.Request(url, method="PUT")):  # noqa: S310 - our own server
-                return
-        except urllib.error.URLError:
-            time.sleep(0.1)
-    raise AssertionError("the server did not start")
+    with urllib.request.urlopen(urllib.request.Request(url, method="PUT")):  # noqa: S310 - our own server
+        pass
 
 
 @pytest.fixture
@@ -171,7 +172,7 @@ class FaultyProxy:
             return
         dropped = _HOP_BY_HOP | _CONDITIONS if self.ignores_conditions else _HOP_BY_HOP
         headers = {name: value for name, value in request.headers.items() if name.lower() not in dropped}
-        connection = HTTPConnection(self._target, timeout=10)
+        connection = HTTPConnection(self._target, timeout=60)
         try:
             connection.request(request.command, request.path, body, headers)
             answer = connection.getresponse()

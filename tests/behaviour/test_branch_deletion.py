@@ -140,7 +140,7 @@ def test_a_mutation_that_waited_while_its_branch_was_deleted_is_told(
 
     def slowly(name: str) -> None:
         deleting.set()
-        assert resume.wait(20)
+        assert resume.wait(120)
         delete(name)
 
     monkeypatch.setattr(graph._branches, "delete", slowly)
@@ -155,11 +155,11 @@ def test_a_mutation_that_waited_while_its_branch_was_deleted_is_told(
     monkeypatch.setattr(other._branches, "log", looked_up)
     with ThreadPoolExecutor(2) as pool:
         deletion = pool.submit(graph.branches.delete, "b")
-        assert deleting.wait(20)
+        assert deleting.wait(120)
         late = pool.submit(write, other, 'insert Person { name: "late" }', "b")
-        deletion.result(timeout=20)
+        deletion.result(timeout=120)
         with pytest.raises((og.NotFound, og.Conflict)):
-            late.result(timeout=20)
+            late.result(timeout=120)
 
 
 @pytest.mark.parametrize("at", [0, 1, 2], ids=["before it began", "where it began", "beyond its end"])

@@ -244,7 +244,7 @@ def test_writers_of_two_branches_do_not_wait_for_each_other(graph: og.Graph) -> 
     request = WriteRequest(kind=Writer.MUTATE, branch="busy", actor=None, message="slow", tables=TABLES)
     with graph._writes.attempt(request), ThreadPoolExecutor(2) as pool:
         for branch in ("free", "main"):
-            pool.submit(set_age, graph, 7, branch).result(timeout=20)
+            pool.submit(set_age, graph, 7, branch).result(timeout=120)
     assert [ages(graph, name)["Ada"] for name in ("main", "free", "busy")] == [7, 7, 1]
 
 

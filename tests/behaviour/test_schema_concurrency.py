@@ -135,7 +135,7 @@ class Worker:
 
     def wait_until_stopped(self) -> None:
         """Until it has stopped itself at a failpoint."""
-        for _ in range(600):
+        for _ in range(2400):
             found, status = os.waitpid(self._process.pid, os.WUNTRACED | os.WNOHANG)
             if found:
                 assert os.WIFSTOPPED(status)
