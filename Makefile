@@ -32,10 +32,11 @@ check: lint test ## Run what CI runs
 bench: $(READY) ## Measure; prints ratios with the raw numbers beside them
 	$(BIN)/python -m benchmarks
 
+soak: export OMNIGRAPH_SOAK = 1
 soak: $(READY) ## Try many more random histories and kill many more processes than the tests do
 	OMNIGRAPH_HISTORIES=20000 $(BIN)/python -m pytest -q tests/behaviour/test_model.py
 	OMNIGRAPH_SCHEMA_CHAINS=500 $(BIN)/python -m pytest -q tests/behaviour/test_schema_chains.py
-	OMNIGRAPH_SOAK=1 OMNIGRAPH_POWER_CUTS=200 $(BIN)/python -m pytest -q tests/crash tests/behaviour/test_server_under_load.py
+	OMNIGRAPH_POWER_CUTS=200 $(BIN)/python -m pytest -q tests/crash tests/behaviour/test_server_under_load.py
 
 format: $(READY) ## Rewrite the sources in the house style
 	$(BIN)/ruff check --fix .
