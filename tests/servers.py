@@ -8,11 +8,11 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, TypeVar
 
 import httpx
 
@@ -20,9 +20,18 @@ from omnigraph.server.tokens import FILE_VARIABLE, JSON_VARIABLE
 
 _PREFIX = "OMNIGRAPH_LISTEN_ADDR="
 _PROGRAM = "from omnigraph.cli.main import run; run()"
-_START_SECONDS = 60
-_STOP_SECONDS = 60
-_LOG_SECONDS = 30
+_PATIENCE = 120
+"""For what takes moments: a machine that does too much at once stands still for many of them."""
+_Seen = TypeVar("_Seen")
+
+
+def awaited(look: Callable[[], _Seen], is_wanted: Callable[[_Seen], object] = bool) -> _Seen:
+    """What is seen once it is what was wanted: much of what a server does is done a moment after its answer."""
+    until = time.monotonic() + _PATIENCE
+    while not is_wanted(seen := look()):
+        assert time.monotonic() < until, f"it is still {seen!r}"
+        time.sleep(0.02)
+    return seen
 
 
 @dataclass(frozen=True)
@@ -44,7 +53,7 @@ class RunningServer:
         """A client that acts as somebody who has a token; without one, it sends none."""
         headers = {"Authorization": f"Bearer {self.tokens[actor]}"} if actor is not None else {}
         # To read the store of certificates takes longer than a request, and there is nothing to verify.
-        options = {"timeout": 60, "trust_env": False, "verify": False, **options}
+        options = {"timeout": _PATIENCE, "trust_env": False, "verify": False, **options}
         return httpx.Client(base_url=self.url, headers=headers, **options)
 
     def log(self) -> list[dict[str, Any]]:
@@ -53,13 +62,8 @@ class RunningServer:
 
     def logged(self, **fields: Any) -> dict[str, Any]:
         """The last line of its log with these fields, which may come after the answer has."""
-        until = time.monotonic() + _LOG_SECONDS
-        while True:
-            found: list[dict[str, Any]] = [line for line in self.log() if fields.items() <= line.items()]
-            if found:
-                return found[-1]
-            assert time.monotonic() < until, f"no line with {fields} in\n{self.errors()}"
-            time.sleep(0.02)
+        awaited(self.log, lambda lines: any(fields.items() <= line.items() for line in lines))
+        return [line for line in self.log() if fields.items() <= line.items()][-1]
 
     def errors(self) -> str:
         """All that it has written to stderr so far, up to the last line that is whole."""
@@ -71,7 +75,7 @@ class RunningServer:
     def stop(self, number: signal.Signals = signal.SIGTERM) -> int:
         """Sends a signal, and waits for its exit code."""
         self.process.send_signal(number)
-        return self.process.wait(_STOP_SECONDS)
+        return self.process.wait(_PATIENCE)
 
 
 def token_of(actor: str) -> str:
@@ -139,7 +143,7 @@ def running_server(
 def _address_of(process: subprocess.Popen[str]) -> str | None:
     """The address in its first line; None if it ended without one."""
     assert process.stdout is not None
-    until = time.monotonic() + _START_SECONDS
+    until = time.monotonic() + _PATIENCE
     while time.monotonic() < until:
         if select.select([process.stdout], [], [], 0.1)[0]:
             line = process.stdout.readline()

@@ -4,7 +4,7 @@ import json
 import re
 import socket
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from http.client import HTTPResponse
 from typing import Any
@@ -28,7 +28,7 @@ KNOWN_HEADERS = {
 }
 """An answer has no other header, so none that a client wrote."""
 _INSIDES = re.compile(r"Traceback|\.py\b|\.rs:|site-packages|omnigraph-load-|omnigraph-export-|/home/|/root/")
-_SECONDS = 30
+_SECONDS = 120
 
 Headers = Iterable[tuple[str, str | bytes]]
 
@@ -98,11 +98,14 @@ class RawClient:
 
     def exchanged(self, content: bytes) -> list[Answer]:
         """All answers to some bytes, until the server ends the connection."""
+        received = b""
         with self.connected() as sending:
-            sending.sendall(content)
-            received = b""
-            while piece := sending.recv(65536):
-                received += piece
+            # A server that closes before it has read everything resets the connection; what it said comes first.
+            with suppress(ConnectionError):
+                sending.sendall(content)
+            with suppress(ConnectionError):
+                while piece := sending.recv(65536):
+                    received += piece
         return [*self._answers(received)]
 
     def _answers(self, received: bytes) -> Iterator[Answer]:

@@ -160,8 +160,10 @@ def test_threads_that_write_one_table_all_get_their_turn(graph: og.Graph) -> Non
     written: Counter[int] = Counter()
     graph.mutate(ADD, params={"name": "first"})
     until = time.monotonic() + 2.0
+    all_there = threading.Barrier(8)
 
     def write(number: int) -> None:
+        all_there.wait()
         while time.monotonic() < until:
             graph.mutate(ADD, params={"name": f"{number}-{written[number]}"})
             written[number] += 1

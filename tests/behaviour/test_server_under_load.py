@@ -47,6 +47,8 @@ def test_every_acknowledged_write_is_there_once_and_no_other(tmp_path: Path) -> 
 def test_two_servers_write_to_one_graph_in_an_object_store(s3_store: Options, s3_uri: str) -> None:
     uri = filled_graph(s3_uri, s3_store).uri
     environment = {f"AWS_{name.removeprefix('aws_').upper()}": value for name, value in s3_store.items()}
+    # Nobody dies here, so nobody may be taken for dead, however long the machine stands still.
+    environment["OMNIGRAPH_LEASE_SECONDS"] = "300"
     with ExitStack() as running:
         servers = [running.enter_context(running_server([uri], TOKENS, environment=environment)) for _ in range(2)]
         # By these names, some clients of each begin with a write, however slow the machine is.
