@@ -27,7 +27,7 @@ KNOWN_HEADERS = {
     "x-request-id",
 }
 """An answer has no other header, so none that a client wrote."""
-_INSIDES = re.compile(r"Traceback|\.py\b|\.rs:|site-packages|omnigraph-load-|omnigraph-export-|/home/|/root/")
+_INSIDES = re.compile(r"Traceback|\.py\b|\.rs:|site-packages|omnigraph-scratch-|omnigraph-joins-|/home/|/root/")
 _SECONDS = 120
 
 Headers = Iterable[tuple[str, str | bytes]]

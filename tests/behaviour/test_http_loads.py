@@ -3,7 +3,6 @@
 import gzip
 import io
 import json
-import os
 import tarfile
 import tempfile
 from collections.abc import Iterator
@@ -16,7 +15,8 @@ import pytest
 
 from omnigraph.bulk import sources
 from omnigraph.bulk.duck import connection
-from omnigraph.server.spooling import Spool, file_name, remove_left_over
+from omnigraph.server.scratch import Scratch
+from omnigraph.server.spooling import file_name
 from omnigraph.server.streams import ROWS_IN_A_PIECE
 from tests.behaviour.http_graph import LINES, RECORDS, Door, door
 
@@ -103,7 +103,7 @@ def test_what_is_wrong_with_a_file_is_told_with_the_name_that_its_sender_gave_it
     assert (answer.status_code, answer.json()["code"]) == (422, "validation_error")
     assert told in answer.json()["error"]
     assert str(spool) not in answer.text
-    assert "omnigraph-load" not in answer.text
+    assert Scratch.PREFIX not in answer.text
     assert [*spool.iterdir()] == []
     assert served.graph.snapshot().commit_id == before
 
@@ -151,22 +151,6 @@ def test_a_load_that_is_too_large_is_refused_and_leaves_nothing(tmp_path: Path, 
             answer = ask("POST", "/load", **given)
             assert (answer.status_code, answer.json()["code"]) == (413, "too_large")
         assert [*spool.iterdir()] == []
-
-
-def test_only_what_a_server_that_was_killed_left_is_removed(spool: Path) -> None:
-    killed, living = Spool(10), Spool(10)
-    assert killed._held is not None
-    os.close(killed._held)
-    (killed._folder / "0").write_bytes(b"half a load")
-    young, other = spool / "omnigraph-load-young", spool / "other"
-    for folder in (young, other):
-        folder.mkdir()
-    for folder in (killed._folder, living._folder, other):
-        os.utime(folder, (0, 0))
-    remove_left_over()
-    assert {*spool.iterdir()} == {living._folder, young, other}
-    living.discard()
-    assert {*spool.iterdir()} == {young, other}
 
 
 def test_a_line_that_would_not_fit_into_memory_is_refused(

@@ -24,8 +24,8 @@ from omnigraph.server.hosting import Hosting
 from omnigraph.server.logs import json_logs
 from omnigraph.server.observing import ABORT
 from omnigraph.server.problems import RETRY_AFTER
+from omnigraph.server.scratch import remove_left_over
 from omnigraph.server.settings import Settings
-from omnigraph.server.spooling import remove_left_over
 from omnigraph.server.tokens import tokens_of_environment
 
 _logger = logging.getLogger("omnigraph.server")

@@ -4,14 +4,9 @@ On disk the files have numbers for names. The names that their sender gave them 
 """
 
 import asyncio
-import fcntl
-import os
 import re
-import shutil
-import tempfile
-import time
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
-from contextlib import asynccontextmanager, contextmanager, suppress
+from contextlib import asynccontextmanager, contextmanager
 from io import BufferedWriter
 from pathlib import Path
 from typing import Any
@@ -21,6 +16,7 @@ from python_multipart.exceptions import FormParserError
 from python_multipart.multipart import MultipartParser, parse_options_header
 
 from omnigraph.server.problems import BadRequest, UnsupportedMedia
+from omnigraph.server.scratch import Scratch
 from omnigraph.server.serving import Served
 from omnigraph.storage import Location
 from omnigraph.storage.inputs import InputFile
@@ -30,8 +26,6 @@ LINES = ("application/x-ndjson", "application/ndjson", "application/jsonl", "app
 DATA = "data"
 """The part of a form whose records say their types; the other parts are called like the type of their rows."""
 
-_PREFIX = "omnigraph-load-"
-_YOUNG_SECONDS = 60
 _AT_ONCE = 1024 * 1024
 _MOST_FILES = 10_000
 _LONGEST_NAME = 150
@@ -43,12 +37,7 @@ class Spool:
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
-        self._folder = Path(tempfile.mkdtemp(prefix=_PREFIX))
-        try:
-            self._held = _held(self._folder)
-        except OSError:
-            self._folder.rmdir()
-            raise
+        self._scratch = Scratch()
         self._in_use = False
         self._begun: list[tuple[str, str]] = []
         self._open: BufferedWriter | None = None
@@ -90,7 +79,7 @@ class Spool:
             yield part, InputFile(name, Location(str(path)), path.stat().st_size, self._limit)
 
     def _path(self, number: int) -> Path:
-        return self._folder / str(number)
+        return self._scratch.path / str(number)
 
     @contextmanager
     def in_use(self) -> Iterator[None]:
@@ -108,33 +97,7 @@ class Spool:
 
     def _remove(self) -> None:
         self.end()
-        shutil.rmtree(self._folder, ignore_errors=True)
-        if self._held is not None:
-            os.close(self._held)
-            self._held = None
-
-
-def remove_left_over() -> None:
-    """Removes the files of loads whose server was killed; a server that lives has a lock on its own."""
-    for folder in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*"):
-        with suppress(OSError):
-            found = folder.lstat()
-            if found.st_uid == os.getuid() and time.time() - found.st_mtime > _YOUNG_SECONDS:
-                held = _held(folder)
-                if held is not None:
-                    shutil.rmtree(folder, ignore_errors=True)
-                    os.close(held)
-
-
-def _held(folder: Path) -> int | None:
-    """A lock on a folder, which ends with the process at the latest; None if somebody else has it."""
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        os.close(descriptor)
-        return None
-    return descriptor
+        self._scratch.remove()
 
 
 @asynccontextmanager

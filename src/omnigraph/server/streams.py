@@ -3,7 +3,6 @@
 import json
 import math
 import tarfile
-import tempfile
 from collections.abc import Callable, Iterable, Iterator
 from io import BytesIO
 from itertools import islice
@@ -15,6 +14,7 @@ from starlette.responses import Response
 
 from omnigraph.operations.feed import ChangeBlock
 from omnigraph.operations.read import QueryResult, json_value
+from omnigraph.server.scratch import Scratch
 from omnigraph.server.serving import Served
 
 JSON, NDJSON, TAR = "application/json", "application/x-ndjson", "application/x-tar"
@@ -141,12 +141,15 @@ def _taken(sink: BytesIO) -> bytes:
 
 def tar_of(write: Callable[[Path], object], name: str) -> Iterator[bytes]:
     """A tar of the files that `write` puts into a folder, which is gone afterwards; the first piece waits for them."""
-    with tempfile.TemporaryDirectory(prefix="omnigraph-export-") as scratch:
-        folder = Path(scratch) / name
+    scratch = Scratch()
+    try:
+        folder = scratch.path / name
         folder.mkdir()
         write(folder)
         for file in sorted(each for each in folder.rglob("*") if each.is_file()):
-            yield from _member(file, file.relative_to(scratch).as_posix())
+            yield from _member(file, file.relative_to(scratch.path).as_posix())
+    finally:
+        scratch.remove()
     yield tarfile.NUL * 2 * tarfile.BLOCKSIZE
 
 
