@@ -12,6 +12,9 @@ from omnigraph.storage.holders import LOCK_FOLDER
 from omnigraph.write.sidecar import Sidecar
 from tests.crash.children import Children
 
+LEASE_SECONDS = 60.0
+"""For how long the lease of a process is good that is to be killed: no machine makes it lose that before."""
+
 
 @dataclass(frozen=True, slots=True)
 class Place:
@@ -40,7 +43,7 @@ class Place:
         files = objects_at(location).names(LOCK_FOLDER)
         leases.Leases(location).look(unquote(file) for file in files)
         for key, (tag, seen) in leases._sightings.items():
-            leases._sightings[key] = (tag, seen - leases._SECONDS)
+            leases._sightings[key] = (tag, seen - LEASE_SECONDS)
 
     def sidecar(self) -> Sidecar | None:
         """The one sidecar that is there, if any."""

@@ -1,4 +1,4 @@
-"""When tasks of a Spark job run, which processes work on them, and a driver that dies just then."""
+"""What happens while a task of a Spark job is at work, and a driver that dies just then."""
 
 import json
 import os
@@ -7,55 +7,99 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pyspark.sql import SparkSession
+import pytest
 
 import omnigraph as og
 from omnigraph.bulk import buckets, sources
-from omnigraph.bulk.engine import Progress, Report
 from omnigraph.failpoints import armed
+from omnigraph.spark.engine import SparkEngine
 from tests.spark_session import QUICKLY_COMPILED
 
 ROOT = Path(__file__).parents[2]
 PART_BYTES = 1_300
 KEYS_A_BUCKET = 40
 DRIVER = "import sys; from tests.crash.spark_moments import drive; drive(sys.stdin.readline())"
-_PATIENCE = 120.0
+_PATIENCE = 240.0
 
 
 class Moments:
-    """Does something while the tasks of a stage run, once for each stage that is named.
+    """Does something while a task of a stage is at work, once for each stage that is named.
 
-    How fast the tasks are does not matter: a thread looks for them all the time from before the first one.
+    The first task that comes so far says which process it is, and waits until that is done. So it does not matter how
+    fast anybody is. It waits before its work, or when only its answer is missing. Its `folder` is one that the tasks
+    reach, and that no other moments use.
     """
 
-    def __init__(self, session: SparkSession, actions: dict[str, Callable[[], None]]) -> None:
+    def __init__(self, folder: Path, actions: dict[str, Callable[[int], None]], *, before_work: bool = False) -> None:
         self.missed = set(actions)
-        self._session, self._actions = session, actions
-        self._threads: list[threading.Thread] = []
+        self._folder, self._actions, self._before_work = folder, actions, before_work
 
-    def report(self, progress: Progress) -> None:
-        """To be given to a load."""
-        if progress.stage in self._actions and progress.done == 0 and progress.total:
-            thread = threading.Thread(target=self._act, args=(progress.stage,), daemon=True)
-            thread.start()
-            self._threads.append(thread)
+    @contextmanager
+    def awaited(self) -> Iterator[None]:
+        """What runs on Spark in the block has these moments."""
+        run = SparkEngine.run
 
-    def join(self) -> None:
-        for thread in self._threads:
-            thread.join(_PATIENCE)
+        def with_a_moment(engine: SparkEngine, stage: str, work: Any, parts: Any, **options: Any) -> Any:
+            if stage not in self._actions:
+                return run(engine, stage, work, parts, **options)
+            held = _Held(work, self._folder / stage, self._before_work)
+            acting = threading.Thread(target=self._act, args=(stage, held), daemon=True)
+            acting.start()
+            results = run(engine, stage, held, parts, **options)
+            acting.join()
+            return results
 
-    def _act(self, stage: str) -> None:
-        tracker = self._session.sparkContext.statusTracker()
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(SparkEngine, "run", with_a_moment)
+            yield
+
+    def _act(self, stage: str, held: "_Held") -> None:
         for _ in until(_PATIENCE):
-            infos = [tracker.getStageInfo(each) for each in tracker.getActiveStageIds()]
-            if any(info is not None and info.numActiveTasks for info in infos):
-                self._actions.pop(stage)()
+            if held.place.is_symlink():
+                self._actions[stage](int(held.place.readlink().name))
                 self.missed.discard(stage)
+                held.over.touch()
                 return
+
+
+@dataclass(frozen=True, slots=True)
+class _Held:
+    """The work of a stage, of which one task waits for what is to happen meanwhile; `place` is a link to its number."""
+
+    work: Callable[[Any], Any]
+    place: Path
+    before_work: bool
+
+    @property
+    def over(self) -> Path:
+        return self.place.with_suffix(".over")
+
+    def __call__(self, part: Any) -> Any:
+        if self.before_work:
+            self._wait()
+        result = self.work(part)
+        if not self.before_work:
+            self._wait()
+        return result
+
+    def _wait(self) -> None:
+        try:
+            self.place.symlink_to(str(os.getpid()))
+        except FileExistsError:
+            return
+        for _ in until(_PATIENCE):
+            if self.over.exists():
+                return
+
+
+def kill(process: int) -> None:
+    os.kill(process, signal.SIGKILL)
 
 
 def until(patience: float) -> Any:
@@ -66,51 +110,8 @@ def until(patience: float) -> Any:
         time.sleep(0.005)
 
 
-def failed_tasks(session: SparkSession) -> int:
-    """How many attempts of tasks have failed in the stages that run."""
-    tracker = session.sparkContext.statusTracker()
-    infos = [tracker.getStageInfo(each) for each in tracker.getActiveStageIds()]
-    return sum(info.numFailedTasks for info in infos if info is not None)
-
-
-def kill_a_worker(session: SparkSession) -> None:
-    """Kills the Python processes of the session one by one, until one of them was at work."""
-    before = failed_tasks(session)
-    for _ in until(_PATIENCE):
-        for worker in workers_of(os.getpid()):
-            os.kill(worker, signal.SIGKILL)
-            for _ in until(0.3):
-                if failed_tasks(session) > before:
-                    return
-    raise AssertionError("no worker was at work")
-
-
-def workers_of(driver: int) -> list[int]:
-    """The processes that a daemon of PySpark below a driver has forked."""
-    parents = {int(folder.name): _parent(folder) for folder in Path("/proc").iterdir() if folder.name.isdigit()}
-    daemons = {pid for pid in parents if _is_daemon(pid) and driver in _above(parents, pid)}
-    return [pid for pid, parent in parents.items() if parent in daemons]
-
-
-def _above(parents: dict[int, int], pid: int) -> list[int]:
-    found = []
-    while pid := parents.get(pid, 0):
-        found.append(pid)
-    return found
-
-
-def _parent(folder: Path) -> int:
-    try:
-        return int((folder / "stat").read_text().rpartition(")")[2].split()[1])
-    except OSError:  # it has ended
-        return 0
-
-
-def _is_daemon(pid: int) -> bool:
-    try:
-        return b"pyspark.daemon" in Path(f"/proc/{pid}/cmdline").read_bytes()
-    except OSError:
-        return False
+def parent_of(process: int) -> int:
+    return int(Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[1])
 
 
 def of_environment(text: str) -> list[int]:
@@ -125,7 +126,7 @@ def of_environment(text: str) -> list[int]:
     return found
 
 
-def wait_until_gone(mark: str, seconds: float = 60.0) -> None:
+def wait_until_gone(mark: str, seconds: float = _PATIENCE) -> None:
     """Waits until no process has a mark in its environment."""
     for _ in until(seconds):
         left = of_environment(mark)
@@ -156,10 +157,8 @@ def drive(job: str) -> None:
 
     told = json.loads(job)
     sources.PART_BYTES, buckets.KEYS_A_BUCKET = PART_BYTES, KEYS_A_BUCKET
-    report: Report = lambda _: None  # noqa: E731
-    running = session("local[2]")
-    if told["stage"]:
-        report = Moments(running, {told["stage"]: lambda: os.kill(os.getpid(), signal.SIGKILL)}).report
-    with armed(told["failpoints"]):
-        og.open(told["uri"]).load(told["data"], engine="spark", report=report)
+    session("local[2]")
+    deaths = Moments(Path(told["folder"]), {told["stage"]: lambda _: kill(os.getpid())} if told["stage"] else {})
+    with armed(told["failpoints"]), deaths.awaited():
+        og.open(told["uri"]).load(told["data"], engine="spark")
     raise AssertionError("it should be dead")

@@ -14,7 +14,7 @@ from omnigraph.recovery.apply import RECOVERY_ACTOR
 from omnigraph.versioning import MAIN
 from tests.crash.children import SOAKING, Children
 from tests.crash.invariants import Settled, assert_forks_are_placed, assert_invariants, branch_names
-from tests.crash.place import Place
+from tests.crash.place import LEASE_SECONDS, Place
 from tests.crash.world import ACTOR, BRANCH, SCHEMA, Ground, Kind, State, Write, perform, prepare, state_of, write_next
 from tests.stores import BUCKET
 
@@ -54,8 +54,7 @@ def cases_of(write: Write) -> list[Case]:
 
 @pytest.fixture(scope="module")
 def children() -> Children:
-    # Whoever comes after a killed one waits out its lease; a shorter one is as good a lease.
-    return Children(environment={"OMNIGRAPH_LEASE_SECONDS": "3"})
+    return Children(environment={"OMNIGRAPH_LEASE_SECONDS": str(LEASE_SECONDS)})
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ from omnigraph.write import WriteFence
 from omnigraph.write.fence import EXISTENCE
 from tests.crash.children import SOAKING, Children
 from tests.crash.invariants import Settled, assert_forks_are_placed, assert_settled_once
-from tests.crash.place import Place
+from tests.crash.place import LEASE_SECONDS, Place
 from tests.crash.schema_world import ACTOR, FIRST, OLD, Change, assert_settled, state_of, states_of
 
 FORWARD, BACK = "RolledForward", "RolledBack"
@@ -116,8 +116,7 @@ CASES = [
 
 @pytest.fixture(scope="module")
 def children() -> Children:
-    # Whoever comes after a killed one waits out its lease; a shorter one is as good a lease.
-    return Children(PROGRAM, environment={"OMNIGRAPH_LEASE_SECONDS": "3"})
+    return Children(PROGRAM, environment={"OMNIGRAPH_LEASE_SECONDS": str(LEASE_SECONDS)})
 
 
 @pytest.fixture

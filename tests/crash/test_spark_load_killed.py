@@ -20,7 +20,7 @@ from omnigraph.failpoints import Step, Writer
 from omnigraph.storage.holders import LOCK_FOLDER
 from tests.crash import spark_moments
 from tests.crash.invariants import assert_heads_are_pinned, assert_history_is_linear
-from tests.crash.spark_moments import ROOT, Moments, driver, kill_a_worker, wait_until_gone
+from tests.crash.spark_moments import ROOT, Moments, driver, kill, wait_until_gone
 from tests.spark_session import QUICKLY_COMPILED
 
 SCHEMA = """
@@ -97,12 +97,9 @@ def test_workers_that_are_killed_in_two_stages_of_a_merge_lose_and_double_nothin
     spark: SparkSession, graph: og.Graph, tmp_path: Path, kills: Callable[[int], None]
 ) -> None:
     graph.load(lines(tmp_path / "first.jsonl", *records(range(0, PEOPLE, 2), age=5)), engine="local")
-    stages = ("reading", "merging")
-    moments = Moments(spark, dict.fromkeys(stages, lambda: kill_a_worker(spark)))
-    result = graph.load(
-        lines(tmp_path / "data.jsonl", *records(range(PEOPLE))), "merge", engine="spark", report=moments.report
-    )
-    moments.join()
+    moments = Moments(tmp_path, dict.fromkeys(("reading", "merging"), kill))
+    with moments.awaited():
+        result = graph.load(lines(tmp_path / "data.jsonl", *records(range(PEOPLE))), "merge", engine="spark")
     assert moments.missed == set()
     assert (result.nodes, result.edges) == ({"Person": PEOPLE}, {"Knows": PEOPLE})
     assert_sound(graph, ALL)
@@ -141,7 +138,9 @@ def test_a_driver_that_is_killed_leaves_no_process_and_all_or_nothing(
             for child, (graph, death) in zip(drivers, pairs, strict=True):
                 assert child.stdin is not None
                 told = {"uri": graph.uri, "data": str(data), "stage": death.stage, "failpoints": death.failpoints}
-                child.stdin.write(json.dumps(told) + "\n")
+                folder = Path(f"{graph.uri}-moments")
+                folder.mkdir()
+                child.stdin.write(json.dumps({**told, "folder": str(folder)}) + "\n")
                 child.stdin.flush()
             for child, (_, death) in zip(drivers, pairs, strict=True):
                 _, errors = child.communicate(timeout=300)
@@ -158,35 +157,39 @@ def test_a_driver_that_is_killed_leaves_no_process_and_all_or_nothing(
     kills(len(DEATHS))
 
 
-# What a shell starts in the background ignores Ctrl-C, and so would whoever it starts.
+# What a shell starts in the background ignores Ctrl-C, and so would whoever it starts. One of the tasks waits for it.
 COMMAND = """
-import signal
+import signal, sys, threading
+from pathlib import Path
 signal.signal(signal.SIGINT, signal.default_int_handler)
 from omnigraph.cli.main import run
-run()
+from tests.crash.spark_moments import Moments
+with Moments(Path(sys.argv.pop(1)), {"reading": lambda _: threading.Event().wait()}).awaited():
+    run()
 """
 
 
 def test_ctrl_c_on_the_command_ends_it_and_all_that_it_started(graph: og.Graph, tmp_path: Path) -> None:
-    many = tmp_path / "many"
+    many, moments = tmp_path / "many", tmp_path / "moments"
     many.mkdir()
+    moments.mkdir()
     for number in range(400):
         lines(many / f"{number}.jsonl", *records(range(number, number + 1), age=1))
     mark = str(tmp_path / "mark")
-    command = [sys.executable, "-c", COMMAND]
+    command = [sys.executable, "-c", COMMAND, str(moments)]
     command += ["load", graph.uri, "--data", str(many), "--engine", "spark"]
     environment = {**os.environ, **QUICKLY_COMPILED, "OMNIGRAPH_SPARK_RECORD": "off", "OMNIGRAPH_MARK": mark}
     with subprocess.Popen(
         command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     ) as child:
         deadline = time.monotonic() + 240
-        while not any([*folder.glob("*.arrow")] for folder in scratch_of(graph)):
+        while not (moments / "reading").is_symlink():
             assert child.poll() is None
             assert time.monotonic() < deadline
             time.sleep(0.01)
         child.send_signal(signal.SIGINT)
-        output, errors = child.communicate(timeout=60)
-    assert child.returncode in (1, 130)
+        output, errors = child.communicate(timeout=240)
+    assert child.returncode in (1, 130), errors
     assert "Traceback" not in errors
     assert output == ""
     wait_until_gone(mark)
@@ -201,10 +204,9 @@ def test_an_input_that_is_lost_in_the_middle_leaves_nothing(
     spark: SparkSession, graph: og.Graph, tmp_path: Path
 ) -> None:
     data = lines(tmp_path / "data.jsonl", *records(range(PEOPLE)))
-    moments = Moments(spark, {"reading": data.unlink})
-    with pytest.raises(og.StorageError) as caught:
-        graph.load(data, engine="spark", report=moments.report)
-    moments.join()
+    moments = Moments(tmp_path, {"reading": lambda _: data.unlink()}, before_work=True)
+    with pytest.raises(og.StorageError) as caught, moments.awaited():
+        graph.load(data, engine="spark")
     assert "data.jsonl" in str(caught.value)
     assert_sound(graph, EMPTY)
     graph.load(lines(data, *records(range(PEOPLE))), engine="local")

@@ -2,13 +2,13 @@
 
 import json
 import os
-import signal
+import secrets
 import socket
 import subprocess
 import sys
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,7 @@ import omnigraph as og
 from omnigraph.bulk import buckets, sources
 from omnigraph.spark.java import Java, found_java
 from omnigraph.spark.sessions import session
-from tests.crash.spark_moments import ROOT, Moments, of_environment
+from tests.crash.spark_moments import ROOT, Moments, kill, parent_of
 from tests.spark_session import QUICKLY_COMPILED
 
 HOST = "127.0.0.1"
@@ -124,19 +124,13 @@ def ages_after_a_lost_executor(inputs: Path, uri: Path) -> dict[str, int]:
     """How often each age is there after a merge in the middle of which an executor was killed."""
     graph = og.open(uri, durability="fast")
     sources.PART_BYTES = 800  # some dozen tasks, so that there is a middle
-    moments = Moments(session(), {"reading": _kill_an_executor})
-    result = graph.load(inputs / "changes.jsonl", "merge", engine="spark", report=moments.report)
-    moments.join()
+    # A worker is a child of a daemon, and that of the executor.
+    moments = Moments(inputs, {"reading": lambda worker: kill(parent_of(parent_of(worker)))})
+    with moments.awaited():
+        result = graph.load(inputs / "changes.jsonl", "merge", engine="spark")
     assert moments.missed == set()
     ages = graph.snapshot().table("node:Person").scan(["age"])["age"].to_pylist()
     return {"merged": result.nodes["Person"], "people": len(ages), "changed": sum(age == 150 for age in ages)}
-
-
-def _kill_an_executor() -> None:
-    marked = of_environment(f"OMNIGRAPH_MARK={os.environ['OMNIGRAPH_MARK']}")
-    lines = {pid: Path(f"/proc/{pid}/cmdline").read_bytes() for pid in marked}
-    executors = [pid for pid, line in lines.items() if b"CoarseGrainedExecutorBackend" in line and b"java" in line]
-    os.kill(executors[0], signal.SIGKILL)
 
 
 def main(inputs: str, uri: str, *, lose_an_executor: bool) -> None:
@@ -253,10 +247,12 @@ def _program(java: Java, folder: Path, mark: str, words: Sequence[str]) -> Itera
 
 
 def _free_port() -> int:
-    with socket.socket() as found:
-        found.bind((HOST, 0))
-        port: int = found.getsockname()[1]
-        return port
+    """One below those that the system gives to whoever asks for any: it takes a JVM seconds to come for it."""
+    while True:
+        port = 20_000 + secrets.randbelow(10_000)
+        with socket.socket() as found, suppress(OSError):
+            found.bind((HOST, port))
+            return port
 
 
 def _wait_for(port: int, process: subprocess.Popen[bytes]) -> None:

@@ -2,6 +2,7 @@
 
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -17,14 +18,13 @@ from tests.unit.query.world import World, written
 # Spark asks a task whether it shall end when it takes the next row of the outermost type: often enough, with this one.
 LONG = """query q { match { $a: Person  $b: Person  $c: Person  $a.age < $b.age  $b.age < $c.age }
     return { max($a.age) as most, count($c) as n } }"""
+PEOPLE = 2000  # so many that it takes minutes
 PATIENCE = 240.0
 
 
-def wait_until(spark: SparkSession, *, busy: bool) -> None:
-    """Until a task runs, or none does: one that ran on would keep the queries of others waiting."""
-    tracker = spark.sparkContext._jsc.sc().statusTracker()
+def wait_until(it_is_so: Callable[[], bool]) -> None:
     deadline = time.monotonic() + PATIENCE
-    while any(executor.numRunningTasks() for executor in tracker.getExecutorInfos()) != busy:
+    while not it_is_so():
         assert time.monotonic() < deadline
         time.sleep(0.05)
 
@@ -32,8 +32,17 @@ def wait_until(spark: SparkSession, *, busy: bool) -> None:
 def test_a_query_on_spark_is_stopped_with_its_jobs(
     catalog: Catalog, spark_for_few_rows: SparkSession, tmp_path: Path
 ) -> None:
-    people = [{"name": f"p{number}", "age": number % 97, "bio": ""} for number in range(1000)]
+    people = [{"name": f"p{number}", "age": number % 97, "bio": ""} for number in range(PEOPLE)]
     world = World(catalog, written(tmp_path, catalog, {"node:Person": people}))
+    context = spark_for_few_rows.sparkContext
+
+    def has_jobs() -> bool:
+        return len(context.statusTracker().getActiveJobsIds()) > 0
+
+    def is_idle() -> bool:
+        """Whether no task runs: one that ran on would keep the queries of others waiting."""
+        executors = context._jsc.sc().statusTracker().getExecutorInfos()
+        return not any(executor.numRunningTasks() for executor in executors)
 
     def ask(text: str, cancellation: Cancellation) -> SparkResult:
         plan = world.planned(text, {}, Shortcuts.NONE)
@@ -42,12 +51,12 @@ def test_a_query_on_spark_is_stopped_with_its_jobs(
 
     with pytest.raises(QueryTimedOut):
         ask(LONG, Cancellation(1.5))
-    wait_until(spark_for_few_rows, busy=False)
+    wait_until(lambda: is_idle() and not has_jobs())
     cancellation = Cancellation()
 
     def cancel() -> None:
-        wait_until(spark_for_few_rows, busy=True)
-        time.sleep(1.0)
+        wait_until(has_jobs)
+        time.sleep(1.0)  # by now it is at the long one of its tasks, or it is stopped earlier
         cancellation.cancel()
 
     canceller = threading.Thread(target=cancel)
@@ -55,9 +64,9 @@ def test_a_query_on_spark_is_stopped_with_its_jobs(
     with pytest.raises(QueryCancelled):
         ask(LONG, cancellation)
     canceller.join()
-    wait_until(spark_for_few_rows, busy=False)
-    assert len(spark_for_few_rows.sparkContext.getJobTags()) == 0
+    wait_until(is_idle)
+    assert len(context.getJobTags()) == 0
 
     answer = ask("query q { match { $p: Person } return { count($p) as n } }", Cancellation(600))
     assert answer._fetched, "its rows are fetched while they can be cancelled"
-    assert answer.rows() == [{"n": 1000}]
+    assert answer.rows() == [{"n": PEOPLE}]

@@ -65,8 +65,8 @@ def running_server() -> Iterator[Server]:
             self.send_response(status)
             for name, value in {"Content-Length": str(len(body)), **headers}.items():
                 self.send_header(name, value)
-            self.end_headers()
             with suppress(ConnectionError):  # who asked may have given up
+                self.end_headers()
                 self.wfile.write(body)
 
         def log_message(self, *_: Any) -> None:

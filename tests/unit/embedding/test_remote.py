@@ -3,16 +3,19 @@
 import json
 import pickle
 import socket
+import threading
 import time
 from collections.abc import Callable, Iterator
 from email.utils import formatdate
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from omnigraph.embedding import EmbeddingFailed, Settings
+from omnigraph.embedding import EmbeddingFailed, Settings, remote
 from omnigraph.embedding.models import Model
 from omnigraph.embedding.remote import RemoteModel
+from tests.unit.clock import Clock
 from tests.unit.embedding.server import Answer, Server, failing, running_server, vector_of
 
 KEY = "sk-very-secret"
@@ -58,45 +61,57 @@ def test_a_busy_server_is_asked_again(server: Server, status: int) -> None:
 
 @pytest.mark.parametrize("wait", [lambda: "1", lambda: formatdate(time.time() + 2, usegmt=True)])
 def test_a_server_that_says_when_is_asked_then(server: Server, wait: Callable[[], str]) -> None:
-    server.planned.append(failing(429, headers={"Retry-After": wait()}))
     before = time.monotonic()
+    server.planned.append(failing(429, headers={"Retry-After": wait()}))
     model_at(server.url).vectors(["one"], 4)
     assert time.monotonic() - before >= 0.9
 
 
 def test_a_server_that_asks_for_more_time_than_there_is_is_given_up_at_once(server: Server) -> None:
     server.planned.append(failing(429, headers={"Retry-After": "3600"}))
-    with pytest.raises(EmbeddingFailed, match="HTTP 429: busy; no answer within 5 seconds") as caught:
-        model_at(server.url, deadline=5.0).vectors(["one"], 4)
+    with pytest.raises(EmbeddingFailed, match="HTTP 429: busy; no answer within 60 seconds") as caught:
+        model_at(server.url, deadline=60.0).vectors(["one"], 4)
     assert len(server.asked) == 1
     assert caught.value.details == {"model": NAME, "problem": caught.value.problem, "attempts": 1}
     assert str(pickle.loads(pickle.dumps(caught.value))) == str(caught.value)  # noqa: S301
 
 
+@pytest.fixture
+def longest_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever waits does so as long as it may, which costs no time: each attempt has many seconds for its answer."""
+    monkeypatch.setattr(remote, "time", Clock())
+    monkeypatch.setattr(remote, "random", SimpleNamespace(uniform=lambda _, most: most))
+
+
+@pytest.mark.usefixtures("longest_waits")
 def test_a_server_that_stays_busy_is_given_up_at_the_deadline(server: Server) -> None:
     server.planned += [failing(500)] * 100
     with pytest.raises(EmbeddingFailed, match="HTTP 500") as caught:
-        model_at(server.url, deadline=1.0).vectors(["one"], 4)
-    assert 1 < caught.value.attempts == len(server.asked) < 10
-
-
-def slow(_: dict[str, Any]) -> Answer:
-    time.sleep(3)
-    return 200, {}, b"{}"
+        model_at(server.url, deadline=30.0).vectors(["one"], 4)
+    # At 0, 0.25, 0.75, 1.75, 3.75, 7.75 and 15.75 seconds.
+    assert caught.value.attempts == len(server.asked) == 7
 
 
 def test_a_server_that_does_not_answer_is_given_up_at_the_deadline(server: Server) -> None:
-    server.planned.append(slow)
+    given_up = threading.Event()
+
+    def late(_: dict[str, Any]) -> Answer:
+        given_up.wait()
+        return 200, {}, b"{}"
+
+    server.planned.append(late)
     with pytest.raises(EmbeddingFailed, match=r"no answer within 0\.5 seconds"):
         model_at(server.url, deadline=0.5).vectors(["one"], 4)
+    given_up.set()
 
 
+@pytest.mark.usefixtures("longest_waits")
 def test_a_server_that_is_not_there_is_tried_until_the_deadline() -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))  # and does not listen
         with pytest.raises(EmbeddingFailed, match="refused") as caught:
-            model_at(f"http://127.0.0.1:{taken.getsockname()[1]}/v1", deadline=1.0).vectors(["one"], 4)
-    assert caught.value.attempts > 1
+            model_at(f"http://127.0.0.1:{taken.getsockname()[1]}/v1", deadline=30.0).vectors(["one"], 4)
+    assert caught.value.attempts == 7
 
 
 @pytest.mark.parametrize("status", [400, 401, 404])

@@ -289,10 +289,19 @@ def test_duckdb_forgets_an_interrupt_that_comes_while_nothing_runs(duck: duckdb.
 def test_duckdb_raises_an_interrupt_where_the_statement_runs_and_can_be_used_on(
     duck: duckdb.DuckDBPyConnection,
 ) -> None:
-    interrupt: Callable[[], None] = duck.interrupt
-    timer = threading.Timer(0.2, interrupt)
-    timer.start()
-    with pytest.raises(duckdb.InterruptException):
-        duck.sql("select count(*) from range(1000000) a, range(1000000) b where a.range * b.range % 7 = 3").fetchall()
-    timer.join()
+    endless = "select count(*) from range(1000000) a, range(1000000) b where a.range * b.range % 7 = 3"
+    ended = threading.Event()
+
+    def interrupt() -> None:
+        while not ended.wait(0.2):  # one that comes before the statement runs is forgotten
+            duck.interrupt()
+
+    interrupter = threading.Thread(target=interrupt)
+    interrupter.start()
+    try:
+        with pytest.raises(duckdb.InterruptException):
+            duck.sql(endless).fetchall()
+    finally:
+        ended.set()
+        interrupter.join()
     assert duck.sql("select 1").fetchall() == [(1,)]

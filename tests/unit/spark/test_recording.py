@@ -102,11 +102,11 @@ def test_nothing_is_recorded_when_that_is_switched_off(java: Java, monkeypatch: 
 
 
 RECORDER = """
-import sys, time
+import sys
 from omnigraph.spark.java import found_java
 from omnigraph.spark.recording import record_in_background
 record_in_background(found_java())
-time.sleep(float(sys.argv[1]))
+sys.stdin.read()
 """
 
 
@@ -115,11 +115,12 @@ time.sleep(float(sys.argv[1]))
 def test_a_recording_ends_with_the_process_that_began_it_and_only_one_runs(tmp_path: Path, end: str) -> None:
     mark = f"OMNIGRAPH_MARK={tmp_path}"
     environment = {**os.environ, "OMNIGRAPH_SPARK_RECORD": "on", "OMNIGRAPH_MARK": str(tmp_path)}
-    lives = "600" if end == "killed" else "6"
-    command = [sys.executable, "-W", "ignore", "-c", RECORDER, lives]
-    processes = [subprocess.Popen(command, env=environment, stderr=subprocess.PIPE) for _ in range(2)]
+    command = [sys.executable, "-W", "ignore", "-c", RECORDER]
+    processes = [
+        subprocess.Popen(command, env=environment, stdin=subprocess.PIPE, stderr=subprocess.PIPE) for _ in range(2)
+    ]
     try:
-        for _ in until(60):
+        for _ in until(120):
             if any(_command_of(pid).startswith(b"sleep") for pid in of_environment(mark)):
                 break
         recorders = [pid for pid in of_environment(mark) if b"recording import main" in _command_of(pid)]
@@ -128,7 +129,7 @@ def test_a_recording_ends_with_the_process_that_began_it_and_only_one_runs(tmp_p
         for process in processes:
             if end == "killed":
                 process.kill()
-            _, errors = process.communicate(timeout=60)
+            _, errors = process.communicate(timeout=120)  # the end of its input is the normal one
     assert errors == b""
     assert [process.returncode for process in processes] == [-signal.SIGKILL if end == "killed" else 0] * 2
     wait_until_gone(mark)

@@ -61,7 +61,7 @@ def test_who_waits_gives_up_after_its_bound_and_says_which_process_it_waited_for
         began = time.monotonic()
         with pytest.raises(Taken, match=rf"process {process.pid} on .* \(the child, since "):
             take(tmp_path, wait=0.2)
-        assert 0.2 <= time.monotonic() - began < 2.0
+        assert 0.2 <= time.monotonic() - began < 60.0
 
 
 def test_the_lock_of_a_killed_process_is_free(tmp_path: Path) -> None:
@@ -75,7 +75,7 @@ def test_who_waits_gets_the_lock_when_it_is_released(tmp_path: Path) -> None:
     lock = take(tmp_path)
     timer = threading.Timer(0.1, lock.release)
     timer.start()
-    take(tmp_path, wait=5.0).release()
+    take(tmp_path, wait=60.0).release()
     timer.join()
 
 
@@ -105,7 +105,7 @@ def test_who_holds_a_lock_whose_file_is_deleted_is_told(tmp_path: Path) -> None:
 def test_who_waits_for_a_file_that_is_deleted_locks_the_one_that_others_see(tmp_path: Path) -> None:
     with held_by_another_process(tmp_path) as process:
         taken: list[Lock] = []
-        waiter = threading.Thread(target=lambda: taken.append(take(tmp_path, wait=5.0)))
+        waiter = threading.Thread(target=lambda: taken.append(take(tmp_path, wait=60.0)))
         waiter.start()
         lock_file_in(tmp_path).unlink()
         process.kill()

@@ -15,15 +15,36 @@ from omnigraph.storage import leases, location_of
 from omnigraph.storage.holders import Taken
 from omnigraph.storage.leases import Lease, Leases
 from tests.stores import Fault, FaultyProxy, Options
+from tests.unit.clock import Clock
 
 SECONDS = 1.0
 NAME = "main/node:Person"
 Take = Callable[..., Lease]
 
 
+class ClockOfWaiters(Clock):
+    """Time passes for whoever waits for a lease, but not faster than a holder that lives renews it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.holder: Lease | None = None
+        self.on_sleep: Callable[[], None] = lambda: None
+
+    def sleep(self, seconds: float) -> None:
+        self.on_sleep()
+        patience = time.monotonic() + 60
+        while self.holder is not None and self.now - self.holder.renewed > SECONDS / 2 and time.monotonic() < patience:
+            time.sleep(0.001)
+        super().sleep(seconds)
+
+
 @pytest.fixture(autouse=True)
-def _short_leases(monkeypatch: pytest.MonkeyPatch) -> None:
+def clock(monkeypatch: pytest.MonkeyPatch) -> ClockOfWaiters:
+    """A machine that stands still for a second takes no lease from anybody here."""
+    clock = ClockOfWaiters()
     monkeypatch.setattr(leases, "_SECONDS", SECONDS)
+    monkeypatch.setattr(leases, "time", clock)
+    return clock
 
 
 @pytest.fixture
@@ -56,38 +77,37 @@ def test_a_lease_that_is_released_is_there_for_the_next(take: Take) -> None:
         lease.release()
 
 
-def test_who_waits_gets_the_lease_when_it_is_released(take: Take) -> None:
-    lease = take("first")
-    timer = threading.Timer(0.2, lease.release)
-    timer.start()
-    began = time.monotonic()
+def test_who_waits_gets_the_lease_when_it_is_released(take: Take, clock: ClockOfWaiters) -> None:
+    clock.on_sleep = take("first").release
+    began = clock.now
     take("second", wait=5.0).check()
-    assert time.monotonic() - began < SECONDS
-    timer.join()
+    assert began < clock.now < began + SECONDS
 
 
-def test_who_waits_gives_up_after_its_bound_and_says_whom_it_waited_for(take: Take) -> None:
+def test_who_waits_gives_up_after_its_bound_and_says_whom_it_waited_for(take: Take, clock: ClockOfWaiters) -> None:
     take("first")
-    began = time.monotonic()
+    began = clock.now
     with pytest.raises(Taken) as caught:
         take("second", wait=0.3)
-    assert 0.3 <= time.monotonic() - began < SECONDS
+    assert began + 0.3 <= clock.now < began + SECONDS
     assert f"process {os.getpid()} on {socket.gethostname()} (first, since " in caught.value.holder
 
 
-def test_the_lease_of_a_holder_that_lives_is_not_taken_over(take: Take) -> None:
-    lease = take("first")
+def test_the_lease_of_a_holder_that_lives_is_not_taken_over(take: Take, clock: ClockOfWaiters) -> None:
+    lease = clock.holder = take("first")
     with pytest.raises(Taken, match="first"):
         take("second", wait=2.5 * SECONDS)
     lease.check()
 
 
-def test_a_lease_that_is_not_renewed_is_taken_over_after_its_time(take: Take, proxy: FaultyProxy) -> None:
+def test_a_lease_that_is_not_renewed_is_taken_over_after_its_time(
+    take: Take, proxy: FaultyProxy, clock: ClockOfWaiters
+) -> None:
     lost = take("first", options=proxy.options)
     with proxy.failing(Fault(1, 403)):
-        began = time.monotonic()
+        began = clock.now
         taken = take("second", wait=2.5 * SECONDS)
-        assert time.monotonic() - began >= SECONDS
+        assert clock.now - began >= SECONDS
         with pytest.raises(FenceLost, match=NAME):
             lost.check()
     lost.renew()
@@ -100,13 +120,14 @@ def test_a_lease_that_is_not_renewed_is_taken_over_after_its_time(take: Take, pr
 
 
 def test_who_cannot_renew_knows_that_the_lease_may_be_lost_before_another_can_have_it(
-    take: Take, proxy: FaultyProxy
+    take: Take, proxy: FaultyProxy, clock: ClockOfWaiters
 ) -> None:
     lease = take("first", options=proxy.options)
-    with proxy.failing(Fault(1, 403)), pytest.raises(Taken, match="first"):
-        take("second", wait=0.85 * SECONDS)
-    lost_at = lease.renewed + SECONDS
-    assert time.monotonic() < lost_at
+    with proxy.failing(Fault(1, 403)):
+        with pytest.raises(Taken, match="first"):
+            take("second", wait=0.85 * SECONDS)
+        with pytest.raises(FenceLost, match=NAME):
+            lease.check()
 
 
 def test_a_released_lease_is_not_renewed(take: Take) -> None:
@@ -136,9 +157,9 @@ def test_a_lease_is_taken_although_the_answer_is_lost(every: int, retries: int, 
 
 @pytest.mark.parametrize(("every", "retries"), [(1, 0), (1, 1), (2, 1)])
 def test_a_lease_is_kept_although_the_answers_to_renewals_are_lost(
-    every: int, retries: int, take: Take, proxy: FaultyProxy
+    every: int, retries: int, take: Take, proxy: FaultyProxy, clock: ClockOfWaiters
 ) -> None:
-    lease = take("first", options=proxy.options | {"client_max_retries": str(retries)})
+    lease = clock.holder = take("first", options=proxy.options | {"client_max_retries": str(retries)})
     with proxy.failing(Fault(every, method="PUT")):
         with pytest.raises(Taken, match="first"):
             take("second", wait=1.5 * SECONDS)
@@ -164,10 +185,13 @@ def test_of_many_who_ask_at_once_one_gets_the_lease(take: Take) -> None:
     assert len(_winners(take, wait=0.0)) == 1
 
 
-def test_of_many_who_wait_for_a_dead_holder_one_gets_the_lease(take: Take) -> None:
+def test_of_many_who_wait_for_a_dead_holder_one_gets_the_lease(take: Take, clock: ClockOfWaiters) -> None:
     with failpoints.armed(f"{failpoints.Point.LEASE_RENEWAL}=error"):
         dead = take("first")
-        assert len(_winners(take, wait=1.5 * SECONDS)) == 1
+        with pytest.raises(Taken, match="first"):
+            take("second")
+        clock.now += SECONDS
+        assert len(_winners(take, wait=0.0)) == 1
         with pytest.raises(FenceLost):
             dead.check()
 
