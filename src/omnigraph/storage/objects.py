@@ -8,7 +8,7 @@ import os
 import shutil
 import uuid
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from datetime import timedelta
 from functools import lru_cache
 from pathlib import Path
@@ -134,8 +134,17 @@ class LocalObjects:
                 return []
 
     def delete_folder(self, folder: str) -> None:
-        with _typed(self._root / folder, "be deleted"), suppress(FileNotFoundError):
-            shutil.rmtree(self._root / folder)
+        place = self._root / folder
+        with _typed(place, "be deleted"):
+            for is_last in (False, False, True):
+                try:
+                    shutil.rmtree(place)
+                except OSError:
+                    # Meanwhile others may have removed something there, or written to it a last time.
+                    if is_last and place.exists():
+                        raise
+                else:
+                    return
 
     def _draft(self, name: str, content: bytes, *, durable: bool) -> Path:
         """The content under another name: what gets the name itself is never torn."""

@@ -1,5 +1,6 @@
 """Tables and small files."""
 
+import os
 from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any
@@ -177,6 +178,37 @@ def test_a_file_is_created_once_and_whole(tmp_path: Path) -> None:
     assert objects.read("folder/one.json") is None
     assert objects.names("folder") == []
     assert objects.names("nowhere") == []
+
+
+def test_a_folder_goes_although_somebody_writes_to_it_meanwhile(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    objects, late = objects_at(location_of(tmp_path)), ["one", "two"]
+    objects.create("folder/first", b"")
+    remove = os.rmdir
+
+    def remove_later(*place: Any, **options: Any) -> None:
+        if late:
+            (tmp_path / "folder" / late.pop()).touch()
+        remove(*place, **options)
+
+    monkeypatch.setattr(os, "rmdir", remove_later)
+    objects.delete_folder("folder")
+    assert not (tmp_path / "folder").exists()
+    assert late == []
+    objects.delete_folder("folder")
+
+
+def test_a_folder_that_cannot_go_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    objects = objects_at(location_of(tmp_path))
+    objects.create("folder/first", b"")
+
+    def refuse(*_place: Any, **_options: Any) -> None:
+        raise PermissionError("it is another's")
+
+    monkeypatch.setattr(os, "rmdir", refuse)
+    with pytest.raises(StorageError, match="another's"):
+        objects.delete_folder("folder")
 
 
 def test_many_small_writes_leave_few_fragments_and_every_row_as_it_was(tmp_path: Path) -> None:
