@@ -9,14 +9,10 @@ from typing import Any, cast
 
 from omnigraph.bulk.engine import Report, no_report
 from omnigraph.bulk.export import Format
+from omnigraph.compiler import CompiledQuery
 from omnigraph.diagnostics import any_of
 from omnigraph.engines import answer_on_spark, engine_of, to_frame
-from omnigraph.errors import (
-    BranchInUse,
-    NotFound,
-    PreconditionFailed,
-    UsageError,
-)
+from omnigraph.errors import BranchInUse, NotFound, PreconditionFailed, UsageError
 from omnigraph.failpoints import Writer
 from omnigraph.handles import At, check_writable
 from omnigraph.maintained import MaintainedGraph
@@ -33,11 +29,11 @@ from omnigraph.operations.load import LoadMode, LoadResult, load, load_mode
 from omnigraph.operations.load import explained as explained_load
 from omnigraph.operations.merge import MergeOptions, MergeResult, merge
 from omnigraph.operations.mutate import MutationResult, mutate
-from omnigraph.operations.read import QueryResult, engine_for, planned, read
+from omnigraph.operations.read import QueryResult, planned, read
 from omnigraph.operations.three_way import Strategy
 from omnigraph.operations.writing import WriteRequest
 from omnigraph.policy import Action
-from omnigraph.query import Cancellation, Shortcuts, cancellation_of
+from omnigraph.query import Cancellation, cancellation_of
 from omnigraph.storage import among
 from omnigraph.versioning import MAIN, Manifest, Snapshot
 from omnigraph.write import WriteAttempt
@@ -81,14 +77,10 @@ class Graph(MaintainedGraph):
         """
         stop = cancellation_of(timeout, cancellation)
         at, named = self._located(snapshot, branch)
-        self._guard.check(Action.READ, named)  # before the text is looked at: what is wrong with it tells of the schema
-        query = self._queries.compiled(source, name, at)
-        self._guard.check_tables(Action.READ, at, named, query.access.asks)
-        plan = planned(query, params or {}, at)
-        choice = engine_for(engine, plan, at)
-        if choice.engine != SPARK:
-            return read(plan, at, self._adjacency, to_frame=to_frame, cancellation=stop)
-        return answer_on_spark(choice, planned(query, params or {}, at, Shortcuts.NONE), at, stop)
+        choice, plan = planned(self._asked(source, name, at, named), params or {}, at, engine)
+        if choice.engine == SPARK:
+            return answer_on_spark(choice, plan, at, stop)
+        return read(plan, at, self._adjacency, to_frame=to_frame, cancellation=stop)
 
     def explain(
         self,
@@ -101,14 +93,15 @@ class Graph(MaintainedGraph):
     ) -> str:
         """How a query will be answered, and where: what is scanned with which columns and filters, walked, joined."""
         at = self._head(branch)
-        self._guard.check(Action.READ, branch)
+        choice, plan = planned(self._asked(source, name, at, branch), params or {}, at, engine)
+        return f"{choice}\n{plan.explain(at)}"
+
+    def _asked(self, source: str | Path, name: str | None, at: Snapshot, branch: str) -> CompiledQuery:
+        """A query of a source that may be asked."""
+        self._guard.check(Action.READ, branch)  # before the text is looked at: its mistakes tell of the schema
         query = self._queries.compiled(source, name, at)
         self._guard.check_tables(Action.READ, at, branch, query.access.asks)
-        plan = planned(query, params or {}, at)
-        choice = engine_for(engine, plan, at)
-        if choice.engine == SPARK:
-            plan = planned(query, params or {}, at, Shortcuts.NONE)
-        return f"{choice}\n{plan.explain(at)}"
+        return query
 
     def export(
         self,

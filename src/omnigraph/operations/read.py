@@ -13,7 +13,7 @@ from omnigraph.catalog import value_to_json
 from omnigraph.compiler import CompiledQuery, bound_parameters, ir
 from omnigraph.embedding import text_vector
 from omnigraph.errors import UsageError
-from omnigraph.operations.engines import AUTO, LOCAL, Choice, chosen, spark_for
+from omnigraph.operations.engines import AUTO, LOCAL, SPARK, Choice, chosen, spark_for
 from omnigraph.query import (
     NEVER,
     AdjacencyCache,
@@ -104,19 +104,20 @@ class QueryResult:
 
 
 def planned(
-    query: CompiledQuery,
-    parameters: Mapping[str, Any],
-    snapshot: Snapshot,
-    shortcuts: Shortcuts = Shortcuts.ALLOWED,
-) -> Plan:
-    """How a query will be answered."""
+    query: CompiledQuery, parameters: Mapping[str, Any], snapshot: Snapshot, engine: str
+) -> tuple[Choice, Plan]:
+    """Where a query will be answered, and how; `engine` is what was asked for."""
     if not isinstance(query.body, ir.Read):
         raise UsageError(f"`{query.name}` writes; run it with mutate")
-    given = bound_parameters(query, parameters)
-    return plan_read(query, given, snapshot.catalog, now=datetime.now(UTC), shortcuts=shortcuts)
+    given, now = bound_parameters(query, parameters), datetime.now(UTC)
+    plan = plan_read(query, given, snapshot.catalog, now=now)
+    choice = _engine_for(engine, plan, snapshot)
+    if choice.engine == SPARK:
+        plan = plan_read(query, given, snapshot.catalog, now=now, shortcuts=Shortcuts.NONE)
+    return choice, plan
 
 
-def engine_for(asked: str, plan: Plan, snapshot: Snapshot) -> Choice:
+def _engine_for(asked: str, plan: Plan, snapshot: Snapshot) -> Choice:
     """Where a query runs. Of `auto`: in this process, unless it must read very much."""
     if asked != AUTO:
         return chosen(asked, tuple)
