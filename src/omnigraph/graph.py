@@ -9,7 +9,6 @@ from typing import Any, cast
 
 from omnigraph.bulk.engine import Report, no_report
 from omnigraph.bulk.export import Format
-from omnigraph.compiler import CompiledQuery
 from omnigraph.diagnostics import any_of
 from omnigraph.engines import answer_on_spark, engine_of, to_frame
 from omnigraph.errors import BranchInUse, NotFound, PreconditionFailed, UsageError
@@ -55,7 +54,8 @@ class Graph(MaintainedGraph):
             raise NotFound("type", type)
         if not isinstance(id, str):
             raise UsageError(f"an id is a text, not {id!r}")
-        rows: list[dict[str, Any]] = snapshot.table(entity.table_key).scan(filter=among("id", [id])).to_pylist()
+        with self._branches.noticing_removal(snapshot):
+            rows: list[dict[str, Any]] = snapshot.table(entity.table_key).scan(filter=among("id", [id])).to_pylist()
         return rows[0] if rows else None
 
     def query(
@@ -77,10 +77,12 @@ class Graph(MaintainedGraph):
         """
         stop = cancellation_of(timeout, cancellation)
         at, named = self._located(snapshot, branch)
-        choice, plan = planned(self._asked(source, name, at, named), params or {}, at, engine)
-        if choice.engine == SPARK:
-            return answer_on_spark(choice, plan, at, stop)
-        return read(plan, at, self._adjacency, to_frame=to_frame, cancellation=stop)
+        query = self._asked(source, name, at, named)
+        with self._branches.noticing_removal(at):
+            choice, plan = planned(query, params or {}, at, engine)
+            if choice.engine == SPARK:
+                return answer_on_spark(choice, plan, at, stop)
+            return read(plan, at, self._adjacency, to_frame=to_frame, cancellation=stop)
 
     def explain(
         self,
@@ -95,13 +97,6 @@ class Graph(MaintainedGraph):
         at = self._head(branch)
         choice, plan = planned(self._asked(source, name, at, branch), params or {}, at, engine)
         return f"{choice}\n{plan.explain(at)}"
-
-    def _asked(self, source: str | Path, name: str | None, at: Snapshot, branch: str) -> CompiledQuery:
-        """A query of a source that may be asked."""
-        self._guard.check(Action.READ, branch)  # before the text is looked at: its mistakes tell of the schema
-        query = self._queries.compiled(source, name, at)
-        self._guard.check_tables(Action.READ, at, branch, query.access.asks)
-        return query
 
     def export(
         self,
@@ -127,12 +122,13 @@ class Graph(MaintainedGraph):
         if path is None:
             if format != Format.JSONL:
                 raise UsageError(f"an export as {format} is a folder of files, so it needs a path")
-            return exported_lines(at, named, ordered=ordered)
+            return self._noticed(exported_lines(at, named, ordered=ordered), at)
         target = target_of(path, Format(format))
         options = ExportOptions(types=named, format=Format(format), ordered=ordered)
         told = report or no_report
-        choice = chosen(engine, lambda: reasons_for_spark(at, options))
-        return export_files(at, target, options, engine_of(choice, told), told)
+        with self._branches.noticing_removal(at):
+            choice = chosen(engine, lambda: reasons_for_spark(at, options))
+            return export_files(at, target, options, engine_of(choice, told), told)
 
     def explain_export(
         self,
@@ -163,7 +159,7 @@ class Graph(MaintainedGraph):
         (before, _), (after, _) = sides = self._located(left), self._located(right)
         for snapshot, branch in sides:
             self._guard.check_types(Action.READ, snapshot, branch, names)
-        return diff_snapshots(before, after, names)
+        return self._noticed(diff_snapshots(before, after, names), before, after)
 
     def changes(
         self, cursor: str | None = None, branch: str = MAIN, types: Collection[str] | None = None
@@ -215,7 +211,8 @@ class Graph(MaintainedGraph):
             guard.check_tables(Action.READ, at, named, request.reads)
             if write:
                 guard.check_tables(Action.CHANGE, head, branch, request.tables)
-            found = replace(analyze(at, request, report), to_frame=to_frame)
+            with self._branches.noticing_removal(at):
+                found = replace(analyze(at, request, report), to_frame=to_frame)
             if not write:
                 return found
             order = WriteRequest(

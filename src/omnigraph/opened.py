@@ -1,12 +1,14 @@
 """An open graph: what every verb needs of it, which is its state, its snapshots and its writes."""
 
 import copy
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime
+from pathlib import Path
 from typing import Literal, Self, TypeVar
 
+from omnigraph.compiler import CompiledQuery
 from omnigraph.errors import ExpectedVersionMismatch, SchemaChanged, UsageError
 from omnigraph.handles import At, Commits, CompiledQueries, GraphBranches, GraphTags, Mode, check_writable
 from omnigraph.operations.branches import named_branch, place_of
@@ -177,6 +179,20 @@ class OpenGraph:
 
     def _snapshot(self, manifest: Manifest) -> Snapshot:
         return self._branches.snapshot(manifest, self._opened)
+
+    # --- reads ---
+
+    def _asked(self, source: str | Path, name: str | None, at: Snapshot, branch: str) -> CompiledQuery:
+        """A query of a source that may be asked."""
+        self._guard.check(Action.READ, branch)  # before the text is looked at: its mistakes tell of the schema
+        query = self._queries.compiled(source, name, at)
+        self._guard.check_tables(Action.READ, at, branch, query.access.asks)
+        return query
+
+    def _noticed(self, read: Iterator[_Result], *snapshots: Snapshot) -> Iterator[_Result]:
+        """What is read of snapshots bit by bit; it ends in `NotFound` if they are removed meanwhile."""
+        with self._branches.noticing_removal(*snapshots):
+            yield from read
 
     # --- writes ---
 

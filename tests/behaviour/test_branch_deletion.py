@@ -16,6 +16,7 @@ from omnigraph.failpoints import Writer
 from omnigraph.operations.merge import MergeKind
 from omnigraph.operations.mutate import mutate
 from omnigraph.operations.writing import WriteRequest
+from omnigraph.versioning import Snapshot
 from tests.behaviour.people import (
     ages,
     files,
@@ -55,6 +56,51 @@ def test_a_branch_with_descendants_is_not_deleted(graph: og.Graph) -> None:
             graph.branches.delete(name)
     with pytest.raises(og.UsageError):
         graph.branches.delete("main")
+
+
+def opened(snapshot: Snapshot) -> Snapshot:
+    """The same snapshot with its tables open, of whose rows nothing was read."""
+    for key in snapshot.manifest.pins:
+        snapshot.table(key)
+    return snapshot
+
+
+@pytest.mark.parametrize("is_written_again", [False, True])
+def test_reading_a_branch_that_is_deleted_meanwhile_says_that_it_is_gone(
+    graph: og.Graph, tmp_path: Path, is_written_again: bool
+) -> None:
+    graph.branches.create("b")
+    set_age(graph, 2, "b")
+    write(graph, 'insert Knows { id: "bb", from: "Bob", to: "Bob" }', "b")
+    held = opened(graph.snapshot("b"))
+    lines, changes = graph.export(snapshot=held), graph.diff("main", held)
+    graph.branches.delete("b")
+    if is_written_again:
+        graph.branches.create("b")
+        set_age(graph, 3, "b")
+    reads: list[Callable[[], object]] = [
+        lambda: graph.query("query q { match { $p: Person } return { $p.name, $p.age } }", snapshot=held),
+        lambda: graph.query("query q { match { $p: Person  $p knows $q } return { $q.age } }", snapshot=held),
+        lambda: graph.entity("Person", "Ada", held),
+        lambda: [*lines],  # type: ignore[misc]
+        lambda: graph.export(tmp_path / "out.jsonl", snapshot=held),
+        lambda: [*changes],
+        lambda: graph.analyze("degrees", snapshot=held),
+    ]
+    for read in reads:
+        with pytest.raises(og.NotFound) as caught:
+            read()
+        assert (caught.value.kind, caught.value.name) == ("branch", "b")
+    assert ages(graph)["Ada"] == 1
+
+
+def test_reading_what_cleanup_has_removed_says_so(graph: og.Graph) -> None:
+    held = opened(graph.snapshot())
+    set_age(graph, 2)
+    graph.optimize()
+    graph.cleanup(keep=1, grace="0s", confirm=True)
+    with pytest.raises(og.NotFound, match="cleanup"):
+        graph.query("query q { match { $p: Person } return { $p.name, $p.age } }", snapshot=held)
 
 
 def test_a_deleted_branch_leaves_no_data_behind(graph: og.Graph) -> None:

@@ -2,12 +2,13 @@
 
 import json
 import threading
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from omnigraph.errors import NotFound
+from omnigraph.errors import NotFound, StorageError
 from omnigraph.storage import (
     BranchRef,
     Location,
@@ -33,7 +34,7 @@ from omnigraph.versioning.manifest import (
 from omnigraph.versioning.names import check_branch_name, logical_name, physical_name
 from omnigraph.versioning.retained import HEAD_NOTES, delete_retained
 from omnigraph.versioning.schemas import Schemas
-from omnigraph.versioning.snapshot import Snapshot
+from omnigraph.versioning.snapshot import REMOVED, Snapshot
 
 _ARCHIVE = "__history"
 
@@ -131,6 +132,18 @@ class Branches:
         """The graph at a manifest, with the schema that its commit names."""
         accepted = self.schemas.get(manifest.commit.schema_id)
         return Snapshot(self._graph, accepted.catalog, manifest, opened_tables() if opened is None else opened)
+
+    @contextmanager
+    def noticing_removal(self, *snapshots: Snapshot) -> Iterator[None]:
+        """Reading what is removed meanwhile, with its branch or by cleanup, ends in `NotFound` that says so."""
+        try:
+            yield
+        except (NotFound, StorageError) as error:
+            for snapshot in snapshots:
+                self._log_at(snapshot.commit.place)
+                if isinstance(error, StorageError) and (missing := snapshot.missing_tables()):
+                    raise NotFound("table", missing[0], REMOVED) from error
+            raise
 
     def head_versions(self) -> frozenset[tuple[str, int]]:
         """The versions of tables that the branches had when each was last asked for, as `Snapshot.version` says."""
