@@ -10,6 +10,7 @@ from omnigraph.codes import Code
 from omnigraph.diagnostics import Source, Span, any_of, nearest_name, quoted
 from omnigraph.errors import (
     BranchInUse,
+    Damaged,
     DataStillNeeded,
     EngineFailed,
     ExpectedVersionMismatch,
@@ -20,6 +21,7 @@ from omnigraph.errors import (
     NotDurable,
     NotFound,
     OmnigraphError,
+    OutcomeUnknown,
     ParameterError,
     PolicyDenied,
     PolicyError,
@@ -74,6 +76,8 @@ DIAGNOSTIC = Source("a.gq", "query q {").diagnostic(Code.QUERY_SYNTAX, "what", S
         NotFound("query", "x", "did you mean `y`?"),
         UsageError("two at once"),
         StorageError("graph", "is gone"),
+        Damaged("graph/__manifest", "is cut short"),
+        OutcomeUnknown("01H"),
         EngineFailed("write rows", "a worker ended unexpectedly"),
         HeadMoved("graph/nodes/1", 3, None),
         ExpectedVersionMismatch("node:Person", 3, 4),

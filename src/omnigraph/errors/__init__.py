@@ -6,6 +6,7 @@ error survives the pickle of a Spark worker or a process pool whole.
 
 from omnigraph.errors.base import (
     ChangesGap,
+    Damaged,
     EngineFailed,
     HeadMoved,
     NotDurable,
@@ -47,6 +48,7 @@ from omnigraph.errors.refusals import (
     Unavailable,
 )
 from omnigraph.errors.unfinished import (
+    OutcomeUnknown,
     RecoveryFailed,
     RecoveryPending,
     RecoveryRequired,
@@ -57,6 +59,7 @@ __all__ = [
     "BranchInUse",
     "ChangesGap",
     "Conflict",
+    "Damaged",
     "DataStillNeeded",
     "EngineFailed",
     "ExpectedVersionMismatch",
@@ -68,6 +71,7 @@ __all__ = [
     "NotDurable",
     "NotFound",
     "OmnigraphError",
+    "OutcomeUnknown",
     "ParameterError",
     "PolicyDenied",
     "PolicyError",

@@ -153,6 +153,16 @@ class NotDurable(StorageError):
         return {"uri": self.uri, "commit_id": self.commit_id, "problem": self.problem}
 
 
+class Damaged(StorageError):
+    """A file that is not as it was written: missing, cut short, changed, or replaced by another.
+
+    Nothing is deleted because of it, and trying again does not help: restore the file from a backup, or see what
+    `omnigraph verify` says is whole.
+    """
+
+    code = "damaged"
+
+
 class EngineFailed(OmnigraphError):
     """Bulk work that an engine could not do, for a reason that is not in the data; nothing was published."""
 

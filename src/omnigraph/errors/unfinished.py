@@ -62,3 +62,27 @@ class RecoveryFailed(OmnigraphError):
     @property
     def details(self) -> dict[str, Any]:
         return {"sidecar": self.sidecar, "problem": self.problem}
+
+
+class OutcomeUnknown(OmnigraphError):
+    """A write whose writer lost its locks while another process was completing it.
+
+    It is neither done nor failed yet: whoever completes it publishes commit `operation_id`, or takes the write back.
+    Look for that commit before sending the write again.
+    """
+
+    code = "outcome_unknown"
+
+    def __init__(self, operation_id: str) -> None:
+        super().__init__(operation_id)
+        self.operation_id = operation_id
+
+    def __str__(self) -> str:
+        return (
+            f"write {self.operation_id} was interrupted while another process was completing it; "
+            f"look for commit {self.operation_id} before you send it again"
+        )
+
+    @property
+    def details(self) -> dict[str, Any]:
+        return {"operation_id": self.operation_id}

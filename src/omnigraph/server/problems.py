@@ -13,6 +13,7 @@ from starlette.responses import Response
 from omnigraph.errors import (
     ChangesGap,
     Conflict,
+    Damaged,
     DataStillNeeded,
     EngineFailed,
     ExpectedVersionMismatch,
@@ -21,6 +22,7 @@ from omnigraph.errors import (
     NotDurable,
     NotFound,
     OmnigraphError,
+    OutcomeUnknown,
     ParameterError,
     PolicyDenied,
     PreconditionFailed,
@@ -132,6 +134,7 @@ STATUSES: Mapping[type[OmnigraphError], int] = {
     RecoveryRequired: 503,
     RecoveryPending: 503,
     RecoveryFailed: 503,
+    OutcomeUnknown: 500,
     Unavailable: 503,
     QueryTimedOut: 504,
 }
@@ -210,6 +213,8 @@ def _words(error: OmnigraphError, request_id: str) -> str:
             return f"{error.problem}; nothing of yours is visible"
         case NotDurable():
             return f"commit {error.commit_id} is visible, but may not survive a power cut; {more}"
+        case Damaged():
+            return f"a file of this graph is damaged; {more}"
         case StorageError():
             return f"storage did not do what was asked of it; {more}"
         case EngineFailed():

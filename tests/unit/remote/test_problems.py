@@ -42,6 +42,7 @@ ERRORS = [
     errors.QueryError([DIAGNOSTIC, DIAGNOSTIC]),
     errors.QueryTimedOut(2.5),
     errors.QueryExceedsMemory(10),
+    errors.OutcomeUnknown("01H"),
     errors.RecoveryPending(["01H", "01J"]),
     errors.RecoveryRequired("node:Person", 3),
     errors.RecoveryRequired("node:Person", 3, "01H"),
@@ -69,6 +70,7 @@ GUARDED = [
     errors.HeadMoved("/srv/secret/nodes/1", 3, 4),
     errors.NotDurable("/srv/secret", "01H", "the disk is gone"),
     errors.RecoveryFailed("01H.json", "/srv/secret cannot be understood"),
+    errors.Damaged("/srv/secret", "is cut short"),
     errors.StorageError("/srv/secret", "is gone"),
 ]
 """What a server knows and does not tell."""

@@ -10,6 +10,7 @@ from starlette.exceptions import HTTPException
 
 from omnigraph import errors
 from omnigraph.errors import (
+    Damaged,
     EngineFailed,
     ExpectedVersionMismatch,
     HeadMoved,
@@ -83,6 +84,7 @@ def test_a_write_that_another_was_ahead_of_says_where() -> None:
     "error",
     [
         StorageError(PLACE, f"cannot open {PLACE}/x"),
+        Damaged(PLACE, f"{PLACE} is cut short"),
         HeadMoved(PLACE, 3, 4),
         NotDurable(PLACE, "c1", f"fsync of {PLACE}"),
         EngineFailed("load", f"worker failed at {PLACE}"),
