@@ -430,9 +430,10 @@ def test_a_new_branch_at_an_older_commit_never_meets_such_manifests_either(graph
 
 
 def test_a_creation_that_was_cut_short_before_its_ref_does_not_take_the_name(graph: og.Graph) -> None:
-    """Lance writes a branch's first version, and then the ref; meanwhile `main` goes on."""
+    """Lance writes a branch's first version, and then the ref; the note comes last. Meanwhile `main` goes on."""
     graph.branches.create("new")
     Path(graph.uri, "__manifest", "_refs", "branches", "new.json").unlink()
+    Path(graph.uri, "__heads", "new").unlink()
     assert [branch.name for branch in graph.branches.list()] == [MAIN, BRANCH]
     graph.mutate('query add { insert Person { name: "Zoe" } }')
     graph.branches.create("new")

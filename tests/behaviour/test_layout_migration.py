@@ -20,7 +20,7 @@ from omnigraph.versioning.manifest import FIRST_SCHEMA, INTERNAL_SCHEMA_VERSION,
 from tests.crash.children import Children
 from tests.crash.invariants import assert_heads_are_pinned, assert_history_is_linear
 
-FIXTURE = Path(__file__).parents[1] / "fixtures" / "layout_1.tar.gz"
+FIXTURES = Path(__file__).parents[1] / "fixtures"
 # What the graph of the fixture holds at each version of its manifest: names of people, with their ages.
 PEOPLE: dict[int, dict[str, int | None]] = {
     1: {},
@@ -43,9 +43,14 @@ with failpoints.armed(job["failpoints"]):
 @pytest.fixture
 def uri(tmp_path: Path) -> str:
     """A graph of the first layout."""
-    with tarfile.open(FIXTURE) as archive:
-        archive.extractall(tmp_path, filter="data")
-    return str(tmp_path / "layout_1.omni")
+    return unpacked("layout_1", tmp_path)
+
+
+def unpacked(name: str, folder: Path) -> str:
+    """A graph that an older version has written."""
+    with tarfile.open(FIXTURES / f"{name}.tar.gz") as archive:
+        archive.extractall(folder, filter="data")
+    return str(folder / f"{name}.omni")
 
 
 def contents(folder: str) -> dict[str, bytes | None]:
@@ -122,7 +127,7 @@ def test_the_first_opening_for_writing_migrates_it_with_one_commit(uri: str) -> 
     graph = og.open(uri)
     (migrated,) = migrations(graph)
     assert migrated == graph.snapshot().manifest.commit
-    assert (migrated.manifest_version, migrated.message) == (6, "layout 1 → 2")
+    assert (migrated.manifest_version, migrated.message) == (6, f"layout 1 → {INTERNAL_SCHEMA_VERSION}")
     assert migrated.schema_id == FIRST_SCHEMA
     assert layout_of(graph) == INTERNAL_SCHEMA_VERSION
     kept = json.loads((Path(uri) / "__schemas" / f"{FIRST_SCHEMA}.json").read_text("utf-8"))
@@ -286,3 +291,44 @@ def test_a_migration_that_another_was_quicker_with_adds_nothing(uri: str) -> Non
         for each in started:
             each.result()
     assert len(migrations(og.open(uri))) == 1
+
+
+# --- the second layout: schemas are kept, and nothing has a checksum ---
+
+
+@pytest.fixture
+def second(tmp_path: Path) -> str:
+    """A graph of the second layout: two schemas, a tag, and a cleanup that has removed the first version."""
+    return unpacked("layout_2", tmp_path)
+
+
+def test_a_graph_of_the_second_layout_is_read_as_it_is(second: str) -> None:
+    before = contents(second)
+    graph = og.open(second, "r")
+    assert layout_of(graph) == 2
+    assert people(graph) == {"Ada": 37, "Bob": None, "Cleo": 20}
+    assert people(graph, graph.snapshot_at(commit="first")) == {"Ada": 36, "Bob": None}
+    assert [commit.message for commit in graph.commits.list()] == [
+        "a",
+        "schema apply",
+        "a",
+        "load Person, Company",
+        "init",
+    ]
+    assert not graph.snapshot().manifest.verified
+    with pytest.raises(og.NotFound, match="cleanup has removed it"):
+        graph.snapshot_at(version=1)
+    assert contents(second) == before
+
+
+def test_a_graph_of_the_second_layout_gets_checksums_when_it_is_opened_for_writing(second: str) -> None:
+    graph = og.open(second)
+    (migrated,) = migrations(graph)
+    assert migrated.message == f"layout 2 → {INTERNAL_SCHEMA_VERSION}"
+    assert graph.snapshot().manifest.verified
+    assert not (Path(second) / "__schemas" / f"{FIRST_SCHEMA}.json").exists()
+    assert graph.schema.at().number == 2
+    assert graph.schema.at("first").number == 1
+    graph.mutate(ADD, params={"name": "Dan"})
+    assert people(og.open(second)) == {"Ada": 37, "Bob": None, "Cleo": 20, "Dan": None}
+    assert_history_is_linear(graph)

@@ -4,6 +4,7 @@ from omnigraph.storage.branches import (
     BranchRef,
     branch_location,
     branch_ref,
+    branch_ref_file,
     branch_refs,
     create_branch,
     delete_branch,
@@ -73,6 +74,7 @@ from omnigraph.storage.location import Location, location_of
 from omnigraph.storage.locks import locks_at, seems_abandoned
 from omnigraph.storage.objects import Objects, objects_at
 from omnigraph.storage.predicates import Predicate, Reduced, among, column_predicate, holds, lance_filter
+from omnigraph.storage.records import Record, checksum_of, decode_as, decode_record, encode_record
 from omnigraph.storage.staging import (
     StagedWrite,
     WrittenRows,
@@ -117,6 +119,7 @@ __all__ = [
     "Maker",
     "Objects",
     "Predicate",
+    "Record",
     "Reduced",
     "Rewritten",
     "Segment",
@@ -130,11 +133,15 @@ __all__ = [
     "append_row",
     "branch_location",
     "branch_ref",
+    "branch_ref_file",
     "branch_refs",
+    "checksum_of",
     "column_predicate",
     "commit_created",
     "commit_staged",
     "create_branch",
+    "decode_as",
+    "decode_record",
     "delete_branch",
     "difference_batches",
     "difference_counts",
@@ -143,6 +150,7 @@ __all__ = [
     "discard_columns",
     "drafting",
     "drift_after",
+    "encode_record",
     "fragment_states",
     "fragments_with_dropped_columns",
     "has_version",

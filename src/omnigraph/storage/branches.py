@@ -39,15 +39,20 @@ def branch_location(root: Location, name: str) -> Location:
     return root.child(_TREES, name)
 
 
+def branch_ref_file(name: str) -> str:
+    """The file of a branch's ref, below its table."""
+    return f"{_REFS}/{name}.json"
+
+
 def branch_ref(root: Location, name: str) -> BranchRef | None:
     """A branch of a table, or None when there is none of that name.
 
     A ref that a power cut left torn is that of a branch that nobody was told of.
     """
-    content = objects_at(root).read(f"{_REFS}/{name}.json")
+    content = objects_at(root).read(branch_ref_file(name))
     try:
         return None if content is None else _ref(name, content)
-    except (ValueError, KeyError):
+    except (ValueError, KeyError, TypeError, IndexError, OverflowError):
         return None
 
 
@@ -63,7 +68,7 @@ def create_branch(root: Location, name: str, *, parent: Location, version: int) 
     source = open_table(parent, version)
     target = branch_location(root, name)
     if branch_ref(root, name) is None:
-        objects_at(root).delete(f"{_REFS}/{name}.json")
+        objects_at(root).delete(branch_ref_file(name))
         objects_at(root).delete_folder(f"{_TREES}/{name}")
     with typed_errors(target, "cannot be forked"):
         source.dataset.create_branch(name, version, storage_options=root.storage_options)

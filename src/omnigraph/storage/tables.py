@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from lance.blob import BlobType
 
 import lance
-from omnigraph.errors import StorageError, UsageError
+from omnigraph.errors import Damaged, StorageError, UsageError
 from omnigraph.storage.location import Location
 from omnigraph.storage.memory import INDEX_BYTES, METADATA_BYTES
 from omnigraph.storage.objects import objects_at
@@ -201,16 +201,24 @@ def open_table(location: Location, version: int | None = None) -> Table:
         )
     except (ValueError, OSError) as error:
         raise StorageError(location.uri, f"cannot open version {version}: {error}") from error
+    if dataset.version != version:
+        file = location.child(version_file(version)).uri
+        raise Damaged(file, f"expected version {version} of the table, found version {dataset.version}")
     return Table(location, dataset)
 
 
 def newest_version(location: Location) -> int:
     """The newest version of a table, from a listing of all; one that a power cut left torn does not count."""
-    found = (version_in(f"{_VERSIONS}/{name}") for name in objects_at(location).names(_VERSIONS))
-    for version in sorted((version for version in found if version is not None), reverse=True):
+    for version in listed_versions(location):
         if has_version(location, version):
             return version
     raise StorageError(location.uri, NO_TABLE)
+
+
+def listed_versions(location: Location) -> list[int]:
+    """The versions that a table has files of, newest first; some may be torn or damaged."""
+    found = (version_in(f"{_VERSIONS}/{name}") for name in objects_at(location).names(_VERSIONS))
+    return sorted((version for version in found if version is not None), reverse=True)
 
 
 def has_version(location: Location, version: int) -> bool:

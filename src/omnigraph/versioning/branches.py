@@ -1,25 +1,29 @@
 """The branches of a graph: each is a Lance branch of the manifest, and so a line of manifest versions of its own."""
 
-import json
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import Any
 
-from omnigraph.errors import NotFound, StorageError
+from omnigraph.errors import Damaged, NotFound, StorageError
 from omnigraph.storage import (
     BranchRef,
     Location,
     Table,
     branch_location,
     branch_ref,
+    branch_ref_file,
     branch_refs,
     create_branch,
+    decode_as,
+    decode_record,
     delete_branch,
+    encode_record,
     objects_at,
 )
+from omnigraph.versioning.heads import delete_head_note, noted_branches, read_head_note
 from omnigraph.versioning.kept import KeptVersions, opened_tables
 from omnigraph.versioning.log import MANIFEST_FOLDER, ManifestLog
 from omnigraph.versioning.manifest import (
@@ -32,7 +36,7 @@ from omnigraph.versioning.manifest import (
     commit_to_row,
 )
 from omnigraph.versioning.names import check_branch_name, logical_name, physical_name
-from omnigraph.versioning.retained import HEAD_NOTES, delete_retained
+from omnigraph.versioning.retained import delete_retained
 from omnigraph.versioning.schemas import Schemas
 from omnigraph.versioning.snapshot import REMOVED, Snapshot
 
@@ -45,6 +49,14 @@ class Archive:
 
     commits: tuple[Commit, ...]
     origin: Place
+
+
+@dataclass(frozen=True, slots=True)
+class _Archived:
+    """What the file of an archive says."""
+
+    origin: Place
+    commits: list[dict[str, Any]]
 
 
 class Branches:
@@ -71,19 +83,28 @@ class Branches:
         with self._lock:
             if ref is None:
                 self._logs.pop(name, None)
-                raise NotFound("branch", name)
+                raise self._lost(name) or NotFound("branch", name)
             known = self._logs.get(name)
             if known is None or known.incarnation != ref.identity:
                 self._logs[name] = known = self._opened(ref)
         return known
 
     def names(self) -> list[str]:
-        """The names of all branches; `main` first."""
-        names = sorted(logical_name(ref.name) for ref in self._public_refs())
+        """The names of all branches; `main` first. Raises `Damaged` when the ref of one cannot be read."""
+        names, lost = self.find_names()
+        if lost:
+            raise lost[0]
         with self._lock:
             for name in self._logs.keys() - names:
                 del self._logs[name]
         return [MAIN, *names]
+
+    def find_names(self) -> tuple[list[str], list[Damaged]]:
+        """The names of all branches but `main`, and what is known of those whose refs cannot be read."""
+        names = sorted(logical_name(ref.name) for ref in self._public_refs())
+        noted = (logical_name(each) for each in noted_branches(self._graph))
+        lost = (self._lost(name) for name in noted if name not in (MAIN, *names))
+        return names, [each for each in lost if each is not None]
 
     def logs(self) -> list[ManifestLog]:
         """All branches, `main` first; one that is deleted meanwhile is not among them."""
@@ -107,7 +128,9 @@ class Branches:
         """A new branch that begins at a commit. The caller is alone in creating this one."""
         source = self._log_at(at)
         create_branch(self._root, physical_name(name), parent=source.location, version=at.version)
-        return self.log(name)
+        log = self.log(name)
+        log.note_head(at.version)
+        return log
 
     def delete(self, name: str) -> None:
         """Removes a branch; its commits stay known. The caller keeps all writers of the branch out."""
@@ -116,7 +139,7 @@ class Branches:
         delete_branch(self._root, physical_name(name))
         with self._lock:
             self._logs.pop(name, None)
-        objects_at(self._graph).delete(f"{HEAD_NOTES}/{physical_name(name)}")
+        delete_head_note(self._graph, physical_name(name))
         delete_retained(self._graph, physical_name(name))
 
     def lock_out(self, name: str) -> None:
@@ -167,17 +190,33 @@ class Branches:
 
     def archive_of(self, incarnation: str) -> Archive | None:
         """What is still known of a branch that was deleted."""
-        content = objects_at(self._graph).read(f"{_ARCHIVE}/{incarnation}.json")
+        file = f"{_ARCHIVE}/{incarnation}.json"
+        content = objects_at(self._graph).read(file)
         if content is None:
             return None
-        data = json.loads(content)
-        return Archive(tuple(commit_from_row(_parsed(row)) for row in data["commits"]), Place(**data["origin"]))
+        uri = self._graph.child(file).uri
+        archived = decode_as(_Archived, uri, decode_record(uri, content).content)
+        try:
+            return Archive(tuple(commit_from_row(_parsed(row)) for row in archived.commits), archived.origin)
+        except (KeyError, TypeError, ValueError) as error:
+            raise Damaged(uri, f"has a commit that cannot be understood: {error!r}") from error
 
     def _log_at(self, place: Place) -> ManifestLog:
         log = self.log(place.branch)
         if log.incarnation != place.incarnation:
             raise NotFound("branch", place.branch, "it was deleted, and another has its name")
         return log
+
+    def _lost(self, name: str) -> Damaged | None:
+        """The damage of a branch whose ref cannot be read, although the branch was created and never deleted."""
+        physical = physical_name(name)
+        note = read_head_note(self._graph, physical)
+        if note is None or note.incarnation is None or branch_ref(self._root, physical) is not None:
+            return None
+        if self.archive_of(note.incarnation) is not None:
+            return None
+        problem = f"branch `{name}` is there, and the file that says so is missing or cannot be read"
+        return Damaged(self._root.child(branch_ref_file(physical)).uri, problem)
 
     def _opened(self, ref: BranchRef) -> ManifestLog:
         parent = MAIN if ref.parent is None else logical_name(ref.parent)
@@ -200,9 +239,8 @@ class Branches:
                 break
             remembered = log.commits_to(own[0].manifest_version)
         assert log.origin is not None
-        origin = {"branch": log.origin.branch, "incarnation": log.origin.incarnation, "version": log.origin.version}
-        document = {"origin": origin, "commits": [_spelled(commit_to_row(each)) for each in commits]}
-        objects_at(self._graph).replace(f"{_ARCHIVE}/{log.incarnation}.json", json.dumps(document, indent=1).encode())
+        archived = _Archived(log.origin, [_spelled(commit_to_row(each)) for each in commits])
+        objects_at(self._graph).replace(f"{_ARCHIVE}/{log.incarnation}.json", encode_record(asdict(archived)))
 
     def _public_refs(self) -> list[BranchRef]:
         return [ref for ref in branch_refs(self._root) if not logical_name(ref.name).startswith("__")]

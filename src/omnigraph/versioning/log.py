@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from weakref import WeakValueDictionary
 
 from omnigraph import failpoints
-from omnigraph.errors import HeadMoved, NotDurable, NotFound, StorageError
+from omnigraph.errors import Damaged, HeadMoved, NotDurable, NotFound, StorageError
 from omnigraph.failpoints import Point
 from omnigraph.storage import (
     Location,
@@ -30,7 +30,8 @@ from omnigraph.storage import (
     sync_staged,
     sync_versions,
 )
-from omnigraph.storage.tables import NO_TABLE, Table, version_file
+from omnigraph.storage.tables import NO_TABLE, Table, listed_versions, newest_version, version_file
+from omnigraph.versioning.heads import HeadNote, read_head_note, write_head_note
 from omnigraph.versioning.manifest import (
     INTERNAL_SCHEMA_VERSION,
     MAIN,
@@ -43,7 +44,7 @@ from omnigraph.versioning.manifest import (
     manifest_to_rows,
 )
 from omnigraph.versioning.names import physical_name
-from omnigraph.versioning.retained import HEAD_NOTES, Retained, milestone_of, read_retained, write_retained
+from omnigraph.versioning.retained import Retained, milestone_of, read_retained, write_retained
 from omnigraph.versioning.schemas import Schemas
 
 MANIFEST_FOLDER = "__manifest"
@@ -53,6 +54,9 @@ TRUSTED_SECONDS = 60.0
 FIRST_VERSION = 1
 _VERSIONS = 1 << 63
 """No table has so many, and storage takes no larger number."""
+
+_SCHEMAS_ARE_KEPT = 2
+"""The layout from which on every commit names its schema."""
 
 _TURN_SECONDS = 10.0
 _logger = logging.getLogger(__name__)
@@ -90,10 +94,8 @@ class ManifestLog:
         self.origin = origin
         self._graph = graph
         self._name = physical_name(branch)
-        self._note = f"{HEAD_NOTES}/{self._name}"
         root = graph.child(MANIFEST_FOLDER)
         self._location = root if origin is None else branch_location(root, self._name)
-        self._objects = objects_at(graph)
         self._lock = threading.Lock()
         with _registry_lock:
             self._turn = _turns.setdefault(self._location.uri, _Turn())
@@ -112,18 +114,26 @@ class ManifestLog:
         return FIRST_VERSION if self.origin is None else self.origin.version
 
     def create(self, first: Manifest) -> Manifest:
-        """Writes the first version; refuses where there is a manifest already."""
+        """Writes the first version; refuses where there is a manifest already, or what is left of one."""
+        if self.exists():
+            raise StorageError(self._graph.uri, "there is already a graph here")
         remove_torn_version(self._location, FIRST_VERSION)
         staged = stage_create(self._location, manifest_to_rows(first), first.commit.graph_commit_id)
         sync_staged([staged])
         committed = commit_created(staged)
         sync_versions([committed])
         self._remember(committed, first)
+        self.note_head(committed.version)
         return first
 
     def exists(self) -> bool:
-        """Whether there is a manifest."""
-        return has_version(self._location, FIRST_VERSION)
+        """Whether there is a manifest, or what damage has left of one.
+
+        A first version that lacks its end, and nothing else, is what a power cut left of a graph that never was.
+        """
+        if has_version(self._location, FIRST_VERSION) or read_head_note(self._graph, self._name) is not None:
+            return True
+        return any(version > FIRST_VERSION for version in listed_versions(self._location))
 
     def check_exists(self) -> None:
         """Raises when the branch was deleted, or another has its name; means something under a lock of the branch."""
@@ -189,29 +199,67 @@ class ManifestLog:
             table, manifest, _ = known
             if not has_version(self._location, table.version + 1) and not self._may_be_below_gap(table.version):
                 return table, manifest
-        table = self._newest_table()
-        _check_stamp(table)
-        manifest = manifest_from_rows(table.scan().to_pylist())
+        table, manifest = self._read(self._newest_version())
         self._remember(table, manifest)
         return table, manifest
 
-    def _newest_table(self) -> Table:
+    def _newest_version(self) -> int:
         """The newest version, from the one that the last writer noted; without a note, from a listing of all.
 
-        Notes spare those who open a graph a listing. They may be behind, never ahead.
+        A version that was noted, and that cleanup did not remove, was there: it is never taken for one that a power
+        cut left torn.
         """
-        noted = self._objects.read(self._note)
-        version = int(noted) if noted is not None and noted.isdigit() else 0
-        if version >= self.first_version and has_version(self._location, version):
+        noted = self._noted_version()
+        if noted is not None:
+            version = noted
             while has_version(self._location, version + 1):
                 version += 1
-            if version >= self.retained().floor:
-                return open_table(self._location, version)
+            if has_version(self._location, version):
+                if version >= self.retained().floor:
+                    return version
+            elif version >= self.retained().floor:
+                raise self._damage(version, "it was published, and is missing or cut short")
         try:
-            return open_table(self._location)
+            return newest_version(self._location)
         except StorageError as error:
+            if noted is not None:
+                raise self._damage(noted, "it was published, and is missing or cut short") from error
             reason = "" if error.problem == NO_TABLE else f": {error.problem}"
             raise StorageError(self._graph.uri, f"there is no graph here{reason}") from error
+
+    def _noted_version(self) -> int | None:
+        note = read_head_note(self._graph, self._name)
+        if note is None or note.incarnation not in (None, self.incarnation) or note.version < self.first_version:
+            return None
+        return note.version
+
+    def _read(self, version: int) -> tuple[Table, Manifest]:
+        """A version that is there; `Damaged` if it does not say what was written."""
+        with self._noticing_damage(version):
+            table = open_table(self._location, version)
+        _check_stamp(table)
+        with self._noticing_damage(version):
+            manifest = manifest_from_rows(table.scan().to_pylist())
+        if manifest.version != version:
+            raise self._damage(version, f"it holds version {manifest.version}")
+        return table, manifest
+
+    @contextmanager
+    def _noticing_damage(self, version: int) -> Iterator[None]:
+        """What cannot be read of a version that is there is damaged; one that is gone is for the caller to judge."""
+        try:
+            yield
+        except StorageError as error:
+            if not has_version(self._location, version):
+                raise
+            raise self._damage(version, error.problem) from error
+        except (ValueError, TypeError, KeyError, AttributeError) as error:
+            raise self._damage(version, str(error)) from error
+
+    def _damage(self, version: int, problem: str) -> Damaged:
+        uri = self._location.child(version_file(version)).uri
+        words = f"version {version} of the manifest of branch `{self.branch}` is damaged: {problem}"
+        return Damaged(uri, f"{words}; restore it from a backup, `omnigraph verify` says what is whole")
 
     def retained(self) -> Retained:
         """What cleanup has left of this branch."""
@@ -234,9 +282,11 @@ class ManifestLog:
         if version >= self.first_version and not self.retained().has(version):
             raise NotFound("version", str(version), "cleanup has removed it")
         manifest = self._at(version)
-        if manifest is None:
-            raise NotFound("version", str(version))
-        return manifest
+        if manifest is not None:
+            return manifest
+        if self.first_version <= version <= self.head().version and self.retained().has(version):
+            raise self._damage(version, "it is missing or cut short")
+        raise NotFound("version", str(version))
 
     def commits_to(self, version: int) -> tuple[Commit, ...]:
         """The last commits up to that of a version, which is the last of them. Cleanup removes none of them."""
@@ -250,12 +300,11 @@ class ManifestLog:
         if not self.first_version <= version < _VERSIONS:
             return None
         try:
-            rows = open_table(self._location, version).scan().to_pylist()
+            return self._read(version)[1]
         except StorageError:
             if has_version(self._location, version):
                 raise
             return None
-        return manifest_from_rows(rows)
 
     def append(self, base: Manifest, following: Manifest) -> Manifest:
         """Makes `following` the version after `base`, or raises `HeadMoved` when another writer did that first."""
@@ -282,7 +331,7 @@ class ManifestLog:
             raise NotDurable(self._graph.uri, operation, str(error)) from error
         failpoints.hit(Point.PUBLISH_AFTER_SWAP)
         self._remember(committed, following)
-        self._note_head(committed.version)
+        self.note_head(committed.version)
         return following
 
     def _staged(self, table: Table, following: Manifest) -> StagedWrite:
@@ -290,7 +339,8 @@ class ManifestLog:
         rows, operation = manifest_to_rows(following), following.commit.graph_commit_id
         if _stamp(table) == INTERNAL_SCHEMA_VERSION:
             return stage_overwrite(table, rows, operation)
-        Schemas(self._graph).keep_first()
+        if _stamp(table) < _SCHEMAS_ARE_KEPT:
+            Schemas(self._graph).keep_first()
         return stage_other_columns(table, rows, operation)
 
     def _take_back(self, committed: Table) -> None:
@@ -302,10 +352,10 @@ class ManifestLog:
             self._newest = None
         objects_at(self._location).delete(version_file(committed.version))
 
-    def _note_head(self, version: int) -> None:
+    def note_head(self, version: int) -> None:
         """The commit is visible whether or not this succeeds, so a failure is no reason to say otherwise."""
         try:
-            self._objects.note(self._note, str(version).encode())
+            write_head_note(self._graph, self._name, HeadNote(version, self.incarnation))
         except StorageError as error:
             _logger.warning("the note of the newest version could not be written: %s", error)
 
@@ -314,8 +364,14 @@ class ManifestLog:
         sync_versions([open_table(self._location, version)])
 
     def remove_torn_head(self) -> bool:
-        """Removes what a power cut left of a version after the newest one. Only with the publishers' turn."""
-        return remove_torn_version(self._location, self.head().version + 1)
+        """Removes what a power cut left of a version after the newest one. Only with the publishers' turn.
+
+        What has versions after it was published once, so it is damaged and stays.
+        """
+        version = self.head().version + 1
+        if any(later > version for later in listed_versions(self._location)):
+            raise self._damage(version, "it is missing or cut short, and there are later ones")
+        return remove_torn_version(self._location, version)
 
     def _remember(self, table: Table, manifest: Manifest) -> None:
         with self._lock:

@@ -15,7 +15,9 @@ from typing import Any
 
 import pyarrow as pa
 
-INTERNAL_SCHEMA_VERSION = 2
+from omnigraph.storage import checksum_of
+
+INTERNAL_SCHEMA_VERSION = 3
 STAMP = b"omnigraph:internal_schema_version"
 REMEMBERED_COMMITS = 32
 FIRST_SCHEMA = "initial"
@@ -43,6 +45,7 @@ MANIFEST_SCHEMA = pa.schema(
         pa.field("message", pa.string()),
         pa.field("created_at", _INSTANT),
         pa.field("schema_id", pa.string()),
+        pa.field("checksum", pa.string()),
     ],
     metadata={STAMP: str(INTERNAL_SCHEMA_VERSION).encode()},
 )
@@ -134,6 +137,8 @@ class Manifest:
 
     pins: Mapping[str, Pin]
     commits: tuple[Commit, ...]
+    verified: bool = field(default=True, compare=False)
+    """Whether a checksum vouches for what was read; older layouts have none."""
 
     @property
     def commit(self) -> Commit:
@@ -176,7 +181,16 @@ def manifest_to_rows(manifest: Manifest) -> pa.Table:
         for key, pin in sorted(manifest.pins.items())
     ]
     commits = [{"row": "commit", **commit_to_row(each)} for each in manifest.commits]
-    return pa.Table.from_pylist([*tables, *commits], schema=MANIFEST_SCHEMA)
+    checksum = {"row": "checksum", "checksum": manifest_checksum(manifest)}
+    return pa.Table.from_pylist([*tables, *commits, checksum], schema=MANIFEST_SCHEMA)
+
+
+def manifest_checksum(manifest: Manifest) -> str:
+    """The checksum of all that a manifest says."""
+    pins = [[key, pin.path, pin.version, pin.removed_at] for key, pin in sorted(manifest.pins.items())]
+    rows = [commit_to_row(each) for each in manifest.commits]
+    commits = [[*{**row, "created_at": row["created_at"].isoformat()}.values()] for row in rows]
+    return checksum_of([pins, commits])
 
 
 def commit_to_row(commit: Commit) -> dict[str, Any]:
@@ -222,11 +236,17 @@ def commit_from_row(row: Mapping[str, Any]) -> Commit:
 
 
 def manifest_from_rows(rows: Sequence[Mapping[str, Any]]) -> Manifest:
-    """The manifest that `manifest_to_rows` wrote."""
+    """The manifest that `manifest_to_rows` wrote; `ValueError` if it is not what was written."""
     pins = {
         row["table_key"]: Pin(row["table_path"], row["table_version"], row["table_removed_at"])
         for row in rows
         if row["row"] == "table"
     }
     commits = [commit_from_row(row) for row in rows if row["row"] == "commit"]
-    return Manifest(pins, tuple(sorted(commits, key=lambda each: each.manifest_version)))
+    if not commits:
+        raise ValueError("it has no commit")
+    checksums = [row["checksum"] for row in rows if row["row"] == "checksum"]
+    manifest = Manifest(pins, tuple(sorted(commits, key=lambda each: each.manifest_version)), bool(checksums))
+    if checksums and checksums != [manifest_checksum(manifest)]:
+        raise ValueError("it does not have the checksum that it was written with")
+    return manifest

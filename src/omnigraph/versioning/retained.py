@@ -4,13 +4,11 @@ Cleanup writes this down before it removes anything. Every version from `floor` 
 `whole` can still be read as the graph was; of the rest every so many-th stays, for the commits that it repeats.
 """
 
-import json
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
-from omnigraph.storage import Location, objects_at
+from omnigraph.storage import Location, decode_as, decode_record, encode_record, objects_at
+from omnigraph.versioning.heads import HEAD_NOTES, RETAINED_SUFFIX
 from omnigraph.versioning.manifest import REMEMBERED_COMMITS
-
-HEAD_NOTES = "__heads"
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +23,15 @@ class Retained:
         return version >= self.floor or version in self.whole
 
 
+@dataclass(frozen=True, slots=True)
+class _Written:
+    """What the file says."""
+
+    incarnation: str
+    floor: int
+    whole: list[int]
+
+
 def milestone_of(version: int) -> int:
     """The version at or after another that cleanup never removes; it repeats the commit of the other."""
     return -(-version // REMEMBERED_COMMITS) * REMEMBERED_COMMITS
@@ -33,16 +40,17 @@ def milestone_of(version: int) -> int:
 def read_retained(graph: Location, name: str, incarnation: str) -> Retained:
     """What is left of a branch, by its physical name; of one that was never cleaned up, everything."""
     content = objects_at(graph).read(_file(name))
-    data = None if content is None else json.loads(content)
-    if data is None or data["incarnation"] != incarnation:
+    if content is None:
         return Retained()
-    return Retained(data["floor"], frozenset(data["whole"]))
+    uri = graph.child(_file(name)).uri
+    written = decode_as(_Written, uri, decode_record(uri, content).content)
+    return Retained(written.floor, frozenset(written.whole)) if written.incarnation == incarnation else Retained()
 
 
 def write_retained(graph: Location, name: str, incarnation: str, retained: Retained) -> None:
     """Says what will be left of a branch."""
-    data = {"incarnation": incarnation, "floor": retained.floor, "whole": sorted(retained.whole)}
-    objects_at(graph).replace(_file(name), json.dumps(data).encode())
+    written = _Written(incarnation, retained.floor, sorted(retained.whole))
+    objects_at(graph).replace(_file(name), encode_record(asdict(written)))
 
 
 def delete_retained(graph: Location, name: str) -> None:
@@ -51,4 +59,4 @@ def delete_retained(graph: Location, name: str) -> None:
 
 
 def _file(name: str) -> str:
-    return f"{HEAD_NOTES}/{name}.retained"
+    return f"{HEAD_NOTES}/{name}{RETAINED_SUFFIX}"

@@ -15,9 +15,9 @@ from typing import Any
 
 from omnigraph import failpoints
 from omnigraph.catalog import Catalog, catalog_from_json, catalog_to_json
-from omnigraph.errors import StorageError
+from omnigraph.errors import Damaged, StorageError
 from omnigraph.failpoints import Point
-from omnigraph.storage import Location, objects_at
+from omnigraph.storage import Location, decode_as, decode_record, encode_record, objects_at
 from omnigraph.versioning.manifest import FIRST_SCHEMA
 
 SCHEMA_FILE, COMPILED_FILE, STATE_FILE = "_schema.pg", "_schema.ir.json", "__schema_state.json"
@@ -52,8 +52,25 @@ def schema_number(schema_id: str) -> int:
 
 def accepted_schema(number: int, text: str, catalog: Catalog) -> AcceptedSchema:
     """A schema that becomes the next of its graph."""
-    digest = _digest(json.dumps([text, catalog_to_json(catalog)]))
-    return AcceptedSchema(f"{number}-{digest[:_DIGITS]}", text, catalog)
+    return AcceptedSchema(_schema_id(number, text, catalog_to_json(catalog)), text, catalog)
+
+
+def _schema_id(number: int, text: str, catalog: dict[str, Any]) -> str:
+    return f"{number}-{_digest(json.dumps([text, catalog]))[:_DIGITS]}"
+
+
+@dataclass(frozen=True, slots=True)
+class _Kept:
+    """What the file of a schema says."""
+
+    id: str
+    schema: str
+    catalog: dict[str, Any]
+
+
+def _id_of(kept: _Kept) -> str:
+    """The id that a schema has by what it says."""
+    return _schema_id(schema_number(kept.id), kept.schema, kept.catalog)
 
 
 class Schemas:
@@ -74,7 +91,7 @@ class Schemas:
     def keep(self, accepted: AcceptedSchema) -> None:
         """Writes a schema down, before any commit names it."""
         data = {"id": accepted.id, "schema": accepted.text, "catalog": catalog_to_json(accepted.catalog)}
-        objects_at(self._graph).replace(_file(accepted.id), json.dumps(data, indent=1, ensure_ascii=False).encode())
+        objects_at(self._graph).replace(_file(accepted.id), encode_record(data))
 
     def keep_first(self) -> None:
         """Writes down the one schema of a graph of the first layout, before another takes its place in the files."""
@@ -83,12 +100,15 @@ class Schemas:
 
     def _read(self, schema_id: str) -> AcceptedSchema:
         content = objects_at(self._graph).read(_file(schema_id))
-        if content is not None:
-            data = json.loads(content)
-            return AcceptedSchema(schema_id, data["schema"], catalog_from_json(data["catalog"]))
-        if schema_id != FIRST_SCHEMA:
-            raise StorageError(self._graph.uri, f"schema {schema_id}, which a commit names, is not there")
-        return AcceptedSchema(schema_id, *_read_files(self._graph))
+        if content is None and schema_id == FIRST_SCHEMA:
+            return AcceptedSchema(schema_id, *_read_files(self._graph))
+        uri = self._graph.child(_file(schema_id)).uri
+        if content is None:
+            raise Damaged(uri, "is missing, and a commit names the schema in it")
+        data = decode_as(_Kept, uri, decode_record(uri, content).content)
+        if data.id != schema_id or schema_id not in (FIRST_SCHEMA, _id_of(data)):
+            raise Damaged(uri, f"does not hold schema {schema_id}")
+        return AcceptedSchema(schema_id, data.schema, _catalog(uri, data.catalog))
 
 
 def write_schema_files(graph: Location, accepted: AcceptedSchema) -> None:
@@ -139,7 +159,7 @@ def _files(accepted: AcceptedSchema, operation_id: str | None = None) -> dict[st
     return {
         SCHEMA_FILE: accepted.text.encode(),
         COMPILED_FILE: compiled.encode(),
-        STATE_FILE: json.dumps(state, indent=1).encode(),
+        STATE_FILE: encode_record(state),
     }
 
 
@@ -147,11 +167,24 @@ def _read_files(graph: Location) -> tuple[str, Catalog]:
     contents = [objects_at(graph).read(name) for name in (SCHEMA_FILE, COMPILED_FILE, STATE_FILE)]
     if any(content is None for content in contents):
         raise StorageError(graph.uri, "there is no graph here")
-    text, compiled, state = (content.decode() for content in contents if content is not None)
-    data = json.loads(state)
-    if (data["schema"], data["compiled"]) != (_digest(text), _digest(compiled)):
-        raise StorageError(graph.uri, "the schema files do not belong together; one was changed by hand")
-    return text, catalog_from_json(json.loads(compiled))
+    uri = graph.child(STATE_FILE).uri
+    try:
+        text, compiled, state = (content.decode() for content in contents if content is not None)
+        data = json.loads(state)
+        belong_together = (data["schema"], data["compiled"]) == (_digest(text), _digest(compiled))
+        catalog = json.loads(compiled)
+    except (ValueError, KeyError, TypeError) as error:
+        raise Damaged(uri, f"the schema files cannot be read: {error}") from error
+    if not belong_together:
+        raise Damaged(uri, "the schema files do not belong together; one was changed by hand")
+    return text, _catalog(uri, catalog)
+
+
+def _catalog(uri: str, data: dict[str, Any]) -> Catalog:
+    try:
+        return catalog_from_json(data)
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise Damaged(uri, f"its catalog cannot be understood: {error!r}") from error
 
 
 def _file(schema_id: str) -> str:

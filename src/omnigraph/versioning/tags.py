@@ -3,15 +3,14 @@
 A tag never moves. Whoever creates one holds the lock of history, so that the commit is still there when the tag is.
 """
 
-import json
 import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import Any
 
-from omnigraph.errors import NotFound, StorageError, TagExists, UsageError
-from omnigraph.storage import Location, objects_at
+from omnigraph.errors import NotFound, TagExists, UsageError
+from omnigraph.storage import Location, decode_as, decode_record, encode_record, objects_at
 from omnigraph.versioning.manifest import Place
 from omnigraph.versioning.names import check_branch_name, logical_name, physical_name
 
@@ -76,7 +75,7 @@ def tag_named(graph: Location, name: str) -> Tag | None:
 def write_tag(graph: Location, tag: Tag) -> None:
     """Makes a tag be there; refuses where one of its name is."""
     content = {**asdict(tag), "created_at": tag.created_at.isoformat()}
-    if not objects_at(graph).create(_file(tag.name), json.dumps(content, indent=1).encode()):
+    if not objects_at(graph).create(_file(tag.name), encode_record(content)):
         raise TagExists(tag.name)
 
 
@@ -89,14 +88,8 @@ def delete_tag(graph: Location, name: str) -> None:
 
 def _read(graph: Location, name: str) -> Tag | None:
     content = objects_at(graph).read(_file(name))
-    try:
-        return None if content is None else _tag(json.loads(content))
-    except (ValueError, TypeError, KeyError) as error:
-        raise StorageError(graph.child(_file(name)).uri, f"is no tag: {error}") from error
-
-
-def _tag(data: Mapping[str, Any]) -> Tag:
-    return Tag(**{**data, "place": Place(**data["place"]), "created_at": datetime.fromisoformat(data["created_at"])})
+    uri = graph.child(_file(name)).uri
+    return None if content is None else decode_as(Tag, uri, decode_record(uri, content).content)
 
 
 def _file(name: str) -> str:

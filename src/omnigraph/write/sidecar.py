@@ -4,16 +4,14 @@ It says everything that publishing the write takes, and everything that must sti
 that it can end in are chosen beforehand: whoever finds one of them in the history knows what has happened already.
 """
 
-import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
-from typing import Any
 
 from omnigraph import failpoints
-from omnigraph.errors import RecoveryFailed
+from omnigraph.errors import Damaged, RecoveryFailed
 from omnigraph.failpoints import Point
-from omnigraph.storage import Location, objects_at
-from omnigraph.versioning import MergedParent, Pin, Place, Publication, SchemaChange
+from omnigraph.storage import Location, decode_as, decode_record, encode_record, objects_at
+from omnigraph.versioning import MergedParent, Pin, Publication, SchemaChange
 from omnigraph.write.fence import EXISTENCE
 
 RECOVERY_FOLDER = "__recovery"
@@ -33,6 +31,10 @@ class SidecarTable:
     transaction_id: str
     renamed_to: str | None = None
     """The key that the table has afterwards, if that is another."""
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.expected_version < self.version_after or self.removed_at < 0:
+            raise ValueError(f"{self.table_key} cannot go from {self.expected_version} to {self.version_after}")
 
     @property
     def key_after(self) -> str:
@@ -63,6 +65,10 @@ class Sidecar:
     schema_id: str | None = None
     """The schema that the write was checked under."""
     schema_change: SchemaChange | None = None
+
+    def __post_init__(self) -> None:
+        if not self.tables and self.schema_change is None:
+            raise ValueError("it announces no change of any table")
 
     @property
     def table_keys(self) -> list[str]:
@@ -96,15 +102,13 @@ class Sidecar:
 def write_sidecar(graph: Location, sidecar: Sidecar) -> None:
     """Writes a sidecar whole, and through to the disk."""
     failpoints.hit(Point.SIDECAR_WRITE)
-    content = json.dumps({"format": _FORMAT, **asdict(sidecar)}, indent=1).encode()
-    objects_at(graph).create(_name(sidecar.operation_id), content)
+    objects_at(graph).create(_name(sidecar.operation_id), _encoded(sidecar))
 
 
 def doom_sidecar(graph: Location, sidecar: Sidecar) -> Sidecar:
     """Marks a write as one that must be undone, whoever comes to settle it."""
     doomed = replace(sidecar, doomed=True)
-    content = json.dumps({"format": _FORMAT, **asdict(doomed)}, indent=1).encode()
-    objects_at(graph).replace(_name(sidecar.operation_id), content)
+    objects_at(graph).replace(_name(sidecar.operation_id), _encoded(doomed))
     return doomed
 
 
@@ -126,25 +130,22 @@ def read_sidecar(graph: Location, operation_id: str) -> Sidecar | None:
     content = objects_at(graph).read(_name(operation_id))
     if content is None:
         return None
+    uri = graph.child(_name(operation_id)).uri
     try:
-        return _sidecar(json.loads(content))
-    except (ValueError, TypeError, KeyError, AttributeError) as error:
-        problem = f"cannot be understood ({error}); it is kept, look at it before you write"
+        data = decode_record(uri, content).content
+        if (number := data.pop("format", None)) != _FORMAT:
+            raise Damaged(uri, f"has format {number!r}; this version of omnigraph reads format {_FORMAT}")
+        sidecar = decode_as(Sidecar, uri, data)
+        if sidecar.operation_id != operation_id:
+            raise Damaged(uri, f"holds write {sidecar.operation_id}")
+    except Damaged as error:
+        problem = f"{error.problem}; the file is kept: restore it, or have a look at it before you write"
         raise RecoveryFailed(f"{operation_id}{_SUFFIX}", problem) from error
+    return sidecar
 
 
-def _sidecar(data: dict[str, Any]) -> Sidecar:
-    if (number := data.pop("format")) != _FORMAT:
-        raise ValueError(f"it has format {number}, this version of omnigraph knows {_FORMAT}")
-    tables = tuple(SidecarTable(**table) for table in data.pop("tables"))
-    merged = data.pop("merged_parent")
-    if merged is not None:
-        merged = MergedParent(**{**merged, "place": Place(**merged["place"])})
-    change = data.pop("schema_change", None)
-    if change is not None:
-        pins = {key: Pin(**pin) for key, pin in change["pins"].items()}
-        change = SchemaChange(change["schema_id"], pins, tuple(change["dropped"]))
-    return Sidecar(tables=tables, merged_parent=merged, schema_change=change, **data)
+def _encoded(sidecar: Sidecar) -> bytes:
+    return encode_record({"format": _FORMAT, **asdict(sidecar)})
 
 
 def _name(operation_id: str) -> str:
