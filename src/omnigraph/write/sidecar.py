@@ -66,10 +66,6 @@ class Sidecar:
     """The schema that the write was checked under."""
     schema_change: SchemaChange | None = None
 
-    def __post_init__(self) -> None:
-        if not self.tables and self.schema_change is None:
-            raise ValueError("it announces no change of any table")
-
     @property
     def table_keys(self) -> list[str]:
         return [table.table_key for table in self.tables]
@@ -138,6 +134,8 @@ def read_sidecar(graph: Location, operation_id: str) -> Sidecar | None:
         sidecar = decode_as(Sidecar, uri, data)
         if sidecar.operation_id != operation_id:
             raise Damaged(uri, f"holds write {sidecar.operation_id}")
+        if not sidecar.tables and sidecar.schema_change is None:
+            raise Damaged(uri, "announces no change of any table")
     except Damaged as error:
         problem = f"{error.problem}; the file is kept: restore it, or have a look at it before you write"
         raise RecoveryFailed(f"{operation_id}{_SUFFIX}", problem) from error
