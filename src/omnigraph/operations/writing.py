@@ -5,9 +5,17 @@ from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import TypeVar
 
-from omnigraph.errors import FenceLost, NotFound, OmnigraphError, RecoveryRequired, SchemaChanged, StorageError
+from omnigraph.errors import (
+    FenceLost,
+    NotFound,
+    OmnigraphError,
+    OutcomeUnknown,
+    RecoveryRequired,
+    SchemaChanged,
+    StorageError,
+)
 from omnigraph.failpoints import Writer
-from omnigraph.recovery import Mode, recover, remove_torn_head, undo
+from omnigraph.recovery import Mode, recover, remove_torn_head, undo, undo_remnants
 from omnigraph.storage import Location, refuse_careless_store
 from omnigraph.versioning import Branches, new_commit_id
 from omnigraph.versioning.layout import migrate_layout
@@ -58,7 +66,7 @@ class Writes:
 
         One that meets an unfinished write, because another process died meanwhile, has done nothing yet. It starts
         over, and this time waits until it is known who is dead. So does one that meets another schema, unless it was
-        prepared for the one that was there.
+        prepared for the one that was there. What a write left in a table after it had failed is undone in between.
         """
         try:
             with self.attempt(request) as attempt:
@@ -66,6 +74,8 @@ class Writes:
         except (RecoveryRequired, SchemaChanged) as error:
             if request.schema_id is not None and isinstance(error, SchemaChanged):
                 raise
+            if isinstance(error, RecoveryRequired) and error.operation_id is None:
+                undo_remnants(self._graph, self._branches.log(request.branch), error.table_key)
             with self.attempt(request, patient=True) as attempt:
                 return work(attempt)
 
@@ -121,7 +131,10 @@ class Writes:
         try:
             undo(attempt)
         except FenceLost:
-            error.add_note(f"whoever has the tables now completes or undoes write {attempt.operation_id}")
+            error.add_note(f"nothing of write {attempt.operation_id} becomes visible; whoever has its tables undoes it")
+        except OutcomeUnknown as problem:
+            if not isinstance(error, OutcomeUnknown):
+                error.add_note(str(problem))
         except OmnigraphError as problem:
             self._still_to_undo.add(attempt.operation_id)
             error.add_note(f"write {attempt.operation_id} is still to be undone, before the next one: {problem}")

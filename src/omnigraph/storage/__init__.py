@@ -21,8 +21,8 @@ from omnigraph.storage.commits import (
     append_row,
     commit_created,
     commit_staged,
-    operation_at,
     remove_torn_version,
+    remove_torn_versions,
     restore,
     sync_staged,
     sync_versions,
@@ -52,7 +52,7 @@ from omnigraph.storage.differences import (
     difference_counts,
     differing_rows,
 )
-from omnigraph.storage.drift import Drift, drift_after, sync_drift
+from omnigraph.storage.drift import Drift, drift_after, operation_at, sync_drift, writes_after
 from omnigraph.storage.holders import Lock, Locks, Taken, seconds_setting
 from omnigraph.storage.indexes import (
     FEWEST_VECTORS,
@@ -73,6 +73,7 @@ from omnigraph.storage.location import Location, location_of
 from omnigraph.storage.locks import locks_at, seems_abandoned
 from omnigraph.storage.objects import Objects, objects_at
 from omnigraph.storage.predicates import Predicate, Reduced, among, column_predicate, holds, lance_filter
+from omnigraph.storage.references import missing_files
 from omnigraph.storage.staging import (
     StagedWrite,
     WrittenRows,
@@ -90,7 +91,16 @@ from omnigraph.storage.staging import (
     write_change,
     write_new,
 )
-from omnigraph.storage.tables import ROW_ADDRESS, ROW_ID, FragmentSize, Table, has_version, newest_version, open_table
+from omnigraph.storage.tables import (
+    ROW_ADDRESS,
+    ROW_ID,
+    FragmentSize,
+    Table,
+    has_version,
+    newest_version,
+    open_table,
+    versions_after,
+)
 from omnigraph.storage.upkeep import upkeep_after
 
 __all__ = [
@@ -153,6 +163,7 @@ __all__ = [
     "lance_filter",
     "location_of",
     "locks_at",
+    "missing_files",
     "newest_version",
     "numbered",
     "objects_at",
@@ -164,6 +175,7 @@ __all__ = [
     "refuse_careless_store",
     "removal",
     "remove_torn_version",
+    "remove_torn_versions",
     "restore",
     "rewrite_fragments",
     "rewrite_operation",
@@ -186,9 +198,11 @@ __all__ = [
     "sync_versions",
     "unchanged_in",
     "upkeep_after",
+    "versions_after",
     "write_change",
     "write_columns",
     "write_extension",
     "write_index",
     "write_new",
+    "writes_after",
 ]

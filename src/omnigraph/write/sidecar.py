@@ -60,6 +60,8 @@ class Sidecar:
     tables: tuple[SidecarTable, ...]
     doomed: bool = False
     """Whether its writer has said that the write failed, so that nobody may complete it any more."""
+    completing: bool = False
+    """Whether somebody else is about to make it visible, so that its writer may not say any more that it failed."""
     schema_id: str | None = None
     """The schema that the write was checked under."""
     schema_change: SchemaChange | None = None
@@ -90,22 +92,41 @@ class Sidecar:
             message=message,
             if_commit=self.if_commit,
             merged_parent=self.merged_parent,
+            rival_id=self.undo_id,
+            since=self.manifest_version,
         )
 
 
 def write_sidecar(graph: Location, sidecar: Sidecar) -> None:
     """Writes a sidecar whole, and through to the disk."""
     failpoints.hit(Point.SIDECAR_WRITE)
-    content = json.dumps({"format": _FORMAT, **asdict(sidecar)}, indent=1).encode()
-    objects_at(graph).create(_name(sidecar.operation_id), content)
+    objects_at(graph).create(_name(sidecar.operation_id), _content(sidecar))
 
 
-def doom_sidecar(graph: Location, sidecar: Sidecar) -> Sidecar:
-    """Marks a write as one that must be undone, whoever comes to settle it."""
-    doomed = replace(sidecar, doomed=True)
-    content = json.dumps({"format": _FORMAT, **asdict(doomed)}, indent=1).encode()
-    objects_at(graph).replace(_name(sidecar.operation_id), content)
-    return doomed
+def doom_sidecar(graph: Location, operation_id: str) -> Sidecar | None:
+    """Marks a write as failed, unless somebody is completing it; gives its sidecar as it is then, None if it is gone.
+
+    Of a mark for failure and one for completion the first stands, whoever sets it: they are set by compare-and-swap. So
+    a write that was reported as failed is never completed.
+    """
+    return _mark(graph, operation_id, doomed=True)
+
+
+def claim_completion(graph: Location, operation_id: str) -> Sidecar | None:
+    """Marks a write as being completed, unless its writer gave it up; gives its sidecar as it is then, None if gone."""
+    return _mark(graph, operation_id, completing=True)
+
+
+def _mark(graph: Location, operation_id: str, **mark: bool) -> Sidecar | None:
+    objects = objects_at(graph)
+    while (found := objects.read_tagged(_name(operation_id))) is not None:
+        sidecar = _understood(operation_id, found[0])
+        if sidecar.doomed or sidecar.completing:
+            return sidecar
+        marked = replace(sidecar, **mark)  # type: ignore[arg-type]
+        if objects.swap(_name(operation_id), _content(marked), found[1]) is not None:
+            return marked
+    return None
 
 
 def delete_sidecar(graph: Location, operation_id: str) -> None:
@@ -124,8 +145,14 @@ def pending_operations(graph: Location) -> list[str]:
 def read_sidecar(graph: Location, operation_id: str) -> Sidecar | None:
     """A sidecar, or None when it is gone; one that cannot be understood is an error, and stays."""
     content = objects_at(graph).read(_name(operation_id))
-    if content is None:
-        return None
+    return None if content is None else _understood(operation_id, content)
+
+
+def _content(sidecar: Sidecar) -> bytes:
+    return json.dumps({"format": _FORMAT, **asdict(sidecar)}, indent=1).encode()
+
+
+def _understood(operation_id: str, content: bytes) -> Sidecar:
     try:
         return _sidecar(json.loads(content))
     except (ValueError, TypeError, KeyError, AttributeError) as error:
