@@ -68,16 +68,26 @@ class Writes:
         over, and this time waits until it is known who is dead. So does one that meets another schema, unless it was
         prepared for the one that was there. What a write left in a table after it had failed is undone in between.
         """
-        try:
-            with self.attempt(request) as attempt:
-                return work(attempt)
-        except (RecoveryRequired, SchemaChanged) as error:
-            if request.schema_id is not None and isinstance(error, SchemaChanged):
-                raise
-            if isinstance(error, RecoveryRequired) and error.operation_id is None:
-                undo_remnants(self._graph, self._branches.log(request.branch), error.table_key)
-            with self.attempt(request, patient=True) as attempt:
-                return work(attempt)
+        patient = False
+        mended: set[str] = set()
+        while True:
+            try:
+                with self.attempt(request, patient=patient) as attempt:
+                    return work(attempt)
+            except SchemaChanged:
+                if patient or request.schema_id is not None:
+                    raise
+            except RecoveryRequired as error:
+                if not self._undo_remnants(request.branch, error, mended) and patient:
+                    raise
+            patient = True
+
+    def _undo_remnants(self, branch: str, error: RecoveryRequired, mended: set[str]) -> bool:
+        """Whether a table that a write has met holds no more remnants now; each is mended once."""
+        if error.operation_id is not None or error.table_key in mended:
+            return False
+        mended.add(error.table_key)
+        return undo_remnants(self._graph, self._branches.log(branch), error.table_key)
 
     def heal(self, *, patient: bool) -> None:
         """Completes the writes of others that died, and undoes our own that failed and could not be undone then."""

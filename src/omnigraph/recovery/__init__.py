@@ -2,7 +2,7 @@
 
 from omnigraph.recovery.audit import Recovery
 from omnigraph.recovery.decide import Mode
-from omnigraph.recovery.remnants import undo_remnants, undo_remnants_under
+from omnigraph.recovery.remnants import undo_remnants
 from omnigraph.recovery.report import Recoveries, recoveries_json, recovery_json
 from omnigraph.recovery.sweep import recover, remove_torn_head, undo
 
@@ -16,5 +16,4 @@ __all__ = [
     "remove_torn_head",
     "undo",
     "undo_remnants",
-    "undo_remnants_under",
 ]

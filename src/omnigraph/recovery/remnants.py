@@ -7,7 +7,9 @@ and what is at work is announced. So whoever holds the lock of the table may und
 is never touched here.
 """
 
+import logging
 from collections.abc import Mapping
+from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from omnigraph.errors import FenceLost
@@ -23,33 +25,49 @@ from omnigraph.write.sidecar import Sidecar, SidecarTable, pending_operations, r
 REMNANT = "remnant"
 """The kind of the sidecar that covers the undoing of remnants."""
 
+_logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """A branch, and a fence that holds the locks of the tables in question."""
+
+    graph: Location
+    log: ManifestLog
+    fence: WriteFence
+
 
 def undo_remnants(graph: Location, log: ManifestLog, table_key: str) -> bool:
     """Takes the remnants of failed writes out of a table, under its lock; False if it has none, or not only those."""
     with WriteFence(graph, log.branch, f"undoing what failed writes left in {table_key}") as fence:
         fence.take([table_key])
         log.check_exists()
-        return undo_remnants_under(fence, graph, log, table_key)
-
-
-def undo_remnants_under(fence: WriteFence, graph: Location, log: ManifestLog, table_key: str) -> bool:
-    """The same for a caller that holds the lock of the table."""
-    head = log.head()
-    pin = head.pins.get(table_key)
-    if pin is None or not is_own(log, pin.path) or _is_announced(graph, pin):
-        return False
-    writes = writes_after(graph.child(pin.path), pin.version)
-    if not writes or None in writes.values():
-        return False
-    fence.check()
-    sidecar = _sidecar(log, table_key, pin, writes)
-    write_sidecar(graph, sidecar)
-    try:
-        settle(Unfinished(graph, log, sidecar, fence), Mode.UNDO)
-    except FenceLost:
-        # Whoever has the table now finds the sidecar.
-        return False
+        pin = log.head().pins.get(table_key)
+        if pin is None or not is_own(log, pin.path) or _is_announced(graph, pin):
+            return False
+        writes = writes_after(graph.child(pin.path), pin.version)
+        if not writes or None in writes.values():
+            return False
+        try:
+            undo_versions(Held(graph, log, fence), table_key)
+        except FenceLost as error:
+            # Whoever has the table now finds the sidecar.
+            _logger.warning("what failed writes left in %s is left to another: %s", table_key, error)
+            return False
     return True
+
+
+def undo_versions(held: Held, table_key: str) -> None:
+    """Makes the version that the graph sees the newest of a table again, whoever made those after it.
+
+    It goes the way of every undoing: a sidecar first, so that whoever dies in the middle leaves it to the next.
+    """
+    graph, log, fence = held.graph, held.log, held.fence
+    pin = log.head().pins[table_key]
+    sidecar = _sidecar(log, table_key, pin, writes_after(graph.child(pin.path), pin.version))
+    fence.check()
+    write_sidecar(graph, sidecar)
+    settle(Unfinished(graph, log, sidecar, fence), Mode.UNDO)
 
 
 def _is_announced(graph: Location, pin: Pin) -> bool:
@@ -59,7 +77,6 @@ def _is_announced(graph: Location, pin: Pin) -> bool:
 
 
 def _sidecar(log: ManifestLog, table_key: str, pin: Pin, writes: Mapping[int, str | None]) -> Sidecar:
-    """What covers the undoing, so that whoever dies in the middle of it leaves it to the next."""
     return Sidecar(
         operation_id=new_commit_id(),
         undo_id=new_commit_id(),

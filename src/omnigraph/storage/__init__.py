@@ -48,8 +48,11 @@ from omnigraph.storage.compaction import (
 from omnigraph.storage.differences import (
     DifferenceCounts,
     Differences,
+    DifferenceSamples,
+    RowSample,
     difference_batches,
     difference_counts,
+    difference_samples,
     differing_rows,
 )
 from omnigraph.storage.drift import Drift, drift_after, operation_at, sync_drift, writes_after
@@ -115,6 +118,7 @@ __all__ = [
     "ColumnMatch",
     "Coverage",
     "DifferenceCounts",
+    "DifferenceSamples",
     "Differences",
     "Drafts",
     "Drift",
@@ -129,6 +133,7 @@ __all__ = [
     "Predicate",
     "Reduced",
     "Rewritten",
+    "RowSample",
     "Segment",
     "StagedWrite",
     "Table",
@@ -148,6 +153,7 @@ __all__ = [
     "delete_branch",
     "difference_batches",
     "difference_counts",
+    "difference_samples",
     "differing_rows",
     "discard",
     "discard_columns",

@@ -13,7 +13,7 @@ from omnigraph.storage.location import Location
 from omnigraph.storage.objects import objects_at
 from omnigraph.storage.protobuf import MessageField, message_fields
 from omnigraph.storage.staging import OPERATION
-from omnigraph.storage.tables import VERSION_END, newest_version, version_file, versions_after
+from omnigraph.storage.tables import VERSION_END, has_version, newest_version, version_file, versions_after
 
 _OPERATIONS = {
     100: "Append",
@@ -53,20 +53,27 @@ class Drift:
     operations: tuple[str, ...] = ()
     problem: str | None = None
     owners: tuple[str | None, ...] = ()
+    is_known_where_listed: bool = True
+    """Whether it is known of every version that is there what made it; in a gap there is none."""
 
 
 def drift_after(location: Location, version: int) -> Drift:
     """Everything after a version of a table. One that is newer than all there are has a head before it."""
     head = newest_version(location)
     made: list[_Made] = []
-    problems = []
+    problems = {}
     for each in range(version + 1, head + 1):
         try:
             made.append(_made(location, each))
         except ValueError as error:
-            problems.append(f"version {each}: {error}")
-    operations, owners = tuple(each.operation for each in made), tuple(each.owner for each in made)
-    return Drift(head, operations, "; ".join(problems) or None, owners)
+            problems[each] = str(error)
+    return Drift(
+        head,
+        operations=tuple(each.operation for each in made),
+        problem="; ".join(f"version {each}: {problem}" for each, problem in problems.items()) or None,
+        owners=tuple(each.owner for each in made),
+        is_known_where_listed=not any(has_version(location, each) for each in problems),
+    )
 
 
 def writes_after(location: Location, version: int) -> dict[int, str | None]:
