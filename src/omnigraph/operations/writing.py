@@ -15,7 +15,7 @@ from omnigraph.errors import (
     StorageError,
 )
 from omnigraph.failpoints import Writer
-from omnigraph.recovery import Mode, recover, remove_torn_head, undo, undo_remnants
+from omnigraph.recovery import Mode, give_up, recover, remove_torn_head, undo, undo_remnants
 from omnigraph.storage import Location, refuse_careless_store
 from omnigraph.versioning import Branches, new_commit_id
 from omnigraph.versioning.layout import migrate_layout
@@ -138,13 +138,23 @@ class Writes:
 
     def _undo(self, attempt: WriteAttempt, error: BaseException) -> None:
         """Takes back a write that failed, so that its error means that nothing of it is visible."""
+        operation_id = attempt.operation_id
         try:
-            undo(attempt)
-        except FenceLost:
-            error.add_note(f"nothing of write {attempt.operation_id} becomes visible; whoever has its tables undoes it")
+            sidecar = give_up(attempt)
         except OutcomeUnknown as problem:
             if not isinstance(error, OutcomeUnknown):
                 error.add_note(str(problem))
+            return
         except OmnigraphError as problem:
-            self._still_to_undo.add(attempt.operation_id)
-            error.add_note(f"write {attempt.operation_id} is still to be undone, before the next one: {problem}")
+            self._still_to_undo.add(operation_id)
+            error.add_note(f"write {operation_id} may become visible: it could not be marked as failed: {problem}")
+            return
+        if sidecar is None:
+            return
+        try:
+            undo(attempt, sidecar)
+        except FenceLost:
+            error.add_note(f"nothing of write {operation_id} becomes visible; whoever has its tables undoes it")
+        except OmnigraphError as problem:
+            self._still_to_undo.add(operation_id)
+            error.add_note(f"write {operation_id} is still to be undone, before the next one: {problem}")

@@ -77,20 +77,22 @@ def _was_visible(branches: Branches, sidecar: Sidecar) -> bool:
     return True
 
 
-def undo(attempt: WriteAttempt) -> None:
-    """Takes back what a failed write has done so far, under the locks that its writer still has.
+def give_up(attempt: WriteAttempt) -> Sidecar | None:
+    """Marks a write as failed, so that nobody completes it, whoever settles it; None if there is nothing to settle.
 
-    It is marked as failed first, which needs no lock: then nobody completes it, whoever settles it. Raises
-    `OutcomeUnknown` for one that somebody else is completing, which only happens to a writer that lost its locks.
+    This needs no lock. Raises `OutcomeUnknown` for a write that somebody else is completing, which only happens to a
+    writer that lost its locks.
     """
-    graph = attempt.base.location
-    sidecar = doom_sidecar(graph, attempt.operation_id)
-    if sidecar is None:
-        return
-    if not sidecar.doomed:
+    sidecar = doom_sidecar(attempt.base.location, attempt.operation_id)
+    if sidecar is not None and not sidecar.doomed:
         raise OutcomeUnknown(attempt.operation_id)
+    return sidecar
+
+
+def undo(attempt: WriteAttempt, sidecar: Sidecar) -> None:
+    """Takes back what a write has done that was given up, under the locks that its writer still has."""
     attempt.fence.check()
-    settle(Unfinished(graph, attempt.log, sidecar, attempt.fence), Mode.UNDO)
+    settle(Unfinished(attempt.base.location, attempt.log, sidecar, attempt.fence), Mode.UNDO)
 
 
 def _log_of(branches: Branches, sidecar: Sidecar) -> ManifestLog | None:
