@@ -69,13 +69,13 @@ def rows_of(graph: og.Graph) -> Rows:
     return Counter([*((row["name"],) for row in persons), *((row["src"], row["dst"]) for row in edges)])
 
 
-def _lost_its_lease(error: og.OmnigraphError) -> bool:
-    """Whether a write cannot know what became of it: whoever had the tables after it may have completed it.
+def _may_become_visible(error: og.OmnigraphError) -> bool:
+    """Whether a write cannot know what became of it: another process completes it, or it could not be marked as failed.
 
-    One that fails, and has lost its lease when it is to be undone, says so beside its error.
+    One that lost its lease, and could mark it, knows that nothing of it becomes visible.
     """
     notes = getattr(error, "__notes__", ())
-    return isinstance(error, og.FenceLost) or any("whoever has the tables now completes" in note for note in notes)
+    return isinstance(error, og.OutcomeUnknown) or any("may become visible" in note for note in notes)
 
 
 # --- a store that ignores conditions ---
@@ -142,7 +142,7 @@ def test_a_write_happens_once_or_fails_whole(
     last = Change(CHANGES)
     last.mutate(graph)
     found = rows_of(graph)
-    made += [last, *(each for each, error in failed if _lost_its_lease(error) and each.rows <= found)]
+    made += [last, *(each for each, error in failed if _may_become_visible(error) and each.rows <= found)]
     assert found == sum((change.rows for change in made), Counter())
     messages = [commit.message or "" for commit in graph.commits.list()]
     assert sum(not message.startswith(("init", "undid")) for message in messages) == len(made)

@@ -17,9 +17,11 @@ from lance import LanceOperation as Operation
 from omnigraph import failpoints
 from omnigraph.compiler import compile_query
 from omnigraph.failpoints import Point, Writer
+from omnigraph.maintenance.optimize import Skipped
 from omnigraph.maintenance.repair import Classification, RepairAction, TableRepair
 from omnigraph.operations.mutate import mutate
 from omnigraph.operations.writing import WriteRequest
+from omnigraph.storage import commit_staged, has_version, newest_version, open_table, stage_append
 from tests.behaviour.people import SCHEMA, ages, files, other_handle, set_age, small_world, write
 from tests.behaviour.test_cli import omnigraph_cli
 from tests.crash.invariants import assert_heads_are_pinned, assert_history_is_linear
@@ -95,6 +97,12 @@ def test_a_preview_tells_versions_operations_and_errors_of_every_table(graph: og
         "manifest_version": version,
         "lance_head_version": version + 2,
         "operations": ["ReserveFragments", "Rewrite"],
+        "removed": 0,
+        "added": 0,
+        "changed": 0,
+        "removed_ids": [],
+        "added_ids": [],
+        "changed_ids": [],
         "error": None,
     }
     assert tables[CITY]["classification"] == "no_drift"
@@ -184,6 +192,166 @@ def test_a_version_whose_transaction_is_gone_is_unverifiable(graph: og.Graph) ->
     assert found.operations == ("Rewrite",)
     assert graph.repair(confirm=True).refused[0].table_key == PERSON
     assert pinned(graph) == version
+
+
+def test_rows_that_would_go_come_or_change_are_counted_and_named(graph: og.Graph) -> None:
+    forget(graph)
+    lance.write_dataset(NOBODY, raw(graph).uri, mode="append")
+    raw(graph).update({"age": "7"}, where="id = 'Ada'")
+    for found in (judged(graph), graph.repair(confirm=True, force=True).tables[2]):
+        assert found.table_key == PERSON
+        assert (found.removed, found.added, found.changed) == (1, 1, 1)
+        assert (found.removed_ids, found.added_ids, found.changed_ids) == (("Cid",), ("X",), ("Ada",))
+
+
+def test_of_many_rows_only_the_first_are_named(graph: og.Graph) -> None:
+    names = [f"X{number:03}" for number in range(50)]
+    rows = pa.table({"id": names, "name": names, "age": pa.nulls(50, pa.int32())})
+    lance.write_dataset(rows, raw(graph).uri, mode="append")
+    found = judged(graph)
+    assert (found.added, found.added_ids) == (50, tuple(names[:20]))
+
+
+# --- versions that failed writes of OmniGraph left ---
+
+LATE = "01ARZ3NDEKTSV4RRFFQ69G5FAV"
+
+
+def arrive_late(graph: og.Graph, name: str = "Zoe") -> None:
+    """Commits a row in the name of a write that is neither announced nor visible, as a writer that was stopped does."""
+    table = open_table(graph.snapshot().table(PERSON).location)
+    rows = pa.Table.from_pylist([{"id": name, "name": name, "age": None}], schema=table.schema)
+    commit_staged(table, stage_append(table, rows, LATE))
+
+
+def test_a_version_of_a_failed_write_is_undone_and_never_published(graph: og.Graph) -> None:
+    arrive_late(graph)
+    before = pinned(graph)
+    found = judged(graph)
+    assert (found.classification, found.action) == (Classification.FAILED_WRITE, RepairAction.UNDO)
+    assert found.error is not None
+    assert LATE in found.error
+    result = graph.repair(confirm=True, force=True)
+    assert (result.commit, result.refused) == (None, ())
+    assert {each.table_key: each.action for each in result.tables}[PERSON] is RepairAction.UNDONE
+    assert sorted(ages(graph)) == ["Ada", "Bob", "Cid", "Dan"]
+    assert pinned(graph) == before + 2
+    assert judged(graph).classification is Classification.NO_DRIFT
+    assert_heads_are_pinned(graph)
+
+
+def test_the_next_write_undoes_it_too_and_says_so(graph: og.Graph) -> None:
+    arrive_late(graph)
+    set_age(graph, 5)
+    assert sorted(ages(graph)) == ["Ada", "Bob", "Cid", "Dan"]
+    assert ages(graph)["Ada"] == 5
+    (undone,) = graph.recoveries.list()
+    assert (undone.writer_kind, undone.recovery_kind.value) == ("remnant", "RolledBack")
+    assert graph.commits.show(undone.graph_commit_id).message == f"undid remnant {undone.operation_id} (of {LATE})"
+    assert_heads_are_pinned(graph)
+    assert_history_is_linear(graph)
+
+
+@pytest.mark.parametrize("point", [Point.RECOVERY_BEFORE_RESTORE, Point.RECOVERY_TABLE_RESTORED, Point.SIDECAR_DELETE])
+def test_undoing_that_fails_halfway_is_completed_by_the_next_opening(graph: og.Graph, point: Point) -> None:
+    arrive_late(graph)
+    with failpoints.armed(f"{point}=error@1"), pytest.raises(og.StorageError):
+        set_age(graph, 5)
+    assert len(graph.recoveries.pending()) == 1
+    reopened = og.open(graph.uri)
+    set_age(reopened, 5)
+    assert sorted(ages(reopened)) == ["Ada", "Bob", "Cid", "Dan"]
+    assert reopened.recoveries.pending() == []
+    assert_heads_are_pinned(reopened)
+
+
+def test_maintenance_on_top_of_a_failed_write_is_undone_with_it(graph: og.Graph) -> None:
+    arrive_late(graph)
+    compact(graph)
+    with pytest.raises(og.RecoveryRequired):
+        set_age(graph, 5)
+    found = judged(graph)
+    assert (found.classification, found.action) == (Classification.FAILED_WRITE, RepairAction.UNDO)
+    graph.repair(confirm=True)
+    set_age(graph, 5)
+    assert sorted(ages(graph)) == ["Ada", "Bob", "Cid", "Dan"]
+
+
+def test_a_failed_write_among_changes_of_others_is_never_published_and_force_undoes_all(graph: og.Graph) -> None:
+    forget(graph)
+    arrive_late(graph)
+    with pytest.raises(og.RecoveryRequired):
+        set_age(graph, 5)
+    found = judged(graph)
+    assert (found.classification, found.action) == (Classification.SUSPICIOUS, RepairAction.REFUSE)
+    assert (found.removed_ids, found.added_ids) == (("Cid",), ("Zoe",))
+    assert [each.table_key for each in graph.repair(confirm=True).refused] == [PERSON]
+    done = {each.table_key: each.action for each in graph.repair(confirm=True, force=True).tables}
+    assert done[PERSON] is RepairAction.UNDONE
+    set_age(graph, 5)
+    assert sorted(ages(graph)) == ["Ada", "Bob", "Cid", "Dan"]
+
+
+# --- gaps in the numbers of versions ---
+
+
+@pytest.fixture
+def gap(graph: og.Graph) -> og.Graph:
+    """The graph after something else compacted a table and removed the version right after the one the graph sees."""
+    version = pinned(graph)
+    raw(graph).tags.create("kept", version)
+    compact(graph)
+    lance.dataset(raw(graph).uri).cleanup_old_versions(versions=[version + 1], delete_unverified=True)
+    assert newest_version(graph.snapshot().table(PERSON).location) == version + 2
+    assert not has_version(graph.snapshot().table(PERSON).location, version + 1)
+    return graph
+
+
+def test_a_write_refuses_drift_beyond_a_gap_and_leaves_nothing(gap: og.Graph) -> None:
+    before = files(gap, "nodes/Person/_versions")
+    for text in ('insert Person { name: "Eve" }', 'delete Person where name = "Bob"'):
+        with pytest.raises(og.RecoveryRequired, match="`omnigraph repair`") as raised:
+            write(gap, text)
+        assert raised.value.operation_id is None
+    assert files(gap, "nodes/Person/_versions") == before
+    assert gap.recoveries.pending() == []
+    assert sorted(ages(gap)) == ["Ada", "Bob", "Cid", "Dan"]
+
+
+def test_optimize_reports_drift_beyond_a_gap_and_puts_other_tables_in_order(gap: og.Graph) -> None:
+    result = {each.table_key: each for each in gap.optimize().tables}
+    assert result[PERSON].skipped is Skipped.DRIFT_NEEDS_REPAIR
+    assert result[PERSON].lance_head_version == result[PERSON].manifest_version + 2
+    assert result[CITY].committed
+
+
+def test_repair_judges_drift_beyond_a_gap(gap: og.Graph) -> None:
+    found = judged(gap)
+    assert (found.classification, found.action) == (Classification.UNVERIFIABLE, RepairAction.REFUSE)
+    assert (found.removed, found.added, found.changed) == (0, 0, 0)
+    gap.repair(confirm=True, force=True)
+    set_age(gap, 6)
+    assert ages(gap)["Ada"] == 6
+
+
+def test_a_commit_that_lands_beyond_a_version_of_another_is_undone_at_once(graph: og.Graph) -> None:
+    """Something else commits between the last look at a table and the commit of ours, which storage puts on top."""
+    reached = failpoints.hit
+
+    def overtaken(point: Point) -> None:
+        reached(point)
+        if point is Point.TABLE_BEFORE_COMMIT and not overtaken_once:
+            overtaken_once.append(point)
+            forget(graph)
+
+    overtaken_once: list[Point] = []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(failpoints, "hit", overtaken)
+        with pytest.raises(og.HeadMoved):
+            write(graph, 'insert Person { name: "Eve" }')
+    assert sorted(ages(graph)) == ["Ada", "Bob", "Cid", "Dan"]
+    assert_heads_are_pinned(graph)
+    set_age(graph, 4)
 
 
 # --- confirm ---
@@ -460,6 +628,27 @@ def test_the_command_prints_the_tables_and_ends_with_3_when_one_is_refused(graph
     assert {each["action"] for each in json.loads(output)["tables"]} == {"none", "refused"}
     assert run(graph.uri, "--confirm", "--force")[0] == 0
     assert graph.entity("City", "Cid") is None
+
+
+def test_the_command_names_the_rows_that_differ(graph: og.Graph) -> None:
+    forget(graph)
+    arrive_late(graph)
+    code, output, _ = run(graph.uri)
+    assert code == 0
+    assert "-1 +1" in output
+    newest = raw(graph).version
+    assert f"{PERSON}: version {newest} lacks Cid\n" in output
+    assert f"{PERSON}: version {newest} adds Zoe\n" in output
+
+
+def test_the_command_undoes_what_a_failed_write_left(graph: og.Graph) -> None:
+    arrive_late(graph)
+    code, output, told = run(graph.uri)
+    assert code == 0
+    assert "failed_write" in output
+    assert "--confirm publishes 0 tables, and undoes 1 table" in told
+    assert run(graph.uri, "--confirm")[0] == 0
+    assert run(graph.uri)[:2] == (0, "no table has drifted\n")
 
 
 def test_the_command_refuses_while_writes_are_pending_and_wants_confirm_with_force(graph: og.Graph) -> None:

@@ -7,7 +7,7 @@ from omnigraph.cli.graphs import print_commit
 from omnigraph.cli.opening import opened
 from omnigraph.cli.output import plural, print_json
 from omnigraph.cli.tables import print_wide, text_column
-from omnigraph.maintenance.repair import Classification, RepairAction, RepairResult
+from omnigraph.maintenance.repair import Classification, RepairAction, RepairResult, TableRepair
 
 _REFUSED = 3
 
@@ -38,7 +38,7 @@ def _print_result(result: RepairResult, *, confirm: bool) -> None:
     if not drifted:
         typer.echo("no table has drifted")
         return
-    names = ("table", "sees", "newest", "classification", "operations", "action", "error")
+    names = ("table", "sees", "newest", "classification", "operations", "rows", "action", "error")
     table = Table(*(text_column(name) for name in names))
     for each in drifted:
         table.add_row(
@@ -47,17 +47,43 @@ def _print_result(result: RepairResult, *, confirm: bool) -> None:
             str(each.lance_head_version),
             each.classification.value,
             ", ".join(each.operations),
+            _row_counts(each),
             each.action.value,
             each.error or "",
         )
     print_wide(table)
+    for each in drifted:
+        _print_rows(each)
     if confirm:
         _print_outcome(result)
     else:
         ready = sum(each.action is RepairAction.PUBLISH for each in drifted)
-        typer.echo(f"nothing was changed; --confirm publishes {plural(ready, 'table')}", err=True)
-        if ready < len(drifted):
+        undone = sum(each.action is RepairAction.UNDO for each in drifted)
+        undoing = f", and undoes {plural(undone, 'table')}" if undone else ""
+        typer.echo(f"nothing was changed; --confirm publishes {plural(ready, 'table')}{undoing}", err=True)
+        if ready + undone < len(drifted):
             typer.echo("hint: --force --confirm publishes the others too, once you have looked at them", err=True)
+
+
+def _row_counts(table: TableRepair) -> str:
+    """What the newest version has in other ways than the one that the graph sees: `-removed +added ~changed`."""
+    if table.removed is None:
+        return "unknown"
+    counts = (("-", table.removed), ("+", table.added), ("~", table.changed))
+    return " ".join(f"{sign}{count}" for sign, count in counts if count) or "same"
+
+
+def _print_rows(table: TableRepair) -> None:
+    """The ids of rows that differ, as far as they are listed."""
+    samples = (
+        ("lacks", table.removed, table.removed_ids),
+        ("adds", table.added, table.added_ids),
+        ("changes", table.changed, table.changed_ids),
+    )
+    for verb, count, ids in samples:
+        if count:
+            more = f" and {count - len(ids)} more" if count > len(ids) else ""
+            typer.echo(f"{table.table_key}: version {table.lance_head_version} {verb} {', '.join(ids)}{more}")
 
 
 def _print_outcome(result: RepairResult) -> None:

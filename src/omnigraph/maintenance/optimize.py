@@ -187,11 +187,11 @@ def _skipped(attempt: WriteAttempt, key: str) -> TableOptimizeStats | None:
     location = attempt.base.location.child(pin.path)
     if not is_own(attempt.log, pin.path):
         reason, head = Skipped.SHARED_WITH_PARENT, pin.version
-    elif has_version(location, pin.version + 1) and not _is_announced(attempt, key):
+    elif (head := newest_version(location)) > pin.version and not _is_announced(attempt, key):
         # A writer that was at work may have published and taken its announcement back by now.
         if attempt.log.head().pins.get(key) != pin:
             return None
-        reason, head = Skipped.DRIFT_NEEDS_REPAIR, newest_version(location)
+        reason = Skipped.DRIFT_NEEDS_REPAIR
     else:
         return None
     return TableOptimizeStats(table_key=key, skipped=reason, manifest_version=pin.version, lance_head_version=head)

@@ -1,8 +1,11 @@
 """Repairs drift: makes versions of tables visible that storage has and no commit made, if they may be.
 
-A table drifts when something other than OmniGraph commits to it. Nothing is rewritten here: the newest version that is
-there becomes the one that the graph sees, or nothing happens. There is one publish, and nothing is committed before it,
-so there is nothing that a crash could leave half done.
+A table drifts when something other than OmniGraph commits to it. Nothing is rewritten for that: the newest version that
+is there becomes the one that the graph sees, or nothing happens. There is one publish, and nothing is committed before
+it, so there is nothing that a crash could leave half done.
+
+A table also drifts when a write of OmniGraph is stopped for so long that it fails, and its commit arrives afterwards.
+That is never published: the version that the graph sees becomes the newest again, behind a sidecar like any undoing.
 """
 
 from collections.abc import Mapping
@@ -20,7 +23,8 @@ from omnigraph.errors import (
     StorageError,
 )
 from omnigraph.failpoints import Point
-from omnigraph.storage import Drift, Location, drift_after, open_table, sync_drift
+from omnigraph.recovery.remnants import Held, undo_versions
+from omnigraph.storage import Drift, Location, RowSample, difference_samples, drift_after, open_table, sync_drift
 from omnigraph.versioning import Commit, ManifestLog, Pin, Publication, commit_since, new_commit_id, publish
 from omnigraph.versioning.names import check_actor
 from omnigraph.write import WriteFence
@@ -31,11 +35,16 @@ _MAINTENANCE = frozenset({"ReserveFragments", "Rewrite"})
 """What arranges rows anew and changes none. An index changes none either, but which rows a search finds."""
 
 
+_MOST_IDS = 20
+"""How many ids of rows that differ are listed for each table."""
+
+
 class Classification(StrEnum):
     """What is known of the versions after the one that the graph sees."""
 
     NO_DRIFT = "no_drift"
     VERIFIED_MAINTENANCE = "verified_maintenance"
+    FAILED_WRITE = "failed_write"
     SUSPICIOUS = "suspicious"
     UNVERIFIABLE = "unverifiable"
 
@@ -45,14 +54,16 @@ class RepairAction(StrEnum):
 
     NONE = "none"
     PUBLISH = "publish"
+    UNDO = "undo"
     REFUSE = "refuse"
     PUBLISHED = "published"
+    UNDONE = "undone"
     REFUSED = "refused"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RepairRequest:
-    """What is asked for. `confirm` publishes what is verified, `force` with it also what is not."""
+    """What is asked for. `confirm` publishes what is verified and undoes what failed, `force` with it also the rest."""
 
     confirm: bool = False
     force: bool = False
@@ -63,7 +74,9 @@ class RepairRequest:
 class TableRepair:
     """One table: the version that the graph sees, the newest there is, and what made those in between.
 
-    `error` says why they are not known whole, or why the newest can never be published.
+    `removed`, `added` and `changed` are the rows that publishing the newest would take away, bring, and give other
+    values; None where they cannot be compared. The lists have the first of their ids. `error` says why the versions are
+    not known whole, or why the newest can never be published.
     """
 
     table_key: str
@@ -72,11 +85,17 @@ class TableRepair:
     manifest_version: int
     lance_head_version: int
     operations: tuple[str, ...] = ()
+    removed: int | None = 0
+    added: int | None = 0
+    changed: int | None = 0
+    removed_ids: tuple[str, ...] = ()
+    added_ids: tuple[str, ...] = ()
+    changed_ids: tuple[str, ...] = ()
     error: str | None = None
 
     def as_json(self) -> dict[str, Any]:
         """The table as scripts read it."""
-        return {**asdict(self), "operations": list(self.operations)}
+        return {name: list(value) if isinstance(value, tuple) else value for name, value in asdict(self).items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +117,7 @@ class RepairResult:
 
 
 def repair(graph: Location, log: ManifestLog, request: RepairRequest) -> RepairResult:
-    """Says what has drifted; with `confirm`, publishes what may be published, as one commit."""
+    """Says what has drifted; with `confirm`, publishes what may be published, as one commit, and undoes what failed."""
     if not request.confirm:
         return RepairResult(tuple(_inspected(graph, log, force=False).values()))
     check_actor(request.actor)
@@ -111,7 +130,14 @@ def repair(graph: Location, log: ManifestLog, request: RepairRequest) -> RepairR
         found = _inspected(graph, log, force=request.force)
         chosen = {key: each for key, each in found.items() if each.action is RepairAction.PUBLISH}
         commit = _published(graph, log, chosen, request) if chosen else None
-    done = {RepairAction.PUBLISH: RepairAction.PUBLISHED, RepairAction.REFUSE: RepairAction.REFUSED}
+        for key, each in found.items():
+            if each.action is RepairAction.UNDO:
+                undo_versions(Held(graph, log, fence), key)
+    done = {
+        RepairAction.PUBLISH: RepairAction.PUBLISHED,
+        RepairAction.UNDO: RepairAction.UNDONE,
+        RepairAction.REFUSE: RepairAction.REFUSED,
+    }
     return RepairResult(
         tuple(replace(each, action=done.get(each.action, each.action)) for each in found.values()), commit
     )
@@ -154,63 +180,121 @@ def unsettled_operations(graph: Location, log: ManifestLog) -> list[str]:
 def _judged(graph: Location, key: str, pin: Pin, drift: Drift, *, force: bool) -> TableRepair:
     sight = _sight(graph, pin, drift) if drift.head != pin.version else _Sight()
     classification = classified(pin.version, drift, sight.doubt)
-    match classification:
-        case Classification.NO_DRIFT:
-            action = RepairAction.NONE
-        case Classification.VERIFIED_MAINTENANCE:
-            action = RepairAction.PUBLISH
-        case _:
-            action = RepairAction.PUBLISH if force and sight.obstacle is None else RepairAction.REFUSE
-    return TableRepair(
+    table = TableRepair(
         table_key=key,
         classification=classification,
-        action=action,
+        action=_action(classification, drift, sight, force=force),
         manifest_version=pin.version,
         lance_head_version=drift.head,
         operations=drift.operations,
         error="; ".join(filter(None, (drift.problem, sight.doubt, sight.obstacle))) or None,
     )
+    return replace(table, **sight.rows.as_fields())
+
+
+def _action(classification: Classification, drift: Drift, sight: "_Sight", *, force: bool) -> RepairAction:
+    """What becomes of a table. Versions that a failed write is part of are taken back or left, and never published."""
+    match classification:
+        case Classification.NO_DRIFT:
+            return RepairAction.NONE
+        case Classification.VERIFIED_MAINTENANCE:
+            return RepairAction.PUBLISH
+        case Classification.FAILED_WRITE:
+            return RepairAction.UNDO
+        case _ if force and _failed_writes(drift) and not sight.is_pin_gone:
+            return RepairAction.UNDO
+        case _:
+            return RepairAction.PUBLISH if force and sight.obstacle is None else RepairAction.REFUSE
 
 
 def classified(pinned: int, drift: Drift, doubt: str | None) -> Classification:
     """What is to be thought of everything after a version.
 
-    Operations that are no more than maintenance are believed only if there is no doubt about what they left.
+    Operations that are no more than maintenance are believed only if there is no doubt about what they left. Beside
+    those of a failed write they are nothing to keep.
     """
     if drift.head == pinned:
         return Classification.NO_DRIFT
-    if drift.head < pinned or drift.problem is not None:
+    if drift.head < pinned:
         return Classification.UNVERIFIABLE
-    if doubt is None and _MAINTENANCE.issuperset(drift.operations):
+    others = [name for name, owner in zip(drift.operations, drift.owners, strict=True) if owner is None]
+    if _failed_writes(drift) and _MAINTENANCE.issuperset(others) and drift.is_known_where_listed:
+        return Classification.FAILED_WRITE
+    if drift.problem is not None:
+        return Classification.UNVERIFIABLE
+    if doubt is None and _MAINTENANCE.issuperset(drift.operations) and not _failed_writes(drift):
         return Classification.VERIFIED_MAINTENANCE
     return Classification.SUSPICIOUS
 
 
+def _failed_writes(drift: Drift) -> list[str]:
+    """The writes of OmniGraph that made some of the versions; none of them is announced, so all have failed."""
+    return sorted({owner for owner in drift.owners if owner is not None})
+
+
+_NO_ROWS = RowSample()
+
+
+@dataclass(frozen=True, slots=True)
+class _Rows:
+    """The rows in which the newest version differs from the one that the graph sees, if that is known."""
+
+    known: bool = True
+    removed: RowSample = _NO_ROWS
+    added: RowSample = _NO_ROWS
+    changed: RowSample = _NO_ROWS
+
+    def as_fields(self) -> dict[str, Any]:
+        samples = {"removed": self.removed, "added": self.added, "changed": self.changed}
+        numbers = {name: each.count if self.known else None for name, each in samples.items()}
+        return {**numbers, **{f"{name}_ids": each.ids for name, each in samples.items()}}
+
+
+_NOTHING_DIFFERS = _Rows()
+_UNKNOWN_ROWS = _Rows(known=False)
+
+
 @dataclass(frozen=True, slots=True)
 class _Sight:
-    """What the newest version itself shows: a reason not to believe its operations, and one never to publish it."""
+    """What the newest version itself shows: its rows, a reason not to believe its operations, one never to publish."""
 
     doubt: str | None = None
     obstacle: str | None = None
+    rows: _Rows = _NOTHING_DIFFERS
+    is_pin_gone: bool = False
 
 
 def _sight(graph: Location, pin: Pin, drift: Drift) -> _Sight:
-    """Looks at the newest version of a table; none of its rows is read."""
+    """Looks at the newest version of a table, and at the rows in which it differs from the one that the graph sees."""
     if drift.head < pin.version:
-        return _Sight(obstacle="the version that the graph sees is gone, and those that are left are older")
+        gone = "the version that the graph sees is gone, and those that are left are older"
+        return _Sight(obstacle=gone, rows=_UNKNOWN_ROWS, is_pin_gone=True)
+    obstacle = None
+    if failed := _failed_writes(drift):
+        obstacle = f"it has versions of writes that failed ({', '.join(failed)}), which are undone and never published"
     location = graph.child(pin.path)
     try:
         newest = open_table(location, drift.head)
     except StorageError as error:
-        return _Sight(obstacle=error.problem)
+        return _Sight(obstacle=_both(obstacle, error.problem), rows=_UNKNOWN_ROWS)
     try:
         pinned = open_table(location, pin.version)
     except StorageError:
-        return _Sight(doubt="the version that the graph sees is gone")
+        gone = "the version that the graph sees is gone"
+        return _Sight(doubt=gone, obstacle=obstacle, rows=_UNKNOWN_ROWS, is_pin_gone=True)
     if not newest.schema.equals(pinned.schema):
-        return _Sight(doubt="its columns changed", obstacle="they do not fit the schema of the graph")
+        return _Sight("its columns changed", _both(obstacle, "they do not fit the schema of the graph"), _UNKNOWN_ROWS)
     before, after = pinned.count(), newest.count()
-    return _Sight(doubt=None if before == after else f"it has {after} rows, and had {before}")
+    doubt = None if before == after else f"it has {after} rows, and had {before}"
+    try:
+        found = difference_samples(pinned, newest, _MOST_IDS)
+    except StorageError as error:
+        return _Sight(doubt, _both(obstacle, f"its rows cannot be compared: {error.problem}"), _UNKNOWN_ROWS)
+    return _Sight(doubt, obstacle, _Rows(True, found.deleted, found.inserted, found.updated))
+
+
+def _both(first: str | None, second: str) -> str:
+    return second if first is None else f"{first}; {second}"
 
 
 def _published(graph: Location, log: ManifestLog, chosen: Mapping[str, TableRepair], request: RepairRequest) -> Commit:

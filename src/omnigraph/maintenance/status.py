@@ -257,8 +257,9 @@ def _tables(
 def _head(graph: Location, pin: Pin, line: Line) -> int:
     """The newest version of a table. The listing may be older than the pin, and have versions that are torn."""
     location = graph.child(pin.path)
-    if line.newest > pin.version:
-        return line.newest if has_version(location, line.newest) else pin.version
+    later = sorted((each for each in line.versions if each > pin.version), reverse=True)
+    if later:
+        return next((each for each in later if has_version(location, each)), pin.version)
     return pin.version if has_version(location, pin.version) else line.newest
 
 

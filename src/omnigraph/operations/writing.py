@@ -5,9 +5,17 @@ from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import TypeVar
 
-from omnigraph.errors import FenceLost, NotFound, OmnigraphError, RecoveryRequired, SchemaChanged, StorageError
+from omnigraph.errors import (
+    FenceLost,
+    NotFound,
+    OmnigraphError,
+    OutcomeUnknown,
+    RecoveryRequired,
+    SchemaChanged,
+    StorageError,
+)
 from omnigraph.failpoints import Writer
-from omnigraph.recovery import Mode, recover, remove_torn_head, undo
+from omnigraph.recovery import Mode, give_up, recover, remove_torn_head, undo, undo_remnants
 from omnigraph.storage import Location, refuse_careless_store
 from omnigraph.versioning import Branches, new_commit_id
 from omnigraph.versioning.layout import migrate_layout
@@ -58,16 +66,28 @@ class Writes:
 
         One that meets an unfinished write, because another process died meanwhile, has done nothing yet. It starts
         over, and this time waits until it is known who is dead. So does one that meets another schema, unless it was
-        prepared for the one that was there.
+        prepared for the one that was there. What a write left in a table after it had failed is undone in between.
         """
-        try:
-            with self.attempt(request) as attempt:
-                return work(attempt)
-        except (RecoveryRequired, SchemaChanged) as error:
-            if request.schema_id is not None and isinstance(error, SchemaChanged):
-                raise
-            with self.attempt(request, patient=True) as attempt:
-                return work(attempt)
+        patient = False
+        mended: set[str] = set()
+        while True:
+            try:
+                with self.attempt(request, patient=patient) as attempt:
+                    return work(attempt)
+            except SchemaChanged:
+                if patient or request.schema_id is not None:
+                    raise
+            except RecoveryRequired as error:
+                if not self._undo_remnants(request.branch, error, mended) and patient:
+                    raise
+            patient = True
+
+    def _undo_remnants(self, branch: str, error: RecoveryRequired, mended: set[str]) -> bool:
+        """Whether a table that a write has met holds no more remnants now; each is mended once."""
+        if error.operation_id is not None or error.table_key in mended:
+            return False
+        mended.add(error.table_key)
+        return undo_remnants(self._graph, self._branches.log(branch), error.table_key)
 
     def heal(self, *, patient: bool) -> None:
         """Completes the writes of others that died, and undoes our own that failed and could not be undone then."""
@@ -118,10 +138,23 @@ class Writes:
 
     def _undo(self, attempt: WriteAttempt, error: BaseException) -> None:
         """Takes back a write that failed, so that its error means that nothing of it is visible."""
+        operation_id = attempt.operation_id
         try:
-            undo(attempt)
-        except FenceLost:
-            error.add_note(f"whoever has the tables now completes or undoes write {attempt.operation_id}")
+            sidecar = give_up(attempt)
+        except OutcomeUnknown as problem:
+            if not isinstance(error, OutcomeUnknown):
+                error.add_note(str(problem))
+            return
         except OmnigraphError as problem:
-            self._still_to_undo.add(attempt.operation_id)
-            error.add_note(f"write {attempt.operation_id} is still to be undone, before the next one: {problem}")
+            self._still_to_undo.add(operation_id)
+            error.add_note(f"write {operation_id} may become visible: it could not be marked as failed: {problem}")
+            return
+        if sidecar is None:
+            return
+        try:
+            undo(attempt, sidecar)
+        except FenceLost:
+            error.add_note(f"nothing of write {operation_id} becomes visible; whoever has its tables undoes it")
+        except OmnigraphError as problem:
+            self._still_to_undo.add(operation_id)
+            error.add_note(f"write {operation_id} is still to be undone, before the next one: {problem}")

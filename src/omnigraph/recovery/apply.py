@@ -4,6 +4,7 @@ Any step may be the last one that a process does. Whoever comes next observes ag
 """
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from omnigraph import failpoints
@@ -12,37 +13,53 @@ from omnigraph.recovery.audit import Recovery, RecoveryKind, TableOutcome, recor
 from omnigraph.recovery.decide import Action, Decision
 from omnigraph.recovery.observe import Observation, TableSighting, pinned_key
 from omnigraph.storage import Location, Table, open_table, restore, sync_versions
-from omnigraph.versioning import MAIN, ManifestLog, Pin, Publication, publish
+from omnigraph.versioning import MAIN, ManifestLog, Pin, Publication, new_commit_id, publish
 from omnigraph.versioning.schemas import settle_schema_files
+from omnigraph.write.fence import WriteFence
 from omnigraph.write.sidecar import Sidecar, delete_sidecar
 
 RECOVERY_ACTOR = "omnigraph:recovery"
 
 
-def apply(graph: Location, log: ManifestLog, sidecar: Sidecar, seen: Observation, decision: Decision) -> Recovery:
-    """Brings a sidecar to its end. The caller holds the locks of all its tables."""
+@dataclass(frozen=True, slots=True)
+class Unfinished:
+    """A write that did not finish: its sidecar, the branch that it was on, and the locks of whoever settles it."""
+
+    graph: Location
+    log: ManifestLog
+    sidecar: Sidecar
+    fence: WriteFence
+
+
+def apply(unfinished: Unfinished, seen: Observation, decision: Decision) -> Recovery:
+    """Brings a sidecar to its end. That the locks of all its tables are still held is checked before each effect."""
+    graph, log, sidecar, fence = unfinished.graph, unfinished.log, unfinished.sidecar, unfinished.fence
     match decision.action:
         case Action.RECORD_FORWARD | Action.RECORD_BACK:
             _keep(log, seen)
         case Action.ROLL_FORWARD:
             sync_versions(open_table(graph.child(each.path), each.version_after) for each in sidecar.tables)
-            _roll_forward(log, sidecar)
+            _roll_forward(unfinished)
         case Action.ROLL_BACK:
-            _roll_back(graph, log, sidecar, decision)
+            _roll_back(unfinished, seen, decision)
     failpoints.hit(Point.RECOVERY_AFTER_PUBLISH)
     if sidecar.schema_change is not None and sidecar.branch == MAIN:
         settle_schema_files(graph, log.head().commit.schema_id)
-    recovery = _recovery(sidecar, seen.tables, decision)
+    return _end(graph, sidecar, fence, _recovery(sidecar, seen.tables, decision))
+
+
+def abandon(graph: Location, sidecar: Sidecar, fence: WriteFence, *, was_visible: bool) -> Recovery:
+    """Ends a sidecar whose branch was deleted, and with it everything that the write had done."""
+    action = Action.RECORD_FORWARD if was_visible else Action.ROLL_BACK
+    return _end(graph, sidecar, fence, _recovery(sidecar, (), Decision(action, {})))
+
+
+def _end(graph: Location, sidecar: Sidecar, fence: WriteFence, recovery: Recovery) -> Recovery:
+    """Writes down what became of a write, and then ends its sidecar."""
+    fence.check()
     record(graph, recovery)
     failpoints.hit(Point.RECOVERY_AFTER_AUDIT)
-    delete_sidecar(graph, sidecar.operation_id)
-    return recovery
-
-
-def abandon(graph: Location, sidecar: Sidecar) -> Recovery:
-    """Ends a sidecar whose branch was deleted, and with it everything that the write had done."""
-    recovery = _recovery(sidecar, (), Decision(Action.ROLL_BACK, {}))
-    record(graph, recovery)
+    fence.check()
     delete_sidecar(graph, sidecar.operation_id)
     return recovery
 
@@ -54,26 +71,34 @@ def _keep(log: ManifestLog, seen: Observation) -> None:
             log.keep(commit.manifest_version)
 
 
-def _roll_forward(log: ManifestLog, sidecar: Sidecar) -> None:
+def _roll_forward(unfinished: Unfinished) -> None:
+    sidecar = unfinished.sidecar
+    unfinished.fence.check()
     failpoints.hit(Point.RECOVERY_BEFORE_PUBLISH)
     message = f"completed {_described(sidecar)}"
-    publish(log, sidecar.publication(actor=RECOVERY_ACTOR, message=message))
+    publish(unfinished.log, sidecar.publication(actor=RECOVERY_ACTOR, message=message))
 
 
-def _roll_back(graph: Location, log: ManifestLog, sidecar: Sidecar, decision: Decision) -> None:
-    """Restores what moved, and pins the restored versions: after this, the newest version of each table is the pin."""
+def _roll_back(unfinished: Unfinished, seen: Observation, decision: Decision) -> None:
+    """Restores what moved, and pins the restored versions: after this, the newest version of each table is the pin.
+
+    A write that was undone already, and of which a late commit came since, gets one more commit that undoes it.
+    """
+    graph, log, sidecar, fence = unfinished.graph, unfinished.log, unfinished.sidecar, unfinished.fence
     head = log.head()
     restored: dict[str, Table] = {}
     for table in decision.restore:
+        fence.check()
         failpoints.hit(Point.RECOVERY_BEFORE_RESTORE)
         key = pinned_key(head, table)
         assert key is not None, "only what the graph sees is restored"
         restored[key] = restore(graph.child(table.path), head=table.head, version=table.pin, operation=sidecar.undo_id)
         failpoints.hit(Point.RECOVERY_TABLE_RESTORED)
     sync_versions(restored.values())
+    fence.check()
     failpoints.hit(Point.RECOVERY_BEFORE_PUBLISH)
     publication = Publication(
-        commit_id=sidecar.undo_id,
+        commit_id=sidecar.undo_id if seen.undone is None else new_commit_id(),
         pins={
             key: Pin(table.location.uri.removeprefix(f"{graph.uri}/"), table.version, head.pins[key].removed_at)
             for key, table in restored.items()
@@ -82,6 +107,8 @@ def _roll_back(graph: Location, log: ManifestLog, sidecar: Sidecar, decision: De
         branch=sidecar.branch,
         actor=RECOVERY_ACTOR,
         message=f"undid {_described(sidecar)}",
+        rival_id=sidecar.operation_id,
+        since=sidecar.manifest_version,
     )
     publish(log, publication)
 

@@ -1,4 +1,8 @@
-"""The audit: one row for each sidecar that recovery settled, in a Lance dataset of its own."""
+"""The audit: what became of each write whose sidecar recovery settled, in a Lance dataset of its own.
+
+Rows are only ever added. A write has one row, or several if attempts to settle it ended differently; the last that was
+added says how it ended.
+"""
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
@@ -75,21 +79,27 @@ class Recovery:
 
 
 def record(graph: Location, recovery: Recovery) -> None:
-    """Records a recovery, once: the caller holds the locks of the sidecar, and a row that is there is enough."""
+    """Records a recovery, unless the last row of its write says the same. The caller holds the locks of the sidecar."""
     failpoints.hit(Point.RECOVERY_RECORD_AUDIT)
-    if any(each.operation_id == recovery.operation_id for each in recoveries(graph)):
+    last = _last_rows(graph).get(recovery.operation_id)
+    if last is not None and last.recovery_kind is recovery.recovery_kind:
         return
     row = pa.Table.from_pylist([asdict(recovery)], schema=_SCHEMA)
     append_row(graph.child(AUDIT_FOLDER), row, recovery.operation_id)
 
 
 def recoveries(graph: Location) -> list[Recovery]:
-    """All recoveries of a graph, oldest first."""
+    """What became of each write that was settled, oldest first."""
+    return sorted(_last_rows(graph).values(), key=lambda each: each.recovered_at)
+
+
+def _last_rows(graph: Location) -> dict[str, Recovery]:
+    """The last row of each write. The order is that of the table: the clocks of those who settled it may disagree."""
     location = graph.child(AUDIT_FOLDER)
     if not has_version(location, 1):
-        return []
-    rows = open_table(location).scan().to_pylist()
-    return sorted((_recovery(row) for row in rows), key=lambda each: each.recovered_at)
+        return {}
+    found = map(_recovery, open_table(location).scan().to_pylist())
+    return {each.operation_id: each for each in found}
 
 
 def _recovery(row: Mapping[str, Any]) -> Recovery:

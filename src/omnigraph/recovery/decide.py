@@ -54,7 +54,7 @@ def state_of(table: TableSighting) -> TableState:
             return TableState.INVARIANT_VIOLATION
         case _ if table.head == table.pin:
             return TableState.NO_MOVEMENT
-        case _ if table.pin == table.expected and table.head == table.after and table.after_is_ours:
+        case _ if table.is_as_announced:
             return TableState.ROLLED_PAST_EXPECTED
         case _ if table.head == table.pin + 1:
             return TableState.UNEXPECTED_AT_P1
@@ -65,8 +65,9 @@ def state_of(table: TableSighting) -> TableState:
 def decide(seen: Observation, mode: Mode) -> Decision:
     """One outcome for every table that a sidecar names, because its writer promised one commit.
 
-    What the history has is never decided again. A version that no commit made is nobody's promise, so it may be undone,
-    whoever made it; but only where it is sure that no writer is at work on it.
+    What the history has is never decided again. A write whose files are not all there is undone. A version that no
+    commit made is nobody's promise, so it may be undone, whoever made it; but only where it is sure that no writer is
+    at work on it.
     """
     states = {table.table_key: state_of(table) for table in seen.tables}
     if seen.published is not None:
@@ -75,7 +76,7 @@ def decide(seen: Observation, mode: Mode) -> Decision:
         return Decision(Action.RECORD_BACK, states)
     if TableState.INVARIANT_VIOLATION in states.values():
         return Decision(Action.ABORT, states)
-    if mode is not Mode.UNDO and seen.still_valid and _all_moved(states.values()):
+    if mode is not Mode.UNDO and seen.still_valid and not seen.missing and _all_moved(states.values()):
         return Decision(Action.ROLL_FORWARD, states)
     restore = tuple(table for table in seen.tables if table.head != table.pin)
     if restore and mode is Mode.FORWARD_ONLY:

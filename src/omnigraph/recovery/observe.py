@@ -1,9 +1,18 @@
 """Observes where a write was cut short: what is visible of it, and where each of its tables stands."""
 
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from omnigraph.errors import Conflict, StorageError
-from omnigraph.storage import Location, has_version, open_table, operation_at, remove_torn_version
+from omnigraph.storage import (
+    Location,
+    missing_files,
+    newest_version,
+    open_table,
+    operation_at,
+    remove_torn_versions,
+)
+from omnigraph.storage.tables import NO_TABLE
 from omnigraph.versioning import MAIN, Commit, Manifest, ManifestLog, commit_since
 from omnigraph.versioning.publisher import check_expectations
 from omnigraph.versioning.schemas import staged_operation
@@ -24,6 +33,11 @@ class TableSighting:
     after_is_ours: bool
     """Whether the version after the expected one was made by the sidecar's write."""
 
+    @property
+    def is_as_announced(self) -> bool:
+        """Whether the table has what the write announced on top of what the graph sees, and nothing after it."""
+        return self.pin == self.expected and self.head == self.after and self.after_is_ours
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Observation:
@@ -38,6 +52,11 @@ class Observation:
     and nobody may have begun to write to a table that it only renames or drops.
     """
     tables: tuple[TableSighting, ...]
+    missing: tuple[str, ...] = ()
+    """Files that the write would make visible and that are not there whole; looked for only if all its tables moved.
+
+    Its writer was paused, say, and cleanup took its files for those of a dead one.
+    """
 
 
 def observe(graph: Location, log: ManifestLog, sidecar: Sidecar) -> Observation:
@@ -45,15 +64,28 @@ def observe(graph: Location, log: ManifestLog, sidecar: Sidecar) -> Observation:
     published = commit_since(log, sidecar.operation_id, sidecar.manifest_version)
     undone = commit_since(log, sidecar.undo_id, sidecar.manifest_version)
     head = log.head()
+    still_valid = (
+        not sidecar.doomed
+        and _still_valid(head, sidecar)
+        and _has_files(graph, sidecar)
+        and _is_alone(graph, log, sidecar)
+    )
+    tables = tuple(_sighting(graph, head, sidecar, table) for table in sidecar.tables)
+    could_be_completed = published is None and still_valid and all(each.is_as_announced for each in tables)
     return Observation(
         published=published,
         undone=undone,
-        still_valid=not sidecar.doomed
-        and _still_valid(head, sidecar)
-        and _has_files(graph, sidecar)
-        and _is_alone(graph, log, sidecar),
-        tables=tuple(_sighting(graph, head, sidecar, table) for table in sidecar.tables),
+        still_valid=still_valid,
+        tables=tables,
+        missing=tuple(_missing(graph, tables)) if could_be_completed else (),
     )
+
+
+def _missing(graph: Location, tables: Iterable[TableSighting]) -> Iterator[str]:
+    for each in tables:
+        location = graph.child(each.path)
+        for file in missing_files(open_table(location, each.expected), open_table(location, each.after)):
+            yield f"{each.path}/{file}"
 
 
 def _still_valid(head: Manifest, sidecar: Sidecar) -> bool:
@@ -79,7 +111,7 @@ def _is_alone(graph: Location, log: ManifestLog, sidecar: Sidecar) -> bool:
     if sidecar.schema_change is None:
         return True
     pins = [pin for key, pin in log.head().pins.items() if key in sidecar.unchanged and is_own(log, pin.path)]
-    return not any(has_version(graph.child(pin.path), pin.version + 1) for pin in pins)
+    return not any(newest_version(graph.child(pin.path)) > pin.version for pin in pins)
 
 
 def pinned_key(head: Manifest, table: SidecarTable | TableSighting) -> str | None:
@@ -99,7 +131,6 @@ def _sighting(graph: Location, head: Manifest, sidecar: Sidecar, table: SidecarT
     # Nobody sees a table that was dropped, so it is as good as unmoved.
     pin = table.expected_version if key is None else head.pins[key].version
     newest = pin if key is None else _newest(location, pin)
-    ours = newest >= table.version_after and has_version(location, table.version_after)
     return TableSighting(
         table_key=table.table_key,
         path=table.path,
@@ -107,19 +138,20 @@ def _sighting(graph: Location, head: Manifest, sidecar: Sidecar, table: SidecarT
         after=table.version_after,
         pin=pin,
         head=newest,
-        after_is_ours=ours and operation_at(open_table(location, table.version_after)) == sidecar.operation_id,
+        after_is_ours=operation_at(location, table.version_after) == sidecar.operation_id,
     )
 
 
 def _newest(location: Location, pin: int) -> int:
-    """The newest version, found upwards from the pin, so that it costs the same after any number of commits."""
-    if not has_version(location, pin):
-        try:
-            return open_table(location).version
-        except StorageError:
-            return 0
-    version = pin
-    while has_version(location, version + 1):
-        version += 1
-    remove_torn_version(location, version + 1)
+    """The newest version of a table; 0 for one that has lost all its versions. Torn ones after it are removed.
+
+    A pinned version was published, so without its end it is damaged, and stays.
+    """
+    try:
+        version = newest_version(location)
+    except StorageError as error:
+        if error.problem != NO_TABLE:
+            raise
+        return 0
+    remove_torn_versions(location, max(version, pin))
     return version

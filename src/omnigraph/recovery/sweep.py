@@ -2,17 +2,21 @@
 
 import logging
 from collections.abc import Collection
+from dataclasses import replace
 
-from omnigraph.errors import Conflict, FenceHeld, NotFound, RecoveryFailed
-from omnigraph.recovery.apply import abandon, apply
+from omnigraph import failpoints
+from omnigraph.errors import Conflict, FenceHeld, FenceLost, HeadMoved, NotFound, OutcomeUnknown, RecoveryFailed
+from omnigraph.failpoints import Point
+from omnigraph.recovery.apply import Unfinished, abandon, apply
 from omnigraph.recovery.audit import Recovery
 from omnigraph.recovery.decide import Action, Decision, Mode, TableState, decide
 from omnigraph.recovery.observe import observe
 from omnigraph.storage import Location
 from omnigraph.versioning import Branches, ManifestLog
+from omnigraph.versioning.history import commit_with_id
 from omnigraph.write.attempt import WriteAttempt
 from omnigraph.write.fence import WriteFence
-from omnigraph.write.sidecar import Sidecar, doom_sidecar, pending_operations, read_sidecar
+from omnigraph.write.sidecar import Sidecar, claim_completion, doom_sidecar, pending_operations, read_sidecar
 
 _ATTEMPTS = 5
 _logger = logging.getLogger(__name__)
@@ -45,21 +49,50 @@ def recover(
             except FenceHeld as error:
                 _logger.info("the writer of %s is at work: %s", operation_id, error)
                 continue
-            # A thread whose write fails says so while it still has the locks.
-            if operation_id in but or read_sidecar(graph, operation_id) is None:
+            # A thread whose write fails says so while it still has the locks, and a writer that lost its own marks it.
+            if operation_id in but or (sidecar := read_sidecar(graph, operation_id)) is None:
                 continue
-            log = _log_of(branches, sidecar)
-            settled += [abandon(graph, sidecar)] if log is None else _settled(graph, log, sidecar, mode)
+            try:
+                settled += _settled_or_abandoned(graph, branches, sidecar, fence, mode)
+            except FenceLost as error:
+                _logger.warning("%s is left to whoever has its tables now: %s", operation_id, error)
     return settled
 
 
-def undo(attempt: WriteAttempt) -> None:
-    """Takes back what a failed write has done so far, under the locks that its writer still has."""
-    graph = attempt.base.location
+def _settled_or_abandoned(
+    graph: Location, branches: Branches, sidecar: Sidecar, fence: WriteFence, mode: Mode
+) -> list[Recovery]:
+    log = _log_of(branches, sidecar)
+    if log is not None:
+        return settle(Unfinished(graph, log, sidecar, fence), mode)
+    return [abandon(graph, sidecar, fence, was_visible=_was_visible(branches, sidecar))]
+
+
+def _was_visible(branches: Branches, sidecar: Sidecar) -> bool:
+    """Whether the history has the commit of a write, also that of a branch that was deleted since."""
+    try:
+        commit_with_id(branches, sidecar.operation_id)
+    except NotFound:
+        return False
+    return True
+
+
+def give_up(attempt: WriteAttempt) -> Sidecar | None:
+    """Marks a write as failed, so that nobody completes it, whoever settles it; None if there is nothing to settle.
+
+    This needs no lock. Raises `OutcomeUnknown` for a write that somebody else is completing, which only happens to a
+    writer that lost its locks.
+    """
+    sidecar = doom_sidecar(attempt.base.location, attempt.operation_id)
+    if sidecar is not None and not sidecar.doomed:
+        raise OutcomeUnknown(attempt.operation_id)
+    return sidecar
+
+
+def undo(attempt: WriteAttempt, sidecar: Sidecar) -> None:
+    """Takes back what a write has done that was given up, under the locks that its writer still has."""
     attempt.fence.check()
-    sidecar = read_sidecar(graph, attempt.operation_id)
-    if sidecar is not None:
-        _settled(graph, attempt.log, doom_sidecar(graph, sidecar), Mode.UNDO)
+    settle(Unfinished(attempt.base.location, attempt.log, sidecar, attempt.fence), Mode.UNDO)
 
 
 def _log_of(branches: Branches, sidecar: Sidecar) -> ManifestLog | None:
@@ -77,19 +110,38 @@ def remove_torn_head(log: ManifestLog) -> None:
         log.remove_torn_head()
 
 
-def _settled(graph: Location, log: ManifestLog, sidecar: Sidecar, mode: Mode) -> list[Recovery]:
-    """Observes, decides and applies; again from the start when another writer changed what the decision rested on."""
+def settle(unfinished: Unfinished, mode: Mode) -> list[Recovery]:
+    """Observes, decides and applies; again from the start when another writer changed what the decision rested on.
+
+    Before a write is completed, its sidecar says so: from then on its writer, if it lives, may not report that it
+    failed. If that has done so already, it is undone.
+    """
     for attempt in range(_ATTEMPTS):
-        seen = observe(graph, log, sidecar)
+        sidecar = unfinished.sidecar
+        unfinished.fence.check()
+        seen = observe(unfinished.graph, unfinished.log, sidecar)
         decision = decide(seen, mode)
         if decision.action is Action.ABORT:
             raise RecoveryFailed(f"{sidecar.operation_id}.json", _violated(decision))
         if decision.action is Action.DEFER:
             _logger.warning("write %s did not finish and must be undone when the graph is opened", sidecar.operation_id)
             return []
+        failpoints.hit(Point.RECOVERY_DECIDED)
+        if decision.action is Action.ROLL_FORWARD:
+            unfinished.fence.check()
+            claimed = claim_completion(unfinished.graph, sidecar.operation_id)
+            if claimed is None:
+                raise FenceLost(f"{sidecar.branch}/{sidecar.locks[0]}")
+            failpoints.hit(Point.RECOVERY_CLAIMED)
+            unfinished = replace(unfinished, sidecar=claimed)
+            if claimed.doomed:
+                continue
         try:
-            return [apply(graph, log, sidecar, seen, decision)]
-        except Conflict:
+            return [apply(unfinished, seen, decision)]
+        except FenceLost:
+            raise
+        except (Conflict, HeadMoved):
+            # The second is a late commit of a writer that lost its locks: it is undone together with the rest.
             if attempt + 1 == _ATTEMPTS:
                 raise
     raise AssertionError("the loop returns or raises")

@@ -22,8 +22,8 @@ from omnigraph.storage.commits import (
     append_row,
     commit_created,
     commit_staged,
-    operation_at,
     remove_torn_version,
+    remove_torn_versions,
     restore,
     sync_staged,
     sync_versions,
@@ -49,11 +49,14 @@ from omnigraph.storage.compaction import (
 from omnigraph.storage.differences import (
     DifferenceCounts,
     Differences,
+    DifferenceSamples,
+    RowSample,
     difference_batches,
     difference_counts,
+    difference_samples,
     differing_rows,
 )
-from omnigraph.storage.drift import Drift, drift_after, sync_drift
+from omnigraph.storage.drift import Drift, drift_after, operation_at, sync_drift, writes_after
 from omnigraph.storage.holders import Lock, Locks, Taken, seconds_setting
 from omnigraph.storage.indexes import (
     FEWEST_VECTORS,
@@ -75,6 +78,7 @@ from omnigraph.storage.locks import locks_at, seems_abandoned
 from omnigraph.storage.objects import Objects, objects_at
 from omnigraph.storage.predicates import Predicate, Reduced, among, column_predicate, holds, lance_filter
 from omnigraph.storage.records import Record, checksum_of, decode_as, decode_record, encode_record
+from omnigraph.storage.references import missing_files
 from omnigraph.storage.staging import (
     StagedWrite,
     WrittenRows,
@@ -92,7 +96,16 @@ from omnigraph.storage.staging import (
     write_change,
     write_new,
 )
-from omnigraph.storage.tables import ROW_ADDRESS, ROW_ID, FragmentSize, Table, has_version, newest_version, open_table
+from omnigraph.storage.tables import (
+    ROW_ADDRESS,
+    ROW_ID,
+    FragmentSize,
+    Table,
+    has_version,
+    newest_version,
+    open_table,
+    versions_after,
+)
 from omnigraph.storage.upkeep import upkeep_after
 
 __all__ = [
@@ -107,6 +120,7 @@ __all__ = [
     "ColumnMatch",
     "Coverage",
     "DifferenceCounts",
+    "DifferenceSamples",
     "Differences",
     "Drafts",
     "Drift",
@@ -122,6 +136,7 @@ __all__ = [
     "Record",
     "Reduced",
     "Rewritten",
+    "RowSample",
     "Segment",
     "StagedWrite",
     "Table",
@@ -145,6 +160,7 @@ __all__ = [
     "delete_branch",
     "difference_batches",
     "difference_counts",
+    "difference_samples",
     "differing_rows",
     "discard",
     "discard_columns",
@@ -161,6 +177,7 @@ __all__ = [
     "lance_filter",
     "location_of",
     "locks_at",
+    "missing_files",
     "newest_version",
     "numbered",
     "objects_at",
@@ -172,6 +189,7 @@ __all__ = [
     "refuse_careless_store",
     "removal",
     "remove_torn_version",
+    "remove_torn_versions",
     "restore",
     "rewrite_fragments",
     "rewrite_operation",
@@ -194,9 +212,11 @@ __all__ = [
     "sync_versions",
     "unchanged_in",
     "upkeep_after",
+    "versions_after",
     "write_change",
     "write_columns",
     "write_extension",
     "write_index",
     "write_new",
+    "writes_after",
 ]

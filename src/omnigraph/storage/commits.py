@@ -3,7 +3,7 @@
 None of them decides anything: what is committed here is visible to the graph only when a manifest pins it.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 
 import pyarrow as pa
 from lance.commit import CommitConflictError
@@ -14,8 +14,18 @@ from lance import LanceOperation as Operation
 from omnigraph.errors import HeadMoved, StorageError
 from omnigraph.storage.durability import sync_files
 from omnigraph.storage.location import Location
+from omnigraph.storage.objects import objects_at
 from omnigraph.storage.staging import OPERATION, StagedWrite, creation_error, stage_append, stage_create
-from omnigraph.storage.tables import VERSION_END, Table, has_version, open_table, typed_errors, version_file
+from omnigraph.storage.tables import (
+    VERSION_END,
+    VERSIONS,
+    Table,
+    has_version,
+    open_table,
+    typed_errors,
+    version_file,
+    version_in,
+)
 
 _APPENDS = 20
 """How often a row is appended anew when others append at the same time."""
@@ -111,13 +121,6 @@ def append_row(location: Location, row: pa.Table, operation: str) -> None:
     raise HeadMoved(location.uri, open_table(location).version, None)
 
 
-def operation_at(table: Table) -> str | None:
-    """Whose the table's version is: the operation that its transaction names."""
-    transaction = table.dataset.read_transaction(table.version)
-    properties: Mapping[str, str] = (transaction.transaction_properties if transaction else None) or {}
-    return properties.get(OPERATION)
-
-
 def sync_staged(writes: Iterable[StagedWrite]) -> None:
     """Puts the files of staged changes on the disk, before any version refers to them."""
     sync_files(file for staged in writes if staged.location.durable for file in staged.new_files())
@@ -130,6 +133,16 @@ def sync_versions(tables: Iterable[Table]) -> None:
         for table in tables
         if table.location.path is not None and table.location.durable
     )
+
+
+def remove_torn_versions(location: Location, newest: int) -> None:
+    """Removes what a power cut left of versions after the newest whole one; no reader could open them."""
+    if location.path is None:
+        return
+    for name in objects_at(location).names(VERSIONS):
+        version = version_in(f"{VERSIONS}/{name}")
+        if version is not None and version > newest:
+            remove_torn_version(location, version)
 
 
 def remove_torn_version(location: Location, version: int) -> bool:

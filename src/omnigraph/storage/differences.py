@@ -104,6 +104,43 @@ def difference_counts(left: Table, right: Table, match: ColumnMatch | None = Non
     return DifferenceCounts(len(candidates.inserted), updated, len(candidates.deleted))
 
 
+@dataclass(frozen=True, slots=True)
+class RowSample:
+    """Some rows: how many there are, and the ids of the first of them."""
+
+    count: int = 0
+    ids: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class DifferenceSamples:
+    """Which rows were inserted, updated and deleted."""
+
+    inserted: RowSample
+    updated: RowSample
+    deleted: RowSample
+
+
+def difference_samples(left: Table, right: Table, most: int) -> DifferenceSamples:
+    """How much differs, with up to so many ids of each kind. Only rows that may have been updated are read whole."""
+    columns = by_name(left, right)
+    candidates = _candidates(left, right, columns)
+    updated, ids = 0, list[str]()
+    for before, _ in _updates(left, right, columns, candidates):
+        updated += before.num_rows
+        ids += before[_ID].slice(0, most - len(ids)).to_pylist()
+    return DifferenceSamples(
+        inserted=_sample(right, candidates.inserted, most),
+        updated=RowSample(updated, tuple(ids)),
+        deleted=_sample(left, candidates.deleted, most),
+    )
+
+
+def _sample(table: Table, addresses: _Numbers, most: int) -> RowSample:
+    ids = table.rows_at(pa.array(addresses[:most], pa.uint64()), (_ID,))[_ID]
+    return RowSample(len(addresses), tuple(ids.to_pylist()))
+
+
 def _no_rows(table: Table) -> pa.Table:
     return table.rows_at(pa.array([], pa.uint64()))
 

@@ -5,13 +5,15 @@ fragments comes without a name, and a rewrite that took indexes along does not c
 from the file of the version, by the numbers that Lance's format fixes.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from omnigraph.storage.durability import sync_files
 from omnigraph.storage.location import Location
 from omnigraph.storage.objects import objects_at
-from omnigraph.storage.protobuf import message_fields
-from omnigraph.storage.tables import VERSION_END, newest_version, version_file
+from omnigraph.storage.protobuf import MessageField, message_fields
+from omnigraph.storage.staging import OPERATION
+from omnigraph.storage.tables import VERSION_END, has_version, newest_version, version_file, versions_after
 
 _OPERATIONS = {
     100: "Append",
@@ -32,6 +34,8 @@ _OPERATIONS = {
     115: "DataOverlay",
 }
 _FIRST_OPERATION, _AFTER_OPERATIONS = 100, 200
+_PROPERTIES = 4
+"""The field of a transaction that has what its writer said of it."""
 # Of the message that describes a version: the file of its transaction, and where in its own file that is repeated.
 _TRANSACTION_FILE, _TRANSACTION_AT = 12, 23
 _FOOTER = 16
@@ -40,24 +44,52 @@ _FOLDERS = ("data", "_deletions", "_indices", "_transactions", "_versions")
 
 @dataclass(frozen=True, slots=True)
 class Drift:
-    """The versions of a table after one: up to which, what made them, in order, and why that is not known whole."""
+    """The versions of a table after one: up to which, what made them, in order, and why that is not known whole.
+
+    `owners` has the OmniGraph write that made each of them, or None for one that something else made.
+    """
 
     head: int
     operations: tuple[str, ...] = ()
     problem: str | None = None
+    owners: tuple[str | None, ...] = ()
+    is_known_where_listed: bool = True
+    """Whether it is known of every version that is there what made it; in a gap there is none."""
 
 
 def drift_after(location: Location, version: int) -> Drift:
     """Everything after a version of a table. One that is newer than all there are has a head before it."""
     head = newest_version(location)
-    operations = []
-    problems = []
+    made: list[_Made] = []
+    problems = {}
     for each in range(version + 1, head + 1):
         try:
-            operations.append(operation_name(location, each))
+            made.append(_made(location, each))
         except ValueError as error:
-            problems.append(f"version {each}: {error}")
-    return Drift(head, tuple(operations), "; ".join(problems) or None)
+            problems[each] = str(error)
+    return Drift(
+        head,
+        operations=tuple(each.operation for each in made),
+        problem="; ".join(f"version {each}: {problem}" for each, problem in problems.items()) or None,
+        owners=tuple(each.owner for each in made),
+        is_known_where_listed=not any(has_version(location, each) for each in problems),
+    )
+
+
+def writes_after(location: Location, version: int) -> dict[int, str | None]:
+    """The versions of a table after one, oldest first, each with the OmniGraph write that made it.
+
+    A version that something else made, or of which it cannot be told, has None.
+    """
+    return {each: operation_at(location, each) for each in versions_after(location, version)}
+
+
+def operation_at(location: Location, version: int) -> str | None:
+    """The OmniGraph write that made a version; None for another's, and where it cannot be told."""
+    try:
+        return _made(location, version).owner
+    except ValueError:
+        return None
 
 
 def sync_drift(location: Location) -> None:
@@ -72,6 +104,18 @@ def operation_name(location: Location, version: int) -> str:
 
     `ValueError` says why it cannot be told; a store that does not answer is an error of storage.
     """
+    return _made(location, version).operation
+
+
+@dataclass(frozen=True, slots=True)
+class _Made:
+    """What the transaction of a version says: its kind, and the OmniGraph write that it is part of."""
+
+    operation: str
+    owner: str | None
+
+
+def _made(location: Location, version: int) -> _Made:
     content = objects_at(location).read(version_file(version))
     if content is None:
         raise ValueError("it is gone")
@@ -80,14 +124,24 @@ def operation_name(location: Location, version: int) -> str:
     try:
         place = int.from_bytes(content[-_FOOTER:-8], "little")
         described = {field.number: field.value for field in message_fields(_message_at(content, place))}
-        transaction = _transaction(location, content, described)
-        numbers = [field.number for field in message_fields(transaction)]
-    except IndexError as error:
+        fields = [*message_fields(_transaction(location, content, described))]
+        owner = _property(fields, OPERATION)
+    except (IndexError, UnicodeDecodeError) as error:
         raise ValueError("its transaction cannot be understood") from error
-    for number in numbers:
-        if _FIRST_OPERATION <= number < _AFTER_OPERATIONS:
-            return _OPERATIONS.get(number, f"operation {number}")
+    for field in fields:
+        if _FIRST_OPERATION <= field.number < _AFTER_OPERATIONS:
+            return _Made(_OPERATIONS.get(field.number, f"operation {field.number}"), owner)
     raise ValueError("its transaction does not say what it did")
+
+
+def _property(fields: Iterable[MessageField], name: str) -> str | None:
+    """A property of a transaction, which are entries of a key and a value."""
+    for field in fields:
+        if field.number == _PROPERTIES and isinstance(field.value, bytes):
+            entry = {each.number: each.value for each in message_fields(field.value)}
+            if entry.get(1) == name.encode() and isinstance(value := entry.get(2), bytes):
+                return value.decode()
+    return None
 
 
 def _transaction(location: Location, content: bytes, described: dict[int, int | bytes]) -> bytes:

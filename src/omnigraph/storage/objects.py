@@ -27,6 +27,9 @@ Tag = Any
 
 _DRAFT = ".draft-"
 _KEPT_CLIENTS = 1_024
+_PAGE = 1_000
+"""How many objects a store lists for one request."""
+
 _CLIENT_OPTIONS = frozenset({"allow_http", "timeout", "connect_timeout", "proxy_url"})
 _MAX_RETRIES, _RETRY_TIMEOUT = "client_max_retries", "client_retry_timeout"
 _OF_LANCE_ALONE = ("download_retry_count", "lance_")
@@ -41,8 +44,21 @@ class Objects(Protocol):
     def exists(self, name: str) -> bool:
         """Whether there is such a file. A store that fails says nothing about it, and is an error."""
 
+    def size(self, name: str) -> int | None:
+        """The bytes of a file, or None when there is none. A store that fails is an error."""
+
     def create(self, name: str, content: bytes) -> bool:
         """Writes a new file whole, and through to the disk; False, and nothing written, when it is there already."""
+
+    def read_tagged(self, name: str) -> tuple[bytes, Tag] | None:
+        """The content of a file, and what tells this writing of it from any other; None when there is none."""
+
+    def swap(self, name: str, content: bytes, tag: Tag) -> Tag | None:
+        """Writes a file if it still is as tagged, and gives its new tag; None, and nothing written, if it is not.
+
+        On a store this is one conditional put. On a disk it is a look and then a write, for those who hold the lock
+        that all writers of the file take.
+        """
 
     def replace(self, name: str, content: bytes) -> None:
         """Writes a file whole, and through to the disk, whether or not one was there."""
@@ -55,6 +71,12 @@ class Objects(Protocol):
 
     def names(self, folder: str) -> list[str]:
         """The names of the files in a folder, sorted."""
+
+    def pages(self, folder: str) -> Iterator[list[str]]:
+        """The names of the files in a folder, some at a time, those that sort first in the first page.
+
+        A page costs one request. Who needs only the first names asks for no other page.
+        """
 
     def folders(self, folder: str) -> list[str]:
         """The names of the folders in a folder, sorted."""
@@ -93,6 +115,23 @@ class LocalObjects:
         with _typed(self._root / name, "be read"):
             return (self._root / name).is_file()
 
+    def size(self, name: str) -> int | None:
+        with _typed(self._root / name, "be read"):
+            try:
+                return (self._root / name).stat().st_size
+            except (FileNotFoundError, NotADirectoryError):
+                return None
+
+    def read_tagged(self, name: str) -> tuple[bytes, Tag] | None:
+        content = self.read(name)
+        return None if content is None else (content, content)
+
+    def swap(self, name: str, content: bytes, tag: Tag) -> Tag | None:
+        if self.read(name) != tag:
+            return None
+        self.replace(name, content)
+        return content
+
     def create(self, name: str, content: bytes) -> bool:
         with _typed(self._root / name, "be written"):
             draft = self._draft(name, content, durable=self._durable)
@@ -121,10 +160,14 @@ class LocalObjects:
     def names(self, folder: str) -> list[str]:
         with _typed(self._root / folder, "be listed"):
             try:
-                found = [path.name for path in (self._root / folder).iterdir()]
+                with os.scandir(self._root / folder) as entries:
+                    found = [entry.name for entry in entries]
             except FileNotFoundError:
                 return []
         return sorted(name for name in found if not name.startswith(_DRAFT))
+
+    def pages(self, folder: str) -> Iterator[list[str]]:
+        yield self.names(folder)
 
     def folders(self, folder: str) -> list[str]:
         with _typed(self._root / folder, "be listed"):
@@ -192,13 +235,15 @@ class RemoteObjects:
             raise StorageError(f"{self._uri}/{name}", f"cannot be read: {error}") from error
 
     def exists(self, name: str) -> bool:
+        return self.size(name) is not None
+
+    def size(self, name: str) -> int | None:
         try:
-            obstore.head(self._store, name)
+            return int(obstore.head(self._store, name)["size"])
         except FileNotFoundError:
-            return False
+            return None
         except BaseError as error:
             raise StorageError(f"{self._uri}/{name}", f"cannot be read: {error}") from error
-        return True
 
     def create(self, name: str, content: bytes) -> bool:
         return self.swap(name, content, None) is not None
@@ -248,6 +293,13 @@ class RemoteObjects:
 
     def names(self, folder: str) -> list[str]:
         return sorted(each["path"].rpartition("/")[2] for each in self._listed(folder)["objects"])
+
+    def pages(self, folder: str) -> Iterator[list[str]]:
+        try:
+            for page in obstore.list(self._store, f"{folder}/", chunk_size=_PAGE):
+                yield [name for each in page if "/" not in (name := each["path"].removeprefix(f"{folder}/"))]
+        except BaseError as error:
+            raise StorageError(f"{self._uri}/{folder}", f"cannot be listed: {error}") from error
 
     def folders(self, folder: str) -> list[str]:
         return sorted(each.rstrip("/").rpartition("/")[2] for each in self._listed(folder)["common_prefixes"])

@@ -15,7 +15,8 @@ from omnigraph.errors import StorageError
 from omnigraph.storage.files import StoredFile
 from omnigraph.storage.location import Location
 from omnigraph.storage.objects import objects_at
-from omnigraph.storage.tables import Table, has_version, open_table, typed_errors, version_file, version_in
+from omnigraph.storage.references import referred_names
+from omnigraph.storage.tables import has_version, open_table, typed_errors, version_file, version_in
 
 OWN_LINE = ""
 """The line of a table that is no fork."""
@@ -143,22 +144,12 @@ def _needed(root: Location, staying: Mapping[str, Iterable[int]]) -> set[str]:
         for version in versions:
             try:
                 with typed_errors(location, "cannot be read"):
-                    names.update(_referred(open_table(location, version)))
+                    names.update(referred_names(open_table(location, version)))
             except StorageError:
                 # A fork may go meanwhile with its branch, and then nobody refers to anything by it.
                 if has_version(location, version):
                     raise
     return names
-
-
-def _referred(table: Table) -> Iterator[str]:
-    for fragment in table.dataset.get_fragments():
-        metadata = fragment.metadata
-        yield from (file.path.removesuffix(".lance") for file in metadata.files)
-        if metadata.deletion_file is not None:
-            yield metadata.deletion_file.path(metadata.id)
-    for index in table.dataset.describe_indices():
-        yield from (str(segment.uuid) for segment in index.segments)
 
 
 def _at(root: Location, line: str) -> Location:

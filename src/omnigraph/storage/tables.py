@@ -4,10 +4,12 @@ Opening an exact version lists nothing, so it costs the same after ten thousand 
 one session, and with it the caches of metadata and indexes.
 """
 
+import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import takewhile
 from typing import Literal
 
 import pyarrow as pa
@@ -24,8 +26,10 @@ from omnigraph.storage.predicates import among
 ROW_ID, ROW_ADDRESS, ROW_VERSION = "_rowid", "_rowaddr", "_row_last_updated_at_version"
 # Up to so many ids are looked up through the index; more are found faster by reading the whole column.
 _FEW_IDS = 2_000
-_VERSIONS = "_versions"
-_VERSION_FILE = re.compile(rf"{_VERSIONS}/(\d{{20}})\.manifest")
+VERSIONS = "_versions"
+"""The folder of a table that has the files of its versions."""
+
+_VERSION_FILE = re.compile(rf"{VERSIONS}/(\d{{20}})\.manifest")
 _LAST = 2**64 - 1
 NO_TABLE = "there is no table here"
 VERSION_END = b"LANC"
@@ -208,34 +212,63 @@ def open_table(location: Location, version: int | None = None) -> Table:
 
 
 def newest_version(location: Location) -> int:
-    """The newest version of a table, from a listing of all; one that a power cut left torn does not count."""
-    for version in listed_versions(location):
-        if has_version(location, version):
+    """The newest version that a table has, at the cost of one request; one that a power cut left torn does not count.
+
+    Version numbers may have gaps: cleanup removes old ones, also those that something other than OmniGraph made. So
+    only a listing tells which is the newest.
+    """
+    for version in _versions_down(location):
+        if is_whole(location, version):
             return version
     raise StorageError(location.uri, NO_TABLE)
 
 
 def listed_versions(location: Location) -> list[int]:
     """The versions that a table has files of, newest first; some may be torn or damaged."""
-    found = (version_in(f"{_VERSIONS}/{name}") for name in objects_at(location).names(_VERSIONS))
-    return sorted((version for version in found if version is not None), reverse=True)
+    return [*_versions_down(location)]
+
+
+def versions_after(location: Location, version: int) -> list[int]:
+    """The versions of a table after one, oldest first, at the cost of one request; torn ones do not count."""
+    found = takewhile(lambda each: each > version, _versions_down(location))
+    return sorted(each for each in found if is_whole(location, each))
+
+
+def _versions_down(location: Location) -> Iterator[int]:
+    """The versions that are listed, newest first; a store is asked for more than a page only if more are needed."""
+    for names in objects_at(location).pages(VERSIONS):
+        found = (version_in(f"{VERSIONS}/{name}") for name in names)
+        yield from sorted((version for version in found if version is not None), reverse=True)
 
 
 def has_version(location: Location, version: int) -> bool:
-    """Whether a table has this version. A store that fails says nothing about it, and is an error.
+    """Whether a table has this version. A store that fails says nothing about it, and is an error."""
+    return (
+        is_whole(location, version) if location.path is not None else objects_at(location).exists(version_file(version))
+    )
 
-    A file on a disk that lacks its end is what a power cut left of a version that nobody was told of.
+
+def is_whole(location: Location, version: int) -> bool:
+    """Whether the file of a version that is listed has its end.
+
+    On a disk one that lacks it is what a power cut left of a version that nobody was told of. A store has whole objects
+    only, and is not asked.
     """
-    file = version_file(version)
     if location.path is None:
-        return objects_at(location).exists(file)
-    content = objects_at(location).read(file)
-    return content is not None and content.endswith(VERSION_END)
+        return True
+    with typed_errors(location, "cannot be read"):
+        try:
+            with (location.path / version_file(version)).open("rb") as file:
+                size = file.seek(0, os.SEEK_END)
+                file.seek(max(0, size - len(VERSION_END)))
+                return file.read() == VERSION_END
+        except (FileNotFoundError, NotADirectoryError):
+            return False
 
 
 def version_file(version: int) -> str:
     """The file of a version, below its table; Lance counts down, so that the newest comes first in a listing."""
-    return f"{_VERSIONS}/{_LAST - version:020}.manifest"
+    return f"{VERSIONS}/{_LAST - version:020}.manifest"
 
 
 def version_in(file: str) -> int | None:

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 
 from ulid import ULID
 
-from omnigraph.errors import ExpectedVersionMismatch, HeadMoved, PreconditionFailed, SchemaChanged
+from omnigraph.errors import ExpectedVersionMismatch, FenceLost, HeadMoved, PreconditionFailed, SchemaChanged
 from omnigraph.versioning.log import ManifestLog
 from omnigraph.versioning.manifest import Commit, Manifest, Pin, Place, SchemaChange
 
@@ -42,6 +42,10 @@ class Publication:
     message: str | None = None
     if_commit: str | None = None
     merged_parent: MergedParent | None = None
+    rival_id: str | None = None
+    """The commit that this one excludes: of completing a write and undoing it, only one may ever be in the history."""
+    since: int | None = None
+    """The version of the manifest after which either of them may be in the history, if it may."""
 
 
 def publish(log: ManifestLog, publication: Publication) -> Manifest:
@@ -49,12 +53,14 @@ def publish(log: ManifestLog, publication: Publication) -> Manifest:
 
     The head is read fresh, the versions that the write was built on are compared, and the next manifest is written by
     compare-and-swap. A lost swap means that another table's writer was quicker: it is tried again, from fresh state.
-    A touched table that moved ends in `ExpectedVersionMismatch`, and nothing is visible.
+    A touched table that moved ends in `ExpectedVersionMismatch`, and nothing is visible. A write that another process
+    has completed or undone, which it can only do with our locks, ends in `FenceLost`.
     """
     with log.turn():
         for attempt in range(PUBLISH_BUDGET + 1):
             head = log.head()
             check_expectations(head, publication)
+            _check_not_settled(log, head, publication)
             try:
                 following = head.after(_commit(publication, log), publication.pins, publication.schema_change)
                 return log.append(head, following)
@@ -81,6 +87,26 @@ def check_expectations(head: Manifest, publication: Publication) -> None:
         pin = head.pins[table_key]
         if pin.removed_at > version:
             raise ExpectedVersionMismatch(table_key, version, pin.version)
+
+
+def _check_not_settled(log: ManifestLog, head: Manifest, publication: Publication) -> None:
+    """Raises when the history up to `head` has this commit already, or the one that it excludes.
+
+    The next manifest replaces `head` or nothing, so what is found here still holds when the commit is made.
+    """
+    if publication.since is None:
+        return
+    commits = head.commits
+    while True:
+        for commit in reversed(commits):
+            if commit.manifest_version <= publication.since:
+                return
+            if commit.graph_commit_id in (publication.commit_id, publication.rival_id):
+                raise FenceLost(f"{publication.branch}/{next(iter(publication.pins), 'branch')}")
+        before = commits[0].manifest_version - 1
+        if before < log.first_version:
+            return
+        commits = log.commits_to(before)
 
 
 def _commit(publication: Publication, log: ManifestLog) -> Commit:

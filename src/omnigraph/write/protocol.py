@@ -6,6 +6,7 @@ stages its files at the end of B, and makes them the accepted ones after C.
 """
 
 import logging
+import time
 from collections.abc import Collection, Iterable, Mapping
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass, replace
@@ -13,14 +14,14 @@ from datetime import UTC, datetime
 
 from omnigraph import failpoints
 from omnigraph.catalog import Catalog, EdgeType, EntityType, NodeType
-from omnigraph.errors import FenceLost, HeadMoved, NotDurable, OmnigraphError, RecoveryRequired, StorageError
-from omnigraph.failpoints import Step
+from omnigraph.errors import HeadMoved, NotDurable, OmnigraphError, OutcomeUnknown, RecoveryRequired, StorageError
+from omnigraph.failpoints import Point, Step
 from omnigraph.storage import (
     Location,
     StagedWrite,
     Table,
     commit_staged,
-    has_version,
+    newest_version,
     stage_append,
     stage_change,
     stage_overwrite,
@@ -39,11 +40,13 @@ from omnigraph.write.sidecar import (
     Sidecar,
     SidecarTable,
     delete_sidecar,
+    doom_sidecar,
     pending_operations,
     read_sidecar,
     write_sidecar,
 )
 
+_LOOK_AGAIN_SECONDS = 0.1
 _logger = logging.getLogger(__name__)
 
 
@@ -204,9 +207,12 @@ def _pin_after(graph: Location, pin: Pin, part: StagedTable) -> Pin:
 
 
 def _check_heads(graph: Location, parts: Mapping[str, StagedTable]) -> None:
-    """Refuses to write on top of what another writer left unfinished; a commit there would mix the two."""
+    """Refuses to write on top of versions that no commit made, whatever their numbers.
+
+    Lance would put a change on top of them, and so mix what was checked with what was not.
+    """
     for key, part in parts.items():
-        if has_version(part.table.location, part.read_version + 1):
+        if newest_version(part.table.location) > part.read_version:
             raise RecoveryRequired(key, part.read_version, _unfinished(graph, part.table))
 
 
@@ -241,6 +247,7 @@ def _commit_tables(attempt: WriteAttempt, parts: Mapping[str, StagedTable], side
                     # A power cut that left a version but not the one below it would leave a gap that hides it.
                     sync_versions([table])
                 attempt.fence.check()
+                failpoints.hit(Point.TABLE_BEFORE_COMMIT)
                 table = commit_staged(table, step)
                 committed.append(table)
                 failpoints.hit_step(attempt.kind, Step.TABLE_COMMITTED)
@@ -253,19 +260,33 @@ def _commit_tables(attempt: WriteAttempt, parts: Mapping[str, StagedTable], side
 
 
 def _visible_after_all(attempt: WriteAttempt, sidecar: Sidecar, error: OmnigraphError) -> Commit:
-    """The commit of a write that failed, if the history has it; else the error is passed on.
+    """The commit of a write that failed, if the history has it; otherwise the error is passed on, and is final.
 
-    The answer of the store may have been lost, or another process, which took our lease, has completed the write.
+    The answer of the store may have been lost, or another process, which took our lease, completes the write. So the
+    sidecar is marked first: once it says that the write failed, or is gone, what the history has will not change.
     """
+    try:
+        _await_settlement(attempt)
+    except StorageError as problem:
+        # Whoever undoes the write later marks it then; until that, others may complete it.
+        _logger.warning("write %s could not be marked as failed: %s", attempt.operation_id, problem)
     visible = commit_since(attempt.log, attempt.operation_id, sidecar.manifest_version)
-    if visible is not None:
-        attempt.log.keep(visible.manifest_version)
-        return visible
-    if isinstance(error, FenceLost):
-        # Whoever has the tables now may have settled our sidecar before our last commit. So it is there again, with
-        # another id for the commit that undoes it: the first may be in the history.
-        write_sidecar(attempt.base.location, replace(sidecar, undo_id=new_commit_id()))
-    raise error
+    if visible is None:
+        raise error
+    attempt.log.keep(visible.manifest_version)
+    return visible
+
+
+def _await_settlement(attempt: WriteAttempt) -> None:
+    """Returns when nobody can complete a write any more; raises `OutcomeUnknown` when somebody is still at it."""
+    until = time.monotonic() + attempt.fence.patience
+    while True:
+        sidecar = doom_sidecar(attempt.base.location, attempt.operation_id)
+        if sidecar is None or sidecar.doomed:
+            return
+        if time.monotonic() > until:
+            raise OutcomeUnknown(attempt.operation_id)
+        time.sleep(_LOOK_AGAIN_SECONDS)
 
 
 def _staged(attempt: WriteAttempt, table: Table, change: TableChange) -> StagedTable:

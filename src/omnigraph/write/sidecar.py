@@ -62,6 +62,8 @@ class Sidecar:
     tables: tuple[SidecarTable, ...]
     doomed: bool = False
     """Whether its writer has said that the write failed, so that nobody may complete it any more."""
+    completing: bool = False
+    """Whether somebody else is about to make it visible, so that its writer may not say any more that it failed."""
     schema_id: str | None = None
     """The schema that the write was checked under."""
     schema_change: SchemaChange | None = None
@@ -92,6 +94,8 @@ class Sidecar:
             message=message,
             if_commit=self.if_commit,
             merged_parent=self.merged_parent,
+            rival_id=self.undo_id,
+            since=self.manifest_version,
         )
 
 
@@ -101,11 +105,30 @@ def write_sidecar(graph: Location, sidecar: Sidecar) -> None:
     objects_at(graph).create(_name(sidecar.operation_id), _encoded(sidecar))
 
 
-def doom_sidecar(graph: Location, sidecar: Sidecar) -> Sidecar:
-    """Marks a write as one that must be undone, whoever comes to settle it."""
-    doomed = replace(sidecar, doomed=True)
-    objects_at(graph).replace(_name(sidecar.operation_id), _encoded(doomed))
-    return doomed
+def doom_sidecar(graph: Location, operation_id: str) -> Sidecar | None:
+    """Marks a write as failed, unless somebody is completing it; gives its sidecar as it is then, None if it is gone.
+
+    Of a mark for failure and one for completion the first stands, whoever sets it: they are set by compare-and-swap. So
+    a write that was reported as failed is never completed.
+    """
+    return _mark(graph, operation_id, doomed=True)
+
+
+def claim_completion(graph: Location, operation_id: str) -> Sidecar | None:
+    """Marks a write as being completed, unless its writer gave it up; gives its sidecar as it is then, None if gone."""
+    return _mark(graph, operation_id, completing=True)
+
+
+def _mark(graph: Location, operation_id: str, **mark: bool) -> Sidecar | None:
+    objects = objects_at(graph)
+    while (found := objects.read_tagged(_name(operation_id))) is not None:
+        sidecar = _decoded(graph, operation_id, found[0])
+        if sidecar.doomed or sidecar.completing:
+            return sidecar
+        marked = replace(sidecar, **mark)  # type: ignore[arg-type]
+        if objects.swap(_name(operation_id), _encoded(marked), found[1]) is not None:
+            return marked
+    return None
 
 
 def delete_sidecar(graph: Location, operation_id: str) -> None:
@@ -124,8 +147,10 @@ def pending_operations(graph: Location) -> list[str]:
 def read_sidecar(graph: Location, operation_id: str) -> Sidecar | None:
     """A sidecar, or None when it is gone; one that cannot be understood is an error, and stays."""
     content = objects_at(graph).read(_name(operation_id))
-    if content is None:
-        return None
+    return None if content is None else _decoded(graph, operation_id, content)
+
+
+def _decoded(graph: Location, operation_id: str, content: bytes) -> Sidecar:
     uri = graph.child(_name(operation_id)).uri
     try:
         data = decode_record(uri, content).content

@@ -72,6 +72,12 @@ def test_a_write_whose_grounds_are_gone_is_not_completed(mode: Mode) -> None:
     assert action is (Action.ROLL_BACK if mode is Mode.FULL else Action.DEFER)
 
 
+@pytest.mark.parametrize("mode", [Mode.FULL, Mode.FORWARD_ONLY])
+def test_a_write_whose_files_are_gone_is_not_completed(mode: Mode) -> None:
+    seen = replace(observed(COMMITTED, COMMITTED), missing=("nodes/a/data/x.lance",))
+    assert decide(seen, mode).action is (Action.ROLL_BACK if mode is Mode.FULL else Action.DEFER)
+
+
 @pytest.mark.parametrize(("table", "mode"), [*product([UNTOUCHED, *MOVED, BEHIND, MOVED_ON], Mode)])
 def test_what_the_history_has_is_only_recorded(table: TableSighting, mode: Mode) -> None:
     seen = replace(observed(table, COMMITTED), published=COMMIT)

@@ -189,7 +189,7 @@ def test_columns_come_go_and_are_renamed(table: Table) -> None:
     staged = stage_columns(table, LAYOUT, written(table), "change")
     assert open_table(table.location).version == table.version
     after = committed(table, staged)
-    assert (after.version, operation_at(after)) == (table.version + len(staged), "change")
+    assert (after.version, operation_at(after.location, after.version)) == (table.version + len(staged), "change")
     check(after, before)
     assert after.scan(IDENTITY) == identity
     assert open_table(table.location, table.version).scan() == before

@@ -84,7 +84,7 @@ def test_a_change_mixes_everything_in_one_version(table: Table) -> None:
     after = commit_staged(table, staged)
     assert after.version == table.version + 1
     assert content(after) == {"b": 2, "c": 30, "d": 4}
-    assert operation_at(after) == "mixed"
+    assert operation_at(after.location, after.version) == "mixed"
 
 
 def test_all_rows_can_go(table: Table) -> None:

@@ -169,11 +169,17 @@ class TableRepair(BaseModel):
     """One table: what the graph sees, the newest there is, and what made the versions in between."""
 
     table_key: str
-    classification: Literal["no_drift", "verified_maintenance", "suspicious", "unverifiable"]
-    action: Literal["none", "publish", "refuse", "published", "refused"]
+    classification: Literal["no_drift", "verified_maintenance", "failed_write", "suspicious", "unverifiable"]
+    action: Literal["none", "publish", "undo", "refuse", "published", "undone", "refused"]
     manifest_version: int
     lance_head_version: int
     operations: list[str]
+    removed: int | None
+    added: int | None
+    changed: int | None
+    removed_ids: list[str]
+    added_ids: list[str]
+    changed_ids: list[str]
     error: str | None
 
 
