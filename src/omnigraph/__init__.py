@@ -60,6 +60,7 @@ if TYPE_CHECKING:
     from omnigraph.maintenance.optimize import OptimizeResult
     from omnigraph.maintenance.repair import RepairResult
     from omnigraph.maintenance.status import Status
+    from omnigraph.maintenance.verify import VerifyResult
     from omnigraph.opening import init, open  # noqa: A004 - as in the interface
     from omnigraph.operations.branches import BranchInfo
     from omnigraph.operations.diff import Change
@@ -141,6 +142,7 @@ __all__ = [
     "UnsuitableModel",
     "UsageError",
     "ValidationError",
+    "VerifyResult",
     "compile_queries",
     "compile_query",
     "compile_schema",
@@ -203,6 +205,7 @@ _HOMES = {
     "TagExists": "omnigraph.errors",
     "UsageError": "omnigraph.errors",
     "ValidationError": "omnigraph.errors",
+    "VerifyResult": "omnigraph.maintenance.verify",
     "Catalog": "omnigraph.catalog",
     "compile_schema": "omnigraph.catalog",
     "MigrationPlan": "omnigraph.catalog.migration",

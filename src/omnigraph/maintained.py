@@ -28,6 +28,7 @@ from omnigraph.maintenance.optimize import (
 from omnigraph.maintenance.repair import RepairRequest, RepairResult, repair
 from omnigraph.maintenance.retention import GRACE, Policy, age
 from omnigraph.maintenance.status import Status, status_of
+from omnigraph.maintenance.verify import VerifyResult, verify_graph
 from omnigraph.operations.engines import chosen
 from omnigraph.operations.writing import WriteRequest
 from omnigraph.policy import Action
@@ -70,6 +71,20 @@ class MaintainedGraph(EvolvingGraph):
             grace=age(grace) if isinstance(grace, str) else grace,
         )
         return cleanup(self._location, self._branches, policy, confirm=confirm, report=report)
+
+    def verify(self, *, data: bool = False, report: Report = no_report) -> VerifyResult:
+        """Reads what every retained commit needs, and says what is damaged and which commits are whole.
+
+        Args:
+            data: Also compare every byte of the files with their checksums, and read the rows of the newest commit of
+                each branch and of each tag. Without it, files must be there with the size that they were written with.
+            report: Is called as the work goes on.
+
+        Returns:
+            The damage, each retained commit, and how much was read. Nothing is changed.
+        """
+        self._guard.check(Action.MAINTAIN)
+        return verify_graph(self._location, self._branches, data=data, report=report)
 
     def indexes(self, branch: str = MAIN) -> list[IndexStatus]:
         """The indexes that the types declare, and any others there are, with what each covers; of those to be read."""

@@ -2,14 +2,14 @@
 
 import copy
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from typing import Literal, Self, TypeVar
 
 from omnigraph.compiler import CompiledQuery
-from omnigraph.errors import ExpectedVersionMismatch, SchemaChanged, UsageError
+from omnigraph.errors import Damaged, ExpectedVersionMismatch, SchemaChanged, UsageError
 from omnigraph.handles import At, Commits, CompiledQueries, GraphBranches, GraphTags, Mode, check_writable
 from omnigraph.operations.branches import named_branch, place_of
 from omnigraph.operations.guarding import GraphGuard
@@ -42,7 +42,9 @@ class OpenGraph:
         self._adjacency = AdjacencyCache(heads=self._branches.head_versions)
         self._opened = opened_tables(self._branches.head_versions)
 
-        self._branches.main.head()
+        # Of a damaged graph, other branches and old commits may be whole, and `verify` says which.
+        with suppress(Damaged) if mode == "r" else nullcontext():
+            self._branches.main.head()
         if mode == "rw":
             open_for_writing(location, self._branches)
 

@@ -1,4 +1,4 @@
-"""Declares the commands about the health of a graph: status, optimize, repair, cleanup and tags.
+"""Declares the commands about the health of a graph: status, verify, optimize, repair, cleanup and tags.
 
 As in `main`, a command imports what it needs in its body, and only there.
 """
@@ -19,6 +19,7 @@ def declare(app: typer.Typer) -> None:
     """Adds the commands to an application."""
     app.add_typer(tags, name="tag")
     app.command(cls=OnGraph)(status)
+    app.command(cls=OnGraph)(verify)
     app.command(cls=OnGraph)(optimize)
     app.command(cls=OnGraph)(repair)
     app.command(cls=OnGraph)(cleanup)
@@ -29,6 +30,20 @@ def status(uri: Uri = None, store: Store = None, branch: Branch = "main", as_jso
     from omnigraph.cli import status as command
 
     command.run_status(named_graph(uri, store), branch=branch, as_json=as_json)
+
+
+def verify(
+    uri: Uri = None,
+    data: Annotated[
+        bool, typer.Option("--data", help="Also compare every byte with its checksum, and read the newest rows.")
+    ] = False,
+    store: Store = None,
+    as_json: AsJson = False,
+) -> None:
+    """Find damaged files, and report which commits are whole; exit with 1 if anything is damaged."""
+    from omnigraph.cli import verify as command
+
+    command.run_verify(named_graph(uri, store), data=data, as_json=as_json)
 
 
 def optimize(

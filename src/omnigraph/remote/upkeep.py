@@ -13,6 +13,7 @@ from omnigraph.maintenance.optimize import OptimizeResult
 from omnigraph.maintenance.repair import RepairResult
 from omnigraph.maintenance.retention import GRACE
 from omnigraph.maintenance.status import Status
+from omnigraph.maintenance.verify import VerifyResult
 from omnigraph.remote.asking import Door, known_engine, refuse_actor
 from omnigraph.remote.decoding import decoded
 from omnigraph.versioning import MAIN
@@ -27,6 +28,15 @@ class MaintainedRemotely:
     def status(self, branch: str = MAIN) -> Status:
         """How the graph is, seen from a branch: sizes, fragments, indexes, drift, unfinished writes; with advice."""
         return replace(decoded(Status, self._door.get("status", branch=branch)), uri=self._door.url)
+
+    def verify(
+        self,
+        *,
+        data: bool = False,
+        report: Report = no_report,  # noqa: ARG002 - the work is done elsewhere
+    ) -> VerifyResult:
+        """Reads what every retained commit needs, and says what is damaged and which commits are whole."""
+        return decoded(VerifyResult, self._door.post("verify", body={"data": data}))
 
     def indexes(self, branch: str = MAIN) -> list[IndexStatus]:
         """The indexes that the types declare, and any others there are, with what each covers."""

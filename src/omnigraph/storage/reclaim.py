@@ -159,12 +159,17 @@ def _at(root: Location, line: str) -> Location:
 def _lines(files: Iterable[StoredFile]) -> dict[str, _Line]:
     lines: dict[str, _Line] = {}
     for file in files:
-        name, rest = OWN_LINE, file.name
-        if rest.startswith(f"{_TREE}/"):
-            _, fork, rest = rest.split("/", 2)
-            name = f"{_TREE}/{fork}"
+        name, rest = _line_and_rest(file.name)
         _sort_in(lines.setdefault(name, _Line()), rest, file)
     return lines
+
+
+def _line_and_rest(file: str) -> tuple[str, str]:
+    """The line that a file below a table belongs to, and its name below that."""
+    if not file.startswith(f"{_TREE}/"):
+        return OWN_LINE, file
+    _, fork, rest = file.split("/", 2)
+    return f"{_TREE}/{fork}", rest
 
 
 def _sort_in(line: _Line, name: str, file: StoredFile) -> None:
@@ -180,3 +185,12 @@ def _sort_in(line: _Line, name: str, file: StoredFile) -> None:
         line.deletions.append((name, file))
     elif found := _INDEX.fullmatch(name):
         line.indexes.append((found[1], file))
+
+
+def known_name(file: str) -> str | None:
+    """The name by which versions know a file below a table, in whichever line it lies; None for other kinds."""
+    _, name = _line_and_rest(file)
+    for pattern in (_ROWS, _INDEX):
+        if found := pattern.fullmatch(name):
+            return found[1]
+    return name if _DELETIONS.fullmatch(name) else None

@@ -182,6 +182,12 @@ class RepairBody(Body):
     force: bool = Field(False, description="With `confirm`: publish everything.")
 
 
+class VerifyBody(Body):
+    """How thoroughly a graph is verified."""
+
+    data: bool = Field(False, description="Compare every byte with its checksum, and read the newest rows.")
+
+
 class CleanupBody(Body):
     """What of the history is kept."""
 

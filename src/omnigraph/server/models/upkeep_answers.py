@@ -207,3 +207,34 @@ class CleanupAnswer(BaseModel):
     confirmed: bool
     bytes_removed: int
     tables: list[TableCleanup]
+
+
+class DamageAnswer(BaseModel):
+    """A file, or a table at a version, that is not as it was written."""
+
+    path: str = Field(examples=["nodes/1-01m7nhw24s134gn2nam4eq1g7n/data/0110.lance"])
+    problem: str
+    commits: int = Field(description="How many retained commits need it.")
+
+
+class VerifiedCommitAnswer(BaseModel):
+    """A commit whose data is retained."""
+
+    graph_commit_id: str | None = Field(description="Null if the manifest that holds it cannot be read.")
+    branch: str
+    manifest_version: int
+    whole: bool
+
+
+class VerifyAnswer(BaseModel):
+    """What was read, what is damaged, and which commits are whole."""
+
+    whole: bool
+    data: bool
+    damage: list[DamageAnswer]
+    commits: list[VerifiedCommitAnswer]
+    records: int
+    files: int
+    bytes: int
+    rows: int
+    unverified: int = Field(description="Records and files that were written without a checksum.")

@@ -8,7 +8,7 @@ from starlette.responses import Response
 
 from omnigraph.maintenance.indexes import indexes_json
 from omnigraph.recovery import recoveries_json, recovery_json
-from omnigraph.server.models.bodies import CleanupBody, RepairBody, UpkeepBody
+from omnigraph.server.models.bodies import CleanupBody, RepairBody, UpkeepBody, VerifyBody
 from omnigraph.server.models.failures import failures
 from omnigraph.server.models.parameters import OnBranch, RecoveryId
 from omnigraph.server.models.upkeep_answers import (
@@ -21,6 +21,7 @@ from omnigraph.server.models.upkeep_answers import (
     RecoveryAnswer,
     RepairAnswer,
     StatusAnswer,
+    VerifyAnswer,
 )
 from omnigraph.server.models.words import MAIN
 from omnigraph.server.routes.declaring import Serving, graph_router
@@ -117,6 +118,18 @@ async def cleanup(served: Serving, *, body: CleanupBody) -> Response:
         return result.as_json()
 
     return await _answered(served, work, slow=True)
+
+
+@router.post(
+    "/verify",
+    operation_id="verify",
+    summary="Find damaged files",
+    response_model=VerifyAnswer,
+    responses=failures(body=True),
+)
+async def verify(served: Serving, *, body: VerifyBody) -> Response:
+    """Reads what every retained commit needs, and says what is damaged and which commits are whole."""
+    return await _answered(served, lambda: served.graph.verify(data=body.data).as_json(), slow=True)
 
 
 @router.get(
