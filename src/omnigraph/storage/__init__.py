@@ -5,6 +5,7 @@ from omnigraph.storage.branches import (
     branch_location,
     branch_ref,
     branch_refs,
+    check_refs,
     create_branch,
     delete_branch,
 )
@@ -90,7 +91,18 @@ from omnigraph.storage.staging import (
     write_change,
     write_new,
 )
-from omnigraph.storage.tables import ROW_ADDRESS, ROW_ID, FragmentSize, Table, has_version, newest_version, open_table
+from omnigraph.storage.tables import (
+    ROW_ADDRESS,
+    ROW_ID,
+    FragmentSize,
+    Table,
+    check_version,
+    has_version,
+    newest_version,
+    open_pinned,
+    open_table,
+    version_numbers,
+)
 from omnigraph.storage.upkeep import upkeep_after
 
 __all__ = [
@@ -131,6 +143,8 @@ __all__ = [
     "branch_location",
     "branch_ref",
     "branch_refs",
+    "check_refs",
+    "check_version",
     "column_predicate",
     "commit_created",
     "commit_staged",
@@ -157,6 +171,7 @@ __all__ = [
     "numbered",
     "objects_at",
     "oldest_row",
+    "open_pinned",
     "open_table",
     "operation_at",
     "pending_reason",
@@ -186,6 +201,7 @@ __all__ = [
     "sync_versions",
     "unchanged_in",
     "upkeep_after",
+    "version_numbers",
     "write_change",
     "write_columns",
     "write_extension",

@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from lance.blob import BlobType
 
 import lance
-from omnigraph.errors import StorageError, UsageError
+from omnigraph.errors import Damaged, StorageError, UsageError
 from omnigraph.storage.location import Location
 from omnigraph.storage.memory import INDEX_BYTES, METADATA_BYTES
 from omnigraph.storage.objects import objects_at
@@ -206,11 +206,16 @@ def open_table(location: Location, version: int | None = None) -> Table:
 
 def newest_version(location: Location) -> int:
     """The newest version of a table, from a listing of all; one that a power cut left torn does not count."""
-    found = (version_in(f"{_VERSIONS}/{name}") for name in objects_at(location).names(_VERSIONS))
-    for version in sorted((version for version in found if version is not None), reverse=True):
+    for version in reversed(version_numbers(location)):
         if has_version(location, version):
             return version
     raise StorageError(location.uri, NO_TABLE)
+
+
+def version_numbers(location: Location) -> list[int]:
+    """The versions that a table has files of, oldest first, whether or not the files are whole."""
+    found = (version_in(f"{_VERSIONS}/{name}") for name in objects_at(location).names(_VERSIONS))
+    return sorted(version for version in found if version is not None)
 
 
 def has_version(location: Location, version: int) -> bool:
@@ -223,6 +228,33 @@ def has_version(location: Location, version: int) -> bool:
         return objects_at(location).exists(file)
     content = objects_at(location).read(file)
     return content is not None and content.endswith(VERSION_END)
+
+
+def check_version(location: Location, version: int) -> None:
+    """Raises `Damaged` when the file of a version is missing, or has not the end that every such file has.
+
+    For a version that somebody was told of. Whether the rest of the file is right, only opening it tells.
+    """
+    file = version_file(version)
+    content = objects_at(location).read(file)
+    if content is None:
+        raise Damaged(location.child(file).uri, f"the file of version {version} is missing")
+    if not content.endswith(VERSION_END):
+        problem = f"the file of version {version} is cut short or was changed: it does not end as such a file does"
+        raise Damaged(location.child(file).uri, problem)
+
+
+def open_pinned(location: Location, version: int) -> Table:
+    """The table at a version that must be there; `Damaged` names its file when that is not as it was written."""
+    try:
+        table = open_table(location, version)
+    except StorageError:
+        check_version(location, version)
+        raise
+    if table.version != version:
+        problem = f"the file of version {version} holds version {table.version}"
+        raise Damaged(location.child(version_file(version)).uri, problem)
+    return table
 
 
 def version_file(version: int) -> str:

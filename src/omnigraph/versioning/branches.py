@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from omnigraph.errors import NotFound, StorageError
+from omnigraph.errors import Damaged, NotFound, StorageError
 from omnigraph.storage import (
     BranchRef,
     Location,
@@ -16,10 +16,14 @@ from omnigraph.storage import (
     branch_location,
     branch_ref,
     branch_refs,
+    check_refs,
     create_branch,
     delete_branch,
     objects_at,
+    open_table,
+    version_numbers,
 )
+from omnigraph.storage.branches import TREES, ref_file
 from omnigraph.versioning.kept import KeptVersions, opened_tables
 from omnigraph.versioning.log import MANIFEST_FOLDER, ManifestLog
 from omnigraph.versioning.manifest import (
@@ -30,13 +34,17 @@ from omnigraph.versioning.manifest import (
     Place,
     commit_from_row,
     commit_to_row,
+    manifest_from_rows,
 )
 from omnigraph.versioning.names import check_branch_name, logical_name, physical_name
+from omnigraph.versioning.removal import REMOVED
 from omnigraph.versioning.retained import HEAD_NOTES, delete_retained
 from omnigraph.versioning.schemas import Schemas
-from omnigraph.versioning.snapshot import REMOVED, Snapshot
+from omnigraph.versioning.snapshot import Snapshot
 
 _ARCHIVE = "__history"
+_CREATED_AND_WRITTEN = 2
+"""How many versions at least the manifests of a branch have that somebody has written to."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +79,7 @@ class Branches:
         with self._lock:
             if ref is None:
                 self._logs.pop(name, None)
+                self._check_not_lost(physical_name(name))
                 raise NotFound("branch", name)
             known = self._logs.get(name)
             if known is None or known.incarnation != ref.identity:
@@ -106,6 +115,7 @@ class Branches:
     def create(self, name: str, at: Place) -> ManifestLog:
         """A new branch that begins at a commit. The caller is alone in creating this one."""
         source = self._log_at(at)
+        self._check_not_lost(physical_name(name))
         create_branch(self._root, physical_name(name), parent=source.location, version=at.version)
         return self.log(name)
 
@@ -165,9 +175,47 @@ class Branches:
         with log.noticing_deletion():
             return log.commits_to(place.version)
 
+    def was_deleted(self, incarnation: str) -> bool:
+        """Whether a branch was deleted: whoever does that writes down its commits first."""
+        return objects_at(self._graph).exists(_archive_file(incarnation))
+
+    def unlisted_trees(self) -> list[str]:
+        """The trees of manifests that no ref lists: of branches whose creation or deletion was cut short.
+
+        `Damaged` when a ref cannot be read, or when one is missing whose branch was not deleted.
+        """
+        check_refs(self._root)
+        listed = {ref.name for ref in branch_refs(self._root)}
+        unlisted = [name for name in objects_at(self._root).folders(TREES) if name not in listed]
+        for name in unlisted:
+            self._check_not_lost(name)
+        return unlisted
+
+    def _check_not_lost(self, name: str) -> None:
+        """Raises `Damaged` for a branch without a ref that has commits of its own, and was not deleted."""
+        tree = branch_location(self._root, name)
+        versions = version_numbers(tree)
+        if len(versions) < _CREATED_AND_WRITTEN or branch_ref(self._root, name) is not None:
+            return
+        try:
+            commit = manifest_from_rows(open_table(tree).scan().to_pylist()).commit
+            is_lost = physical_name(commit.branch) == name and not self.was_deleted(commit.incarnation)
+        except StorageError:
+            # A deletion that is at work, or was cut short, removes the files in any order.
+            is_lost = not self._was_deleted_at(logical_name(name), versions[-1])
+        if is_lost:
+            problem = f"the ref of branch {logical_name(name)} is missing; restore it from a backup"
+            raise Damaged(self._root.child(ref_file(name)).uri, problem)
+
+    def _was_deleted_at(self, branch: str, version: int) -> bool:
+        """Whether a branch of that name was deleted that had come to this version."""
+        archives = (self.archive_of(file.removesuffix(".json")) for file in objects_at(self._graph).names(_ARCHIVE))
+        newest = (archive.commits[0] for archive in archives if archive is not None and archive.commits)
+        return any(commit.branch == branch and commit.manifest_version >= version for commit in newest)
+
     def archive_of(self, incarnation: str) -> Archive | None:
         """What is still known of a branch that was deleted."""
-        content = objects_at(self._graph).read(f"{_ARCHIVE}/{incarnation}.json")
+        content = objects_at(self._graph).read(_archive_file(incarnation))
         if content is None:
             return None
         data = json.loads(content)
@@ -202,7 +250,7 @@ class Branches:
         assert log.origin is not None
         origin = {"branch": log.origin.branch, "incarnation": log.origin.incarnation, "version": log.origin.version}
         document = {"origin": origin, "commits": [_spelled(commit_to_row(each)) for each in commits]}
-        objects_at(self._graph).replace(f"{_ARCHIVE}/{log.incarnation}.json", json.dumps(document, indent=1).encode())
+        objects_at(self._graph).replace(_archive_file(log.incarnation), json.dumps(document, indent=1).encode())
 
     def _public_refs(self) -> list[BranchRef]:
         return [ref for ref in branch_refs(self._root) if not logical_name(ref.name).startswith("__")]
@@ -216,6 +264,10 @@ def fork_location(table_root: Location, log: ManifestLog) -> Location:
 def fork_name(log: ManifestLog) -> str:
     """The name of a table's fork: that of the branch and of its incarnation, so that no two branches share one."""
     return f"{physical_name(log.branch)}.{log.incarnation}"
+
+
+def _archive_file(incarnation: str) -> str:
+    return f"{_ARCHIVE}/{incarnation}.json"
 
 
 def _spelled(row: dict[str, Any]) -> dict[str, Any]:

@@ -17,6 +17,7 @@ from omnigraph.storage import (
     Taken,
     branch_location,
     branch_ref,
+    check_version,
     commit_created,
     commit_staged,
     has_version,
@@ -235,8 +236,18 @@ class ManifestLog:
             raise NotFound("version", str(version), "cleanup has removed it")
         manifest = self._at(version)
         if manifest is None:
+            self._check_never_there(version)
             raise NotFound("version", str(version))
         return manifest
+
+    def _check_never_there(self, version: int) -> None:
+        """Raises for a version that was there: `NotFound` if cleanup has removed it meanwhile, else `Damaged`."""
+        if not self.first_version <= version <= self.head().version:
+            return
+        if not self.retained().has(version):
+            raise NotFound("version", str(version), "cleanup has removed it")
+        with self.noticing_deletion():
+            check_version(self._location, version)
 
     def commits_to(self, version: int) -> tuple[Commit, ...]:
         """The last commits up to that of a version, which is the last of them. Cleanup removes none of them."""
