@@ -74,6 +74,7 @@ from omnigraph.storage.location import Location, location_of
 from omnigraph.storage.locks import locks_at, seems_abandoned
 from omnigraph.storage.objects import Objects, objects_at
 from omnigraph.storage.predicates import Predicate, Reduced, among, column_predicate, holds, lance_filter
+from omnigraph.storage.staged_files import describe_staged_files
 from omnigraph.storage.staging import (
     StagedWrite,
     WrittenRows,
@@ -150,6 +151,7 @@ __all__ = [
     "commit_staged",
     "create_branch",
     "delete_branch",
+    "describe_staged_files",
     "difference_batches",
     "difference_counts",
     "differing_rows",

@@ -20,6 +20,7 @@ from omnigraph.storage import (
     StagedWrite,
     Table,
     commit_staged,
+    describe_staged_files,
     has_version,
     stage_append,
     stage_change,
@@ -170,6 +171,9 @@ def _through_phases(attempt: WriteAttempt, parts: Mapping[str, StagedTable], rel
         return publish(log, publication).commit
     _check_heads(graph, parts)
     failpoints.hit_step(attempt.kind, Step.BEFORE_PHASE_A)
+    # Cleanup lists a table under its locks. So what is there under them was not taken for that of a dead writer, and
+    # what is announced next stays.
+    describe_staged_files((part.table, step) for part in parts.values() for step in part.steps)
     sync_staged(step for part in parts.values() for step in part.steps)
     _announce(graph, sidecar)
     failpoints.hit_step(attempt.kind, Step.AFTER_PHASE_A)
