@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from omnigraph.errors import Damaged
 from omnigraph.maintenance.orphans import Orphans, orphaned_forks, remove_forks
 from omnigraph.storage import Location, branch_ref, branch_refs, check_refs
-from omnigraph.storage.branches import TREES
+from omnigraph.storage.branches import TREES, ref_file, ref_names
 from omnigraph.storage.files import StoredFile, files_below
 from omnigraph.storage.reclaim import OWN_LINE, versions_of
 from omnigraph.storage.tables import version_file
@@ -205,10 +205,17 @@ def staying_versions(
 
 
 def check_pinned(branches: Branches, root: str, files: Sequence[StoredFile], needed: NeededVersions) -> None:
-    """Raises `Damaged` when the file of a pinned version is not there, and was not removed on purpose."""
+    """Raises `Damaged` when the file of a pinned version, or the ref of a pinned fork, is not there.
+
+    Those that were removed on purpose are no damage.
+    """
     present = versions_of(files)
     graph = branches.graph
+    listed = {OWN_LINE, *(f"{TREES}/{name}" for name in ref_names(graph.child(root)))}
     for line, versions in needed.pinned.items():
+        if line not in listed and not is_fork_gone(branches, line):
+            file = ref_file(line.rpartition("/")[2])
+            raise Damaged(graph.child(root, file).uri, "the ref of a fork is missing; restore it from a backup")
         missing = sorted(versions.keys() - present.get(line, {}).keys())
         for version in missing:
             for manifest, key in versions[version]:

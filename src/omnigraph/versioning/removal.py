@@ -7,13 +7,13 @@ change of the schema of `main` that removes what it drops from the history. Anyt
 from omnigraph.errors import Damaged, NotFound, OmnigraphError
 from omnigraph.storage import Location, branch_ref, branch_refs, check_version, objects_at, version_numbers
 from omnigraph.storage.tables import version_file
+from omnigraph.versioning.log import MANIFEST_FOLDER, ManifestLog
 from omnigraph.versioning.manifest import MAIN, Manifest
 from omnigraph.versioning.names import physical_name
 from omnigraph.versioning.retained import read_retained
 from omnigraph.versioning.schemas import Schemas, schema_number
 
 REMOVED = "its data was removed, with what a schema change dropped, or by cleanup"
-_MANIFESTS = "__manifest"
 
 
 def missing_version(graph: Location, manifest: Manifest, table_key: str) -> OmnigraphError | None:
@@ -40,30 +40,36 @@ def was_removed(graph: Location, manifest: Manifest, table_key: str) -> bool:
     if not read_retained(graph, name, commit.incarnation).has(commit.manifest_version):
         return True
     if commit.branch != MAIN:
-        ref = branch_ref(graph.child(_MANIFESTS), name)
+        ref = branch_ref(graph.child(MANIFEST_FOLDER), name)
         return ref is None or ref.identity != commit.incarnation
     return _may_be_dropped(graph, manifest, table_key)
 
 
 def _may_be_dropped(graph: Location, manifest: Manifest, table_key: str) -> bool:
-    """Whether a later schema dropped something of a type, and no version of its table as old as the pinned one is left.
+    """Whether a schema dropped something of a type, and no version of its table as old as the pinned one is left.
 
-    Versions that forks began on stay whatever is dropped.
+    Then only the version stays that `main` has once its files are without what was dropped, which may be some commits
+    after the change; and those that forks began on, whatever is dropped.
     """
     pin = manifest.pins[table_key]
+    if pin in ManifestLog(graph).head().pins.values():
+        return False
     root = graph.child(pin.path)
     began = {ref.parent_version for ref in branch_refs(root)}
     if any(version < pin.version for version in version_numbers(root) if version not in began):
         return False
     schemas = Schemas(graph)
-    commit = manifest.commit
-    entity = next(each for each in schemas.get(commit.schema_id).catalog.entities if each.table_key == table_key)
-    had = {each.identity for each in entity.properties.values()}
-    for schema_id in schemas.ids_from(schema_number(commit.schema_id)):
+    number = schema_number(manifest.commit.schema_id)
+    catalog = schemas.get(manifest.commit.schema_id).catalog
+    identity = next(each.identity for each in catalog.entities if each.table_key == table_key)
+    had: set[int] = set()
+    for schema_id in schemas.ids_from(number - 1):
         found = {each.identity: each for each in schemas.get(schema_id).catalog.entities}
-        if entity.identity not in found:
-            return True
-        has = {each.identity for each in found[entity.identity].properties.values()}
+        if identity not in found:
+            if schema_number(schema_id) > number:
+                return True
+            continue
+        has = {each.identity for each in found[identity].properties.values()}
         if had - has:
             return True
         had |= has
