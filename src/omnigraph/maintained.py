@@ -61,9 +61,11 @@ class MaintainedGraph(EvolvingGraph):
         """Removes the data of old commits, and what killed writers and deleted branches left; first only says what.
 
         Of each branch the last `keep` commits stay, and those that are not `older_than` an age, as do tags and all that
-        branches need. What was the newest, or was being written, less than `grace` ago stays too.
+        branches need. What was the newest, or was being written, less than `grace` ago stays too. Without `confirm` it
+        only looks, and takes no lock; a graph that is open for reading will do.
         """
-        check_writable(self._mode)
+        if confirm:
+            check_writable(self._mode)
         self._guard.check(Action.MAINTAIN)
         policy = Policy(
             keep=keep,

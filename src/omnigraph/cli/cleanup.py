@@ -1,6 +1,7 @@
 """The command that removes what nobody needs any more."""
 
 from dataclasses import dataclass
+from typing import Literal
 
 import typer
 from rich.table import Table
@@ -27,7 +28,8 @@ class CleanupOptions:
 
 def run_cleanup(uri: str, options: CleanupOptions, *, durability: str | None, as_json: bool) -> None:
     """Removes, or shows what would go and ends with 3; ends with 1 when a table could not be cleaned up."""
-    with opened(uri, durability=durability) as graph, shown_progress(quiet=as_json) as report:
+    mode: Literal["r", "rw"] = "rw" if options.confirm else "r"
+    with opened(uri, mode, durability=durability) as graph, shown_progress(quiet=as_json) as report:
         result = graph.cleanup(
             keep=options.keep,
             older_than=options.older_than,

@@ -5,28 +5,33 @@ from rich.table import Table
 
 from omnigraph.cli.graphs import print_commit
 from omnigraph.cli.opening import opened
-from omnigraph.cli.output import print_json
+from omnigraph.cli.output import plural, print_json
 from omnigraph.cli.progress import shown_progress
 from omnigraph.cli.tables import print_wide, text_column
 from omnigraph.maintenance.optimize import OptimizeResult, Skipped
+
+_FAILED = 1
 
 
 def run_optimize(
     uri: str, *, branch: str, actor: str | None, engine: str, durability: str | None, as_json: bool
 ) -> None:
-    """Puts the tables of a branch in order, and says what was done to each."""
+    """Puts the tables of a branch in order, and says what was done to each; ends with 1 when one could not be."""
     with opened(uri, durability=durability) as graph, shown_progress(quiet=as_json) as report:
         result = graph.optimize(branch=branch, actor=actor, engine=engine, report=report)
     if as_json:
         print_json(result.as_json())
     else:
         _print_result(result)
+    if result.failed:
+        raise typer.Exit(_FAILED)
 
 
 def _print_result(result: OptimizeResult) -> None:
-    told = [each for each in result.tables if each.committed or each.skipped is not None]
+    told = [each for each in result.tables if each.committed or each.skipped is not None or each.error is not None]
     if told:
-        table = Table(*(text_column(name) for name in ("table", "fragments", "built", "extended", "skipped")))
+        names = ("table", "fragments", "built", "extended", "skipped", "error")
+        table = Table(*(text_column(name) for name in names[: len(names) if result.failed else -1]))
         for each in told:
             table.add_row(
                 each.table_key,
@@ -34,10 +39,13 @@ def _print_result(result: OptimizeResult) -> None:
                 ", ".join(each.indexes_built),
                 ", ".join(each.indexes_extended),
                 each.skipped.value if each.skipped is not None else "",
+                *([each.error or ""] if result.failed else []),
             )
         print_wide(table)
+    if result.failed:
+        typer.echo(f"{plural(len(result.failed), 'table')} could not be put in order", err=True)
     if result.commit is None:
-        typer.echo("nothing to do")
+        typer.echo("nothing was done" if result.failed else "nothing to do")
     else:
         print_commit(result.commit)
     if any(each.skipped is Skipped.DRIFT_NEEDS_REPAIR for each in result.tables):

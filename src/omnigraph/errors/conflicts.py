@@ -171,6 +171,49 @@ class FenceLost(Conflict):
         return {"name": self.name}
 
 
+class ForkUnsettled(Conflict):
+    """A branch writes a table for the first time, and finds a fork of it that may be another writer's.
+
+    Whose it is could not be read just now; the fork was left alone, and nothing was written.
+    """
+
+    code = "fork_unsettled"
+
+    def __init__(self, table_key: str, branch: str) -> None:
+        super().__init__(table_key, branch)
+        self.table_key, self.branch = table_key, branch
+
+    def __str__(self) -> str:
+        found = f"{self.table_key} already has a fork for branch `{self.branch}`"
+        return f"{found}, and whether another writer needs it cannot be read now; nothing was written, try again"
+
+    @property
+    def details(self) -> dict[str, Any]:
+        return {"table_key": self.table_key, "branch": self.branch}
+
+
+class StagedFileGone(Conflict):
+    """A file that this write had written is gone before its commit; nothing of the write is visible.
+
+    Cleanup removes files that no version refers to once it takes their writer for dead.
+    """
+
+    code = "staged_file_gone"
+
+    def __init__(self, file: str) -> None:
+        super().__init__(file)
+        self.file = file
+
+    def __str__(self) -> str:
+        return (
+            f"{self.file}, which this write had written, was removed before its commit; nothing was written, try again"
+        )
+
+    @property
+    def details(self) -> dict[str, Any]:
+        return {"file": self.file}
+
+
 class MergeConflicts(OmnigraphError):
     """Two branches that cannot be merged as they are; nothing was written. `conflicts` has all of them."""
 

@@ -4,24 +4,32 @@ What stays is decided first, from the manifests alone. It is written down before
 gap for the end of the history. Then every table is cleaned up by itself: one that fails is reported and the others go
 on, and another run does the rest. Versions go before the files that only they refer to, so a crash in between leaves
 files that the next run finds.
+
+What cannot be read keeps everything that it might need: a damaged version all files of its table, a manifest, a tag, a
+sidecar or a ref of a branch everything. Ages are measured by the clock of the store, which dates all files, so that
+the clocks of writers, and of whoever cleans up, need not agree.
 """
 
 import logging
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import ExitStack
-from dataclasses import asdict, dataclass, field, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
-from typing import Any
+from typing import Any, ClassVar
 
 from omnigraph import failpoints
 from omnigraph.bulk.engine import Progress, Report, no_report
-from omnigraph.bulk.leftovers import left_behind, remove_left_behind
+from omnigraph.bulk.leftovers import left_behind, remove_left_behind, seen_left_behind
 from omnigraph.errors import NotFound, OmnigraphError, StorageError
 from omnigraph.failpoints import Point
-from omnigraph.maintenance.orphans import TREES
-from omnigraph.maintenance.retention import KeptLine, Policy, is_gone, kept_lines, patient_policy
+from omnigraph.maintenance.retention import Clock, KeptLine, Policy, is_gone, kept_lines, line_of, patient_policy
 from omnigraph.maintenance.table_files import (
+    NeededVersions,
+    SettledFiles,
+    check_pinned,
+    is_fork_gone,
+    seen_files,
     settled_files,
     staying_versions,
     unfinished_writes,
@@ -29,21 +37,27 @@ from omnigraph.maintenance.table_files import (
     writers_of,
 )
 from omnigraph.recovery.audit import AUDIT_FOLDER
-from omnigraph.storage import Location, branch_refs, objects_at
-from omnigraph.storage.files import StoredFile, delete_files, files_below
+from omnigraph.storage import Location, objects_at
+from omnigraph.storage.branches import TREES
+from omnigraph.storage.files import StoredFile, delete_files, files_below, store_time
 from omnigraph.storage.reclaim import OWN_LINE, Reclaim, reclaimable, versions_of
-from omnigraph.versioning import Branches, Manifest, Pin
+from omnigraph.versioning import Branches, Manifest, new_commit_id
+from omnigraph.versioning.file_checksums import fold_checksums
 from omnigraph.versioning.log import FIRST_VERSION, MANIFEST_FOLDER, TRUSTED_SECONDS
-from omnigraph.versioning.names import physical_name
 from omnigraph.versioning.tags import tags
 from omnigraph.write.forks import table_root
-from omnigraph.write.retention import forget_locks, holding_history, oldest_marked_writer
+from omnigraph.write.retention import (
+    forget_locks,
+    holding_history,
+    is_anybody_writing,
+    oldest_marked_writer,
+    oldest_seen_writer,
+)
 from omnigraph.write.schema_lock import remove_stale_schema_lock
+from omnigraph.write.sidecar import pending_operations
 
 LEFTOVERS = "leftovers"
 _TABLE_FOLDERS = ("nodes", "edges")
-CLOCKS_APART = timedelta(minutes=1)
-"""By how much the clock of an object store may differ from those of its writers."""
 _logger = logging.getLogger(__name__)
 
 
@@ -84,33 +98,78 @@ class CleanupResult:
 def cleanup(
     graph: Location, branches: Branches, policy: Policy, *, confirm: bool, report: Report = no_report
 ) -> CleanupResult:
-    """Removes what the policy lets go, or says what would go. Old commits stay in the history, without their data."""
+    """Removes what the policy lets go. Old commits stay in the history, without their data.
+
+    Without `confirm` it only looks, at what is there now: it takes no lock, and nothing is written or removed.
+    """
+    if not confirm:
+        return _run(_Preview(graph, branches, _decide(graph, branches, policy, _time_seen)), report)
     with holding_history(graph, "cleanup") as history:
-        now = datetime.now(UTC)
-        patient = _patient(graph, policy, now)
-        since = now - patient.grace - (timedelta() if graph.path is not None else CLOCKS_APART)
-        lines = kept_lines(branches, patient, [tag.place for tag in tags(graph)], now)
-        if confirm:
-            remove_stale_schema_lock(branches)
-            for line in lines:
-                # Once it is written down, nobody names or begins on what goes; before that, only the lock prevents it.
-                history.check()
-                line.log.retain(line.retained)
-            failpoints.hit(Point.CLEANUP_DECIDED)
-        steps = [*_Cleanup(graph, branches, lines, confirm=confirm, since=since).steps()]
-        stats = []
-        for done, (key, step) in enumerate(steps):
-            report(Progress("cleaning up", done, len(steps)))
-            stats.append(_isolated(key, step))
-        report(Progress("cleaning up", len(steps), len(steps)))
-        return CleanupResult(confirm, tuple(stats))
+        decided = _decide(graph, branches, policy, _time_of_store)
+        remove_stale_schema_lock(branches)
+        for line in decided.lines:
+            # Once it is written down, nobody names or begins on what goes; before that, only the lock prevents it.
+            history.check()
+            line.log.retain(line.retained)
+        failpoints.hit(Point.CLEANUP_DECIDED)
+        result = _run(_Cleanup(graph, branches, decided), report)
+        fold_checksums(graph, new_commit_id())
+        return result
 
 
-def _patient(graph: Location, policy: Policy, now: datetime) -> Policy:
-    """The policy with a grace for every writer that lives: what it began on, and has written since, is still needed."""
+def _run(work: "_Preview", report: Report) -> CleanupResult:
+    steps = [*work.steps()]
+    stats = []
+    for done, (key, step) in enumerate(steps):
+        report(Progress("cleaning up", done, len(steps)))
+        stats.append(_isolated(key, step))
+    report(Progress("cleaning up", len(steps), len(steps)))
+    return CleanupResult(work.confirmed, tuple(stats))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Decided:
+    """What stays: of each branch, and of each table by its root. `since` is how young other files must be to stay."""
+
+    lines: Sequence[KeptLine]
+    needed: Mapping[str, NeededVersions]
+    now: datetime
+    since: datetime
+
+
+def _time_of_store(graph: Location) -> tuple[datetime, datetime | None]:
+    """The time, and since when the oldest writer is at work, both by the clock of the store."""
+    return store_time(graph), oldest_marked_writer(graph)
+
+
+def _time_seen(graph: Location) -> tuple[datetime, datetime | None]:
+    """The same for those who only look: the clock of this machine has to do."""
+    return datetime.now(UTC), oldest_seen_writer(graph)
+
+
+def _decide(
+    graph: Location,
+    branches: Branches,
+    policy: Policy,
+    look: Callable[[Location], tuple[datetime, datetime | None]],
+) -> _Decided:
+    """Decides what stays, before anything is written. What cannot be read here keeps everything, by an error."""
+    branches.unlisted_trees()
     policy = policy if graph.path is not None else patient_policy(policy)
-    oldest = oldest_marked_writer(graph)
-    return policy if oldest is None else replace(policy, grace=max(policy.grace, now - oldest))
+    seen: list[datetime] = []
+
+    def clock() -> tuple[Policy, Clock]:
+        now, oldest = look(graph)
+        seen[:] = [now]
+        listed = versions_of(files_below(graph.child(MANIFEST_FOLDER)))
+        written = {line: {number: file.modified for number, file in each.items()} for line, each in listed.items()}
+        # What a writer that lives began on was the newest after it began.
+        grace = policy.grace if oldest is None else max(policy.grace, now - oldest)
+        return replace(policy, grace=grace), Clock(now=now, written=written)
+
+    lines = kept_lines(branches, [tag.place for tag in tags(graph)], clock)
+    needed = versions_to_keep(_manifests(lines), unfinished_writes(graph))
+    return _Decided(lines=lines, needed=needed, now=seen[0], since=seen[0] - policy.grace)
 
 
 def _isolated(key: str, step: Callable[[], TableCleanupStats]) -> TableCleanupStats:
@@ -123,39 +182,43 @@ def _isolated(key: str, step: Callable[[], TableCleanupStats]) -> TableCleanupSt
 
 
 @dataclass(frozen=True, slots=True)
-class _Cleanup:
-    """One run: what stays of each branch, and the steps that remove the rest."""
+class _Preview:
+    """One run: what stays, and the steps that find the rest. It only looks."""
 
     graph: Location
     branches: Branches
-    lines: Sequence[KeptLine]
-    confirm: bool = field(kw_only=True)
-    since: datetime = field(kw_only=True)
+    decided: _Decided
+    confirmed: ClassVar[bool] = False
 
     def steps(self) -> Iterator[tuple[str, Callable[[], TableCleanupStats]]]:
         """What is to be done, table by table; the manifest goes last, as it says where the others are."""
-        kept = versions_to_keep(_pins(self.lines), unfinished_writes(self.graph))
-        keys = {table_root(pin.path): key for line in reversed(self.lines) for key, pin in line.head.pins.items()}
-        # What commits pin that stay may be gone with what a change of the schema dropped.
+        needed, lines = self.decided.needed, self.decided.lines
+        keys = {table_root(pin.path): key for line in reversed(lines) for key, pin in line.head.pins.items()}
         there = {f"{folder}/{name}" for folder in _TABLE_FOLDERS for name in objects_at(self.graph).folders(folder)}
-        for root in sorted(there):
+        for root in sorted(there | needed.keys()):
             key = keys.get(root, root)
-            if root in kept:
-                yield key, partial(self._table, key, root, kept[root])
+            if root in needed:
+                yield key, partial(self._table, key, root, needed[root])
             else:
                 yield key, partial(self._abandoned, root)
         yield AUDIT_FOLDER, self._audit
         yield LEFTOVERS, self._leftovers
         yield MANIFEST_FOLDER, self._manifest
 
-    def _table(self, key: str, root: str, kept: Mapping[str, Collection[int]]) -> TableCleanupStats:
-        """One table with its forks. Nobody writes it while its files are listed, so what is there is settled."""
+    def _table(self, key: str, root: str, needed: NeededVersions) -> TableCleanupStats:
+        """One table with its forks."""
         location = self.graph.child(root)
-        sidecars = [*unfinished_writes(self.graph)]
-        writers = writers_of(root, self._heads(), sidecars)
-        files = settled_files(self.graph, self.branches, root, writers, confirm=self.confirm)
-        staying = staying_versions(location, files.there, kept)
-        found = reclaimable(location, files.there, staying, since=self.since)
+        files = self._files(root)
+        check_pinned(self.branches, root, files.there, needed)
+        kept = {line: needed.of_line(line) for line in needed.lines}
+        found = reclaimable(
+            location,
+            files.there,
+            staying_versions(location, files.there, kept, files.forks.names),
+            since=self.decided.since,
+            writers=files.writers,
+            is_gone=partial(is_fork_gone, self.branches),
+        )
         self._remove(location, found)
         return TableCleanupStats(
             table_key=key,
@@ -166,25 +229,15 @@ class _Cleanup:
             error="; ".join(files.forks.left) or None,
         )
 
-    def _heads(self) -> dict[str, Manifest]:
-        """The newest manifests; of a branch that is deleted meanwhile, the one that it had."""
-        heads = {}
-        for line in self.lines:
-            try:
-                heads[line.log.branch] = line.log.head()
-            except (NotFound, StorageError):
-                if not is_gone(line.log):
-                    raise
-                heads[line.log.branch] = line.head
-        return heads
+    def _files(self, root: str) -> SettledFiles:
+        return seen_files(self.graph, self.branches, root)
 
     def _abandoned(self, root: str) -> TableCleanupStats:
         """A table that nothing refers to: of a type that is no more, or of a graph whose creation was cut short."""
         files = files_below(self.graph.child(root))
-        if any(file.modified >= self.since for file in files):
+        if any(file.modified >= self.decided.since for file in files):
             return TableCleanupStats(table_key=root)
-        if self.confirm:
-            objects_at(self.graph).delete_folder(root)
+        self._remove_folder(self.graph, root)
         return TableCleanupStats(table_key=root, bytes_removed=_bytes(files), files_removed=len(files))
 
     def _audit(self) -> TableCleanupStats:
@@ -194,40 +247,48 @@ class _Cleanup:
         """
         location = self.graph.child(AUDIT_FOLDER)
         files = files_below(location)
-        since = min(self.since, datetime.now(UTC) - timedelta(seconds=2 * TRUSTED_SECONDS))
+        since = min(self.decided.since, self.decided.now - timedelta(seconds=2 * TRUSTED_SECONDS))
         present = versions_of(files).get(OWN_LINE, {})
         young = {version for version, file in present.items() if file.modified >= since}
-        found = reclaimable(location, files, {OWN_LINE: {FIRST_VERSION, *young, max(present, default=0)}}, since=since)
+        kept = {OWN_LINE: {FIRST_VERSION, *young, max(present)}} if present else {}
+        found = reclaimable(location, files, kept, since=since)
         self._remove(location, found)
         return _stats(AUDIT_FOLDER, found)
 
     def _leftovers(self) -> TableCleanupStats:
         """What bulk jobs left that were killed, and the locks of branches that are gone."""
-        folders = left_behind(self.graph)
+        folders = self._left_behind()
         files = [file for folder in folders for file in files_below(self.graph.child(folder))]
-        if self.confirm:
-            remove_left_behind(self.graph, folders)
-            forget_locks(self.graph, [line.log.branch for line in self.lines])
+        self._remove_left_behind(folders)
         return TableCleanupStats(table_key=LEFTOVERS, bytes_removed=_bytes(files), files_removed=len(files))
+
+    def _left_behind(self) -> list[str]:
+        return seen_left_behind(self.graph, self.decided.now)
 
     def _manifest(self) -> TableCleanupStats:
         """The manifest, with those of all branches. Publishers wait while its files are listed, and versions go."""
         location = self.graph.child(MANIFEST_FOLDER)
-        kept = {_line_of(line): line.versions for line in self.lines}
-        refs = {ref.name for ref in branch_refs(location)}
-        zombies = [name for name in objects_at(location).folders(TREES) if name not in refs]
+        logs = {line_of(line.log): line.log for line in self.decided.lines}
+        kept = {line_of(line.log): line.versions for line in self.decided.lines}
+        zombies = self.branches.unlisted_trees()
         trees = tuple(f"{TREES}/{name}/" for name in zombies)
-        with ExitStack() as held:
-            for line in self.lines:
-                held.enter_context(line.log.turn())
+        with self._turns():
+            pending = pending_operations(self.graph)
             files = files_below(location)
             rest = [file for file in files if not file.name.startswith(trees)]
-            found = reclaimable(location, rest, staying_versions(location, rest, kept), since=self.since)
+            staying = staying_versions(location, rest, kept, zombies)
+            found = reclaimable(
+                location,
+                rest,
+                {line: {*staying.get(line, ()), *versions} for line, versions in kept.items()},
+                since=self.decided.since,
+                writers=bool(pending) or is_anybody_writing(self.graph),
+                is_gone=lambda line: line in logs and is_gone(logs[line]),
+            )
             self._remove(location, Reclaim(versions=found.versions))
         self._remove(location, Reclaim(files=found.files))
-        if self.confirm:
-            for name in zombies:
-                objects_at(location).delete_folder(f"{TREES}/{name}")
+        for name in zombies:
+            self._remove_folder(location, f"{TREES}/{name}")
         lost = [file for file in files if file.name.startswith(trees)]
         return TableCleanupStats(
             table_key=MANIFEST_FOLDER,
@@ -237,31 +298,78 @@ class _Cleanup:
             forks_removed=tuple(zombies),
         )
 
+    def _turns(self) -> AbstractContextManager[object]:
+        return nullcontext()
+
+    def _remove(self, location: Location, found: Reclaim) -> None:
+        """Removes files; versions first."""
+
+    def _remove_folder(self, location: Location, folder: str) -> None:
+        """Removes a folder with all that is in it."""
+
+    def _remove_left_behind(self, folders: Sequence[str]) -> None:
+        """Removes folders of bulk jobs."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Cleanup(_Preview):
+    """A run that removes what it finds. Nobody writes a table while its files are listed, so what is there is settled.
+
+    Files go after the locks: no name is used twice, and what no version which stays refers to is not referred to again.
+    """
+
+    confirmed: ClassVar[bool] = True
+
+    def _files(self, root: str) -> SettledFiles:
+        writers = writers_of(root, self._heads(), [*unfinished_writes(self.graph)])
+        return settled_files(self.graph, self.branches, root, writers)
+
+    def _heads(self) -> dict[str, Manifest]:
+        """The newest manifests; of a branch that is deleted meanwhile, the one that it had."""
+        heads = {}
+        for line in self.decided.lines:
+            try:
+                heads[line.log.branch] = line.log.head()
+            except (NotFound, StorageError):
+                if not is_gone(line.log):
+                    raise
+                heads[line.log.branch] = line.head
+        return heads
+
+    def _left_behind(self) -> list[str]:
+        return left_behind(self.graph, self.decided.now)
+
+    @contextmanager
+    def _turns(self) -> Iterator[None]:
+        with ExitStack() as held:
+            for line in self.decided.lines:
+                held.enter_context(line.log.turn())
+            yield
+
     def _remove(self, location: Location, found: Reclaim) -> None:
         """Versions first: what they alone refer to is then nobody's, whenever the rest goes."""
-        if not self.confirm:
-            return
         delete_files(location, [file.name for file in found.versions])
         failpoints.hit(Point.CLEANUP_VERSIONS_REMOVED)
         delete_files(location, [file.name for file in found.files])
 
+    def _remove_folder(self, location: Location, folder: str) -> None:
+        objects_at(location).delete_folder(folder)
 
-def _pins(lines: Sequence[KeptLine]) -> Iterator[Pin]:
-    """What the manifests pin that stay."""
+    def _remove_left_behind(self, folders: Sequence[str]) -> None:
+        remove_left_behind(self.graph, folders)
+        forget_locks(self.graph, [line.log.branch for line in self.decided.lines])
+
+
+def _manifests(lines: Sequence[KeptLine]) -> Iterator[Manifest]:
+    """The manifests that stay whole."""
     for line in lines:
         try:
             for version in line.whole:
-                manifest = line.head if version == line.head.version else line.log.at(version)
-                yield from manifest.pins.values()
+                yield line.head if version == line.head.version else line.log.at(version)
         except (NotFound, StorageError):
             # Nobody needs what a branch had that is deleted meanwhile.
             if not is_gone(line.log):
                 raise
-
-
-def _line_of(line: KeptLine) -> str:
-    """Where the manifests of a branch lie below that of `main`."""
-    return OWN_LINE if line.log.origin is None else f"{TREES}/{physical_name(line.log.branch)}"
 
 
 def _stats(key: str, found: Reclaim) -> TableCleanupStats:

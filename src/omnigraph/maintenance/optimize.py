@@ -3,10 +3,15 @@
 What takes long happens without locks, on the newest snapshot, where no version sees it. The locks come after it. What
 others wrote meanwhile is nearly always beside what was worked on, and then the work is put on top of it; a table whose
 own fragments were changed is done again, under the lock.
+
+A table that cannot be read, or that somebody else holds for too long, is left out with its error. What was done to the
+others is published all the same.
 """
 
+import logging
 import os
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
 from typing import Any
@@ -14,7 +19,15 @@ from typing import Any
 from omnigraph.bulk.engine import Engine
 from omnigraph.bulk.loading import TableAt
 from omnigraph.catalog import EntityType, IndexIntent, index_intents
-from omnigraph.errors import FenceHeld, RecoveryPending, SchemaChanged, UsageError
+from omnigraph.errors import (
+    FenceHeld,
+    NotFound,
+    OmnigraphError,
+    RecoveryPending,
+    SchemaChanged,
+    StorageError,
+    UsageError,
+)
 from omnigraph.maintenance.layout import IndexWork, TableFacts, TableWork, coverage_after, work_on
 from omnigraph.maintenance.repair import unsettled_operations
 from omnigraph.recovery.audit import AUDIT_FOLDER
@@ -51,6 +64,7 @@ MAINTENANCE_ACTOR = "omnigraph:maintenance"
 LARGE_TABLES = 50_000_000
 _CONCURRENCY = "OMNIGRAPH_MAINTENANCE_CONCURRENCY"
 _AT_ONCE = 8
+_logger = logging.getLogger(__name__)
 
 
 class Skipped(StrEnum):
@@ -71,6 +85,9 @@ class TableOptimizeStats:
     indexes_extended: tuple[str, ...] = ()
     committed: bool = False
     skipped: Skipped | None = None
+    error: str | None = None
+    """Why it could not be put in order, if it could not; another run tries again."""
+
     manifest_version: int
     lance_head_version: int
 
@@ -81,6 +98,11 @@ class OptimizeResult:
 
     commit: Commit | None
     tables: tuple[TableOptimizeStats, ...]
+
+    @property
+    def failed(self) -> tuple[TableOptimizeStats, ...]:
+        """The tables that could not be put in order."""
+        return tuple(each for each in self.tables if each.error is not None)
 
     def as_json(self) -> dict[str, Any]:
         """The result as scripts read it."""
@@ -101,39 +123,83 @@ class _Ordered:
 
 
 def optimize(attempt: WriteAttempt, engine: Engine, only: Collection[str] | None = None) -> OptimizeResult:
-    """Puts every table of the branch in order that is its own and has not drifted, as one commit; or `only` some."""
+    """Puts every table of the branch in order that is its own and has not drifted, as one commit; or `only` some.
+
+    A table that fails does not stop the others.
+    """
     _refuse_unsettled(attempt)
     keys = [key for key in sorted(attempt.base.manifest.pins) if only is None or key in only]
-    stats = {key: each for key in keys if (each := _skipped(attempt, key)) is not None}
-    works = {
-        key: work
-        for entity in attempt.catalog.entities
-        if (key := entity.table_key) in keys
-        and key not in stats
-        and not (work := _work(attempt.base.table(key), entity)).is_empty
-    }
+    failures = _Failures()
+    stats: dict[str, TableOptimizeStats] = {}
+    works: dict[str, TableWork] = {}
+    for entity in (each for each in attempt.catalog.entities if each.table_key in keys):
+        key = entity.table_key
+        with failures.noted(key):
+            if (skipped := _skipped(attempt, key)) is not None:
+                stats[key] = skipped
+            elif not (work := _work(attempt.base.table(key), entity)).is_empty:
+                works[key] = work
     with drafting() as drafts:
-        ordered = _ordered(attempt.base, works, engine, drafts)
+        ordered = _ordered(attempt.base, works, engine, drafts, failures)
         if ordered:
-            attempt.fence.take(ordered)
+            failures.note_all(attempt.fence.take_free(ordered))
             attempt.log.check_exists()
             attempt = replace(attempt, base=_under_locks(attempt))
         parts = {}
-        for key, done in ordered.items():
-            if (skipped := _skipped(attempt, key)) is not None:
-                stats[key] = skipped
-            elif (newest := _on_newest(attempt, key, done, engine, drafts)) is not None:
-                parts[key] = _staged(attempt, newest)
-                stats[key] = _done(key, newest, parts[key])
-                table_staged(attempt)
+        for key in [key for key in ordered if key not in failures]:
+            with failures.noted(key):
+                if (skipped := _skipped(attempt, key)) is not None:
+                    stats[key] = skipped
+                elif (newest := _on_newest(attempt, key, ordered[key], engine, drafts)) is not None:
+                    part = _staged(attempt, newest)
+                    table_staged(attempt)
+                    parts[key], stats[key] = part, _done(key, newest, part)
         commit = write_staged(attempt, parts) if parts else None
-    tables = [stats.get(key) or _untouched(attempt.base, key) for key in keys]
+    tables = [failures.stats_of(attempt.base, key) or stats.get(key) or _untouched(attempt.base, key) for key in keys]
     return OptimizeResult(commit, (*tables, *_own_tables(attempt.base)))
+
+
+class _Failures:
+    """The tables that cannot be put in order, and why."""
+
+    def __init__(self) -> None:
+        self._errors: dict[str, OmnigraphError] = {}
+
+    def __contains__(self, key: str) -> bool:
+        return key in self._errors
+
+    @contextmanager
+    def noted(self, key: str) -> Iterator[None]:
+        """Notes when storage fails for a table; what concerns the whole branch is raised."""
+        try:
+            yield
+        except (StorageError, NotFound) as error:
+            self.note(key, error)
+
+    def note(self, key: str, error: OmnigraphError) -> None:
+        _logger.warning("%s could not be put in order: %s", key, error)
+        self._errors.setdefault(key, error)
+
+    def note_all(self, errors: Mapping[str, OmnigraphError]) -> None:
+        for key, error in errors.items():
+            self.note(key, error)
+
+    def raise_for(self, key: str) -> None:
+        """Raises the error of a table, if it has one."""
+        if key in self._errors:
+            raise self._errors[key]
+
+    def stats_of(self, base: Snapshot, key: str) -> TableOptimizeStats | None:
+        """What is said of a table that failed."""
+        return None if key not in self else replace(_untouched(base, key), error=str(self._errors[key]))
 
 
 def optimize_reasons(snapshot: Snapshot) -> Iterator[str]:
     """Reasons to do it on Spark: tables that one machine would write for long."""
-    rows = sum(each.live for key in snapshot.manifest.pins for each in fragment_states(snapshot.table(key)))
+    rows = 0
+    for key in snapshot.manifest.pins:
+        with suppress(StorageError, NotFound):  # what cannot be read is for the work itself to report
+            rows += sum(each.live for each in fragment_states(snapshot.table(key)))
     if rows > LARGE_TABLES:
         yield f"there are {rows:,} rows, and more than {LARGE_TABLES:,} are a lot to put in order"
 
@@ -237,36 +303,44 @@ class _Index:
     fragments: tuple[int, ...] | None
 
 
-def _ordered(base: Snapshot, works: Mapping[str, TableWork], engine: Engine, drafts: Drafts) -> dict[str, _Ordered]:
-    """Does the work on every table; nothing of it is in any version."""
-    bare = {key: drafts.without_indexes(base.table(key)) for key, work in works.items() if work.groups}
-    groups = [
-        _Fragments(key, TableAt(draft.location, draft.version))
-        for key, table in bare.items()
-        for group in works[key].groups
-        if (draft := drafts.only(table, group))
-    ]
-    results = engine.run("compacting", _rewritten, groups)
+def _ordered(
+    base: Snapshot, works: Mapping[str, TableWork], engine: Engine, drafts: Drafts, failures: _Failures
+) -> dict[str, _Ordered]:
+    """Does the work on every table that does not fail; nothing of it is in any version."""
+    bare: dict[str, Table] = {}
+    groups: list[_Fragments] = []
+    for key, work in works.items():
+        with failures.noted(key):
+            if work.groups:
+                bare[key] = drafts.without_indexes(base.table(key))
+                made = [drafts.only(bare[key], group) for group in work.groups]
+                groups += [_Fragments(key, TableAt(draft.location, draft.version)) for draft in made if draft]
     rewritten: dict[str, list[Rewritten]] = {key: [] for key in works}
-    for part, result in zip(groups, results, strict=True):
-        rewritten[part.table_key].append(result)
-    for key, table in bare.items():
-        rewritten[key] = numbered(rewritten[key], drafts.first_spare_number(table, rewritten[key]))
+    for part, result in zip(groups, engine.run("compacting", _rewritten, groups), strict=True):
+        if isinstance(result, OmnigraphError):
+            failures.note(part.table_key, result)
+        else:
+            rewritten[part.table_key].append(result)
     indexes: list[_Index] = []
     for key, work in works.items():
-        draft = _draft_after(drafts, base.table(key), work, rewritten[key])
-        parts = (_index_part(key, draft, each, rewritten[key]) for each in work.indexes)
-        indexes += [part for part in parts if part.fragments != ()]
-    written = engine.run("indexing", _written, indexes)
+        if key in failures:
+            continue
+        with failures.noted(key):
+            if key in bare:
+                rewritten[key] = numbered(rewritten[key], drafts.first_spare_number(bare[key], rewritten[key]))
+            draft = _draft_after(drafts, base.table(key), work, rewritten[key])
+            parts = [_index_part(key, draft, each, rewritten[key]) for each in work.indexes]
+            indexes += [part for part in parts if part.fragments != ()]
+    written: dict[str, list[Any]] = {key: [] for key in works}
+    for each, index in zip(indexes, engine.run("indexing", _written, indexes), strict=True):
+        if isinstance(index, OmnigraphError):
+            failures.note(each.table_key, index)
+        else:
+            written[each.table_key].append(index)
     return {
-        key: _Ordered(
-            base.table(key),
-            work,
-            tuple(rewritten[key]),
-            tuple(index for part, index in zip(indexes, written, strict=True) if part.table_key == key),
-            base.table(key).version,
-        )
+        key: _Ordered(base.table(key), work, tuple(rewritten[key]), tuple(written[key]), base.table(key).version)
         for key, work in works.items()
+        if key not in failures
     }
 
 
@@ -285,17 +359,22 @@ def _index_part(key: str, draft: Table, work: IndexWork, rewritten: Sequence[Rew
     return _Index(key, TableAt(draft.location, draft.version), work.intent, fragments)
 
 
-def _rewritten(part: _Fragments) -> Rewritten:
-    return rewrite_fragments(part.draft.open())
+def _rewritten(part: _Fragments) -> Rewritten | StorageError:
+    try:
+        return rewrite_fragments(part.draft.open())
+    except StorageError as error:
+        return error
 
 
 def _written(part: _Index) -> Any:
-    table = part.table.open()
-    return (
-        write_index(table, part.intent)
-        if part.fragments is None
-        else write_extension(table, part.intent, part.fragments)
-    )
+    """The index that was written, or the error that it ended in: other tables go on."""
+    try:
+        table = part.table.open()
+        if part.fragments is None:
+            return write_index(table, part.intent)
+        return write_extension(table, part.intent, part.fragments)
+    except StorageError as error:
+        return error
 
 
 # --- putting it on the newest version ---
@@ -308,7 +387,12 @@ def _on_newest(attempt: WriteAttempt, key: str, ordered: _Ordered, engine: Engin
         return replace(ordered, table=table)
     entity = next(each for each in attempt.catalog.entities if each.table_key == key)
     work = _work(table, entity)
-    return None if work.is_empty else _ordered(attempt.base, {key: work}, engine, drafts)[key]
+    if work.is_empty:
+        return None
+    failures = _Failures()
+    done = _ordered(attempt.base, {key: work}, engine, drafts, failures)
+    failures.raise_for(key)
+    return done[key]
 
 
 def _still_fits(table: Table, ordered: _Ordered) -> bool:
@@ -379,6 +463,10 @@ def _own_tables(base: Snapshot) -> Iterator[TableOptimizeStats]:
     version = base.manifest.version
     yield TableOptimizeStats(table_key=MANIFEST_FOLDER, manifest_version=version, lance_head_version=version)
     audit = base.location.child(AUDIT_FOLDER)
-    if has_version(audit, 1):
-        newest = open_table(audit).version
+    try:
+        newest = open_table(audit).version if has_version(audit, 1) else None
+    except StorageError as error:
+        yield TableOptimizeStats(table_key=AUDIT_FOLDER, error=str(error), manifest_version=0, lance_head_version=0)
+        return
+    if newest is not None:
         yield TableOptimizeStats(table_key=AUDIT_FOLDER, manifest_version=newest, lance_head_version=newest)

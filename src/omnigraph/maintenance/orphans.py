@@ -4,12 +4,12 @@ import logging
 from collections.abc import Collection
 from dataclasses import dataclass
 
-from omnigraph.errors import StorageError
-from omnigraph.storage import Location, branch_ref, branch_refs, delete_branch, objects_at
+from omnigraph.errors import Damaged, StorageError
+from omnigraph.storage import Location, delete_branch, objects_at
+from omnigraph.storage.branches import TREES, ref_names
 from omnigraph.versioning import Branches
 from omnigraph.write.forks import ForkStatus, classify_fork_ref
 
-TREES = "tree"
 _logger = logging.getLogger(__name__)
 
 
@@ -24,21 +24,24 @@ class Orphans:
 def orphaned_forks(graph: Location, branches: Branches, root: str, needed: Collection[str]) -> Orphans:
     """The orphans among the forks of a table; those in `needed`, by their paths, are some unfinished write's.
 
-    The caller holds the locks of the table on every branch, and no branch is begun meanwhile.
+    The newest manifests say whose a fork is, and not its own ref, which may be damaged. The caller holds the locks of
+    the table on every branch, and no branch is begun meanwhile.
     """
     location = graph.child(root)
-    names = {*objects_at(location).folders(TREES), *(ref.name for ref in branch_refs(location))}
+    names = {*objects_at(location).folders(TREES), *ref_names(location)}
     found, left = [], []
     for name in sorted(names):
         if f"{root}/{TREES}/{name}" in needed:
             continue
-        # Lance writes the tree before the ref that lists it: without a ref, nobody ever got to know of it.
-        unlisted = branch_ref(location, name) is None
-        status = ForkStatus.ORPHAN if unlisted else classify_fork_ref(branches, root, name)
+        try:
+            status = classify_fork_ref(branches, root, name)
+        except Damaged as error:
+            left.append(f"whose fork {name} is cannot be read: {error}")
+            continue
         if status is ForkStatus.ORPHAN:
             found.append(name)
         elif status is ForkStatus.INDETERMINATE:
-            left.append(f"it cannot be told now whose fork {name} is")
+            left.append(f"whose fork {name} is cannot be read now")
     return Orphans(tuple(found), tuple(left))
 
 

@@ -9,7 +9,6 @@ removes that.
 from collections.abc import Collection
 from contextlib import suppress
 from dataclasses import dataclass
-from datetime import UTC, datetime
 
 from omnigraph import failpoints
 from omnigraph.bulk.leftovers import left_behind, remove_left_behind
@@ -17,22 +16,23 @@ from omnigraph.catalog import EntityType
 from omnigraph.catalog.migration import MigrationPlan
 from omnigraph.errors import DataStillNeeded, NotFound, StorageError
 from omnigraph.failpoints import Point
-from omnigraph.maintenance.cleanup import CLOCKS_APART
 from omnigraph.maintenance.table_files import (
+    check_pinned,
     settled_files,
     staying_versions,
     unfinished_writes,
     versions_to_keep,
     writers_of,
 )
-from omnigraph.storage import Location, fragments_with_dropped_columns, has_version, objects_at
+from omnigraph.storage import Location, fragments_with_dropped_columns, objects_at
 from omnigraph.storage.durability import sync_everything
-from omnigraph.storage.files import delete_files
+from omnigraph.storage.files import delete_files, store_time
 from omnigraph.storage.reclaim import purgeable
 from omnigraph.versioning import MAIN, Branches, Manifest, Snapshot
+from omnigraph.versioning.removal import missing_version
 from omnigraph.versioning.tags import tags
 from omnigraph.write.forks import table_root
-from omnigraph.write.retention import CLOCK_TICK, oldest_marked_writer
+from omnigraph.write.retention import oldest_marked_writer
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +105,8 @@ def purge(branches: Branches, doomed: Doomed) -> None:
     for key, root in doomed.reduced.items():
         _purge_table(branches, key, root)
         failpoints.hit(Point.SCHEMA_TABLE_PURGED)
-    remove_left_behind(branches.graph, left_behind(branches.graph))
+    graph = branches.graph
+    remove_left_behind(graph, left_behind(graph, store_time(graph)))
 
 
 def _purge_table(branches: Branches, key: str, root: str) -> None:
@@ -117,11 +118,14 @@ def _purge_table(branches: Branches, key: str, root: str) -> None:
     head = branches.snapshot(branches.main.head())
     if fragments_with_dropped_columns(head.table(key)):
         raise StorageError(location.uri, "its files have values of dropped properties and were not written anew")
-    kept = versions_to_keep([head.manifest.pins[key]], sidecars)[root]
-    now = datetime.now(UTC)
-    since = (oldest_marked_writer(graph) or now) - (CLOCK_TICK if graph.path is not None else CLOCKS_APART)
-    files = settled_files(graph, branches, root, writers_of(root, {MAIN: head.manifest}, sidecars), confirm=True)
-    found = purgeable(location, files.there, staying_versions(location, files.there, kept), since=since)
+    needed = versions_to_keep([head.manifest], sidecars)[root]
+    # The marks of dead writers go first: what these have written is nobody's, and has dropped values.
+    oldest_marked_writer(graph)
+    files = settled_files(graph, branches, root, writers_of(root, {MAIN: head.manifest}, sidecars))
+    check_pinned(branches, root, files.there, needed)
+    kept = {line: needed.of_line(line) for line in needed.lines}
+    staying = staying_versions(location, files.there, kept)
+    found = purgeable(location, files.there, staying, writers=files.writers)
     delete_files(location, [file.name for file in found.versions])
     delete_files(location, [file.name for file in found.files])
     if files.forks.left:
@@ -133,8 +137,9 @@ def _properties(entity: EntityType) -> set[int]:
 
 
 def _has(graph: Location, manifest: Manifest, roots: Collection[str]) -> bool:
-    """Whether a manifest pins a version of one of the tables, and that is still there."""
+    """Whether a manifest pins a version of one of the tables that was not removed; a damaged one counts."""
     return any(
-        table_root(pin.path) in roots and has_version(graph.child(pin.path), pin.version)
-        for pin in manifest.pins.values()
+        not isinstance(missing_version(graph, manifest, key), NotFound)
+        for key, pin in manifest.pins.items()
+        if table_root(pin.path) in roots
     )

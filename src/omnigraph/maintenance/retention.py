@@ -1,15 +1,19 @@
 """Which commits cleanup keeps: those that a policy, a tag, a branch, a merge to come, or a reader may need."""
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from itertools import accumulate, combinations, takewhile
+from functools import cache, partial
+from itertools import accumulate, takewhile
 
 from omnigraph.errors import NotFound, StorageError, UsageError
+from omnigraph.storage.branches import TREES
+from omnigraph.storage.reclaim import OWN_LINE
 from omnigraph.versioning import Branches, Commit, CommitGraph, Manifest, ManifestLog, Place
 from omnigraph.versioning.history import newest_first
 from omnigraph.versioning.log import TRUSTED_SECONDS
+from omnigraph.versioning.names import physical_name
 from omnigraph.versioning.retained import Retained, milestone_of
 
 GRACE = timedelta(hours=1)
@@ -75,16 +79,41 @@ class KeptLine:
         return frozenset([self.log.first_version, *self.whole, *range(first, self.retained.floor, step)])
 
 
-def kept_lines(branches: Branches, policy: Policy, named: Iterable[Place], now: datetime) -> list[KeptLine]:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Clock:
+    """The time, and when the versions of manifests were written, both by the clock of the store.
+
+    A commit is as young as its own date or the date of its file, whichever is later: so a writer whose clock is behind
+    makes nothing look older, and one whose clock is ahead makes its commits look younger than they are.
+    """
+
+    now: datetime
+    written: Mapping[str, Mapping[int, datetime]]
+    """By the line of the manifests, and the version."""
+
+    def date_of(self, log: ManifestLog, commit: Commit) -> datetime:
+        """When a commit was made, at the latest."""
+        written = self.written.get(line_of(log), {}).get(commit.manifest_version)
+        return commit.created_at if written is None else max(commit.created_at, written)
+
+
+def line_of(log: ManifestLog) -> str:
+    """Where the manifests of a branch lie below that of `main`."""
+    return OWN_LINE if log.origin is None else f"{TREES}/{physical_name(log.branch)}"
+
+
+def kept_lines(branches: Branches, named: Iterable[Place], look: Callable[[], tuple[Policy, Clock]]) -> list[KeptLine]:
     """What stays of every branch. `named` are places that tags need.
 
-    The caller holds the lock of the history. So branches may go meanwhile, which are left out, but none come.
+    Branches may go meanwhile, which are left out. `look` says the policy and the time, after the newest commits
+    were read: a writer that it does not know of begins on none older than these.
     """
     places = [*named]
     logs = branches.logs()
     while True:
         try:
-            return _kept_lines(branches, logs, policy, places, now)
+            heads = [(log, log.head()) for log in logs]
+            return _kept_lines(branches, heads, places, *look())
         except (NotFound, StorageError):
             there = [log for log in logs if not is_gone(log)]
             if len(there) == len(logs):
@@ -102,31 +131,36 @@ def is_gone(log: ManifestLog) -> bool:
 
 
 def _kept_lines(
-    branches: Branches, logs: Sequence[ManifestLog], policy: Policy, named: Iterable[Place], now: datetime
+    branches: Branches,
+    heads: Sequence[tuple[ManifestLog, Manifest]],
+    named: Iterable[Place],
+    policy: Policy,
+    clock: Clock,
 ) -> list[KeptLine]:
-    heads = {log.branch: log.head() for log in logs}
     needed: dict[tuple[str, str], set[int]] = {}
-    for place in (*named, *_origins(logs), *_bases(branches, heads)):
+    origins = _origins(log for log, _ in heads)
+    for place in (*named, *origins, *meeting_places(branches, [head.commit for _, head in heads])):
         needed.setdefault((place.branch, place.incarnation), set()).add(place.version)
     lines = []
-    for log in logs:
+    for log, head in heads:
         before = log.retained()  # an earlier cleanup may have left less
-        floor = _floor(log, policy, now, max(before.floor, log.first_version))
+        floor = _floor(log, head, policy, clock, max(before.floor, log.first_version))
         wanted = needed.get((log.branch, log.incarnation), set())
         whole = frozenset(each for each in wanted if each < floor and before.has(each))
-        lines.append(KeptLine(log, Retained(floor, whole), heads[log.branch]))
+        lines.append(KeptLine(log, Retained(floor, whole), head))
     return lines
 
 
-def _floor(log: ManifestLog, policy: Policy, now: datetime, least: int) -> int:
+def _floor(log: ManifestLog, head: Manifest, policy: Policy, clock: Clock, least: int) -> int:
     """The oldest version that the policy keeps, and with it all after it; none of those below `least` is there.
 
     A commit was made after those before it, whatever the clock of its writer said.
     """
-    commits = [*takewhile(lambda commit: commit.manifest_version >= least, newest_first(log))]
-    made = [*accumulate((commit.created_at for commit in reversed(commits)), max)][::-1]
+    there = takewhile(lambda commit: commit.manifest_version >= least, newest_first(log))
+    commits = [commit for commit in there if commit.manifest_version <= head.version]
+    made = [*accumulate((clock.date_of(log, commit) for commit in reversed(commits)), max)][::-1]
     followed: list[datetime | None] = [None, *made]
-    kept = takewhile(lambda place: policy.keeps(place, made[place], followed[place], now), range(len(commits)))
+    kept = takewhile(lambda place: policy.keeps(place, made[place], followed[place], clock.now), range(len(commits)))
     return commits[max(kept)].manifest_version
 
 
@@ -135,40 +169,42 @@ def _origins(logs: Iterable[ManifestLog]) -> Iterable[Place]:
     return (log.origin for log in logs if log.origin is not None)
 
 
-def _bases(branches: Branches, heads: Mapping[str, Manifest]) -> Iterable[Place]:
-    """Where two branches meet: what a merge of them would compare both with."""
-    graph = CommitGraph(branches)
-    for one, other in combinations(heads.values(), 2):
-        try:
-            yield from _common_ground(graph, branches, one.commit, other.commit)
-        except NotFound:
-            # Their histories meet where nothing can be read any more.
-            continue
+def meeting_places(branches: Branches, heads: Sequence[Commit]) -> Iterator[Place]:
+    """Where any two branches meet: what a merge of them would compare both with.
 
-
-def _common_ground(graph: CommitGraph, branches: Branches, ours: Commit, theirs: Commit) -> Iterable[Place]:
-    """The bases of a merge; and where one was on a branch that is gone, all that merges look at in its stead.
-
-    These are older commits, and the states before and after each merge that brought in what came from such a branch.
+    Where that was on a branch that is gone, all that merges look at in its stead: older commits, and the states before
+    and after each merge that brought in what came from such a branch.
     """
-    lost = []
-    waiting = graph.merge_bases(ours, theirs)
+    graph = CommitGraph(branches)
+    is_there = cache(partial(_is_there, branches))
+    since: dict[int, int] = {}
+    for meeting in graph.meetings(heads):
+        lost = []
+        for commit in _nearest(graph, meeting.commit, is_there):
+            if is_there(commit.place):
+                yield commit.place
+            else:
+                lost.append(commit.generation)
+        if lost:
+            for number in meeting.heads():
+                since[number] = min([since.get(number, lost[0]), *lost])
+    for commit in graph.later_commits([(heads[number], generation) for number, generation in since.items()]):
+        if commit.merged_place is not None and not is_there(commit.merged_place):
+            yield from (each.place for each in (commit, *graph.known_parents(commit)[:1]))
+
+
+def _nearest(graph: CommitGraph, base: Commit, is_there: Callable[[Place], bool]) -> Iterator[Commit]:
+    """A commit; if it is not there, also its ancestors, down to the nearest that are."""
+    seen: set[str] = set()
+    waiting = [base]
     while waiting:
         commit = waiting.pop()
-        if _is_there(branches, commit.place):
-            yield commit.place
-        else:
-            lost.append(commit)
-            waiting += graph.parents(commit)
-    if not lost:
-        return
-    since = min(each.generation for each in lost)
-    for head in (ours, theirs):
-        for commit in graph.reachable(head):
-            if commit.generation <= since:
-                break
-            if commit.merged_place is not None and not _is_there(branches, commit.merged_place):
-                yield from (each.place for each in (commit, graph.parents(commit)[0]))
+        if commit.graph_commit_id in seen:
+            continue
+        seen.add(commit.graph_commit_id)
+        yield commit
+        if not is_there(commit.place):
+            waiting += graph.known_parents(commit)
 
 
 def _is_there(branches: Branches, place: Place) -> bool:

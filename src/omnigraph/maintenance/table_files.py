@@ -2,15 +2,21 @@
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
-from omnigraph.maintenance.orphans import TREES, Orphans, orphaned_forks, remove_forks
-from omnigraph.storage import Location, branch_refs
+from omnigraph.errors import Damaged
+from omnigraph.maintenance.orphans import Orphans, orphaned_forks, remove_forks
+from omnigraph.storage import Location, branch_ref, branch_refs, check_refs
+from omnigraph.storage.branches import TREES, ref_file, ref_names
 from omnigraph.storage.files import StoredFile, files_below
 from omnigraph.storage.reclaim import OWN_LINE, versions_of
+from omnigraph.storage.tables import version_file
 from omnigraph.versioning import Branches, Manifest, Pin
+from omnigraph.versioning.log import MANIFEST_FOLDER
+from omnigraph.versioning.removal import was_removed
 from omnigraph.write import WriteFence
 from omnigraph.write.forks import table_root
+from omnigraph.write.retention import is_anybody_writing, oldest_seen_writer
 from omnigraph.write.sidecar import Sidecar, pending_operations, read_sidecar
 
 
@@ -22,23 +28,47 @@ def unfinished_writes(graph: Location) -> Iterator[Sidecar]:
             yield sidecar
 
 
-def versions_to_keep(pins: Iterable[Pin], sidecars: Iterable[Sidecar]) -> dict[str, dict[str, set[int]]]:
-    """The versions that pins and unfinished writes need, by the root of the table and the line below it."""
-    kept: dict[str, dict[str, set[int]]] = {}
+@dataclass(frozen=True, slots=True)
+class NeededVersions:
+    """The versions of one table that must stay, by the line below its root.
 
-    def keep(path: str, *versions: int) -> None:
+    `pinned` ones must be there, and have the manifests that pin them, by the keys that these have for the table.
+    `promised` ones are of unfinished writes, and may not be there yet.
+    """
+
+    pinned: dict[str, dict[int, list[tuple[Manifest, str]]]] = field(default_factory=dict)
+    promised: dict[str, set[int]] = field(default_factory=dict)
+
+    def of_line(self, line: str) -> set[int]:
+        """All that must stay of a line."""
+        return {*self.pinned.get(line, ()), *self.promised.get(line, ())}
+
+    @property
+    def lines(self) -> set[str]:
+        return {*self.pinned, *self.promised}
+
+
+def versions_to_keep(manifests: Iterable[Manifest], sidecars: Iterable[Sidecar]) -> dict[str, NeededVersions]:
+    """The versions that manifests and unfinished writes need, by the root of the table."""
+    kept: dict[str, NeededVersions] = {}
+
+    def place(path: str) -> tuple[NeededVersions, str]:
         root = table_root(path)
-        line = path.removeprefix(root).removeprefix("/")
-        kept.setdefault(root, {}).setdefault(line, set()).update(versions)
+        return kept.setdefault(root, NeededVersions()), path.removeprefix(root).removeprefix("/")
 
-    for pin in pins:
-        keep(pin.path, pin.version)
+    for manifest in manifests:
+        for key, pin in manifest.pins.items():
+            needed, line = place(pin.path)
+            needed.pinned.setdefault(line, {}).setdefault(pin.version, []).append((manifest, key))
     for sidecar in sidecars:
         for table in sidecar.tables:
+            needed, line = place(table.path)
             # A write may take several versions, and recovery counts them one by one.
-            keep(table.path, *range(table.expected_version, table.version_after + 1))
+            versions = range(table.expected_version, table.version_after + 1)
+            needed.promised.setdefault(line, set()).update(versions)
         for pin in _pins_to_come(sidecar).values():
-            keep(pin.path, pin.version)
+            needed, line = place(pin.path)
+            needed.promised.setdefault(line, set()).add(pin.version)
     return kept
 
 
@@ -75,47 +105,124 @@ class SettledFiles:
     forks: Orphans
     """Those forks, and what had to be left alone."""
 
+    writers: bool
+    """Whether somebody may be about to refer to files that no version has ever referred to."""
+
 
 def settled_files(
-    graph: Location, branches: Branches, root: str, writers: Mapping[str, Collection[str]], *, confirm: bool
+    graph: Location, branches: Branches, root: str, writers: Mapping[str, Collection[str]]
 ) -> SettledFiles:
-    """The files of a table with its forks, listed while its writers are kept out; if confirmed, lost forks go."""
-    location = graph.child(root)
+    """The files of a table with its forks, listed while its writers are kept out; lost forks go.
+
+    The sidecars are read before the files are listed, and the marks of writers after that. A writer announces a commit
+    before it makes it, and has its mark from before it writes files until after the commit, which needs a lock that is
+    held here. So a file that is listed, and that no version refers to, is nobody's when there is neither then.
+    """
     with ExitStack() as held:
         fences = []
         for branch in sorted(writers):
             fences.append(held.enter_context(WriteFence(graph, branch, "cleanup")))
             fences[-1].take(writers[branch])
         # Writers that died since the caller looked may have promised a fork that no manifest places.
-        promised = {table.path for sidecar in unfinished_writes(graph) for table in sidecar.tables}
-        orphans = orphaned_forks(graph, branches, root, promised)
-        files = files_below(location)
+        sidecars = [*unfinished_writes(graph)]
+        orphans = orphaned_forks(graph, branches, root, _paths(sidecars))
+        files = files_below(graph.child(root))
+        is_written = is_anybody_writing(graph) or _is_announced(root, sidecars)
         for fence in fences:
             fence.check()
-        removed = remove_forks(location, orphans.names) if confirm else Orphans(orphans.names)
-    trees = tuple(f"{TREES}/{name}/" for name in removed.names)
+        removed = remove_forks(graph.child(root), orphans.names)
+    return _sorted_files(files, Orphans(removed.names, (*orphans.left, *removed.left)), writers=is_written)
+
+
+def seen_files(graph: Location, branches: Branches, root: str) -> SettledFiles:
+    """The same for those who only look: nobody is kept out, and nothing goes."""
+    sidecars = [*unfinished_writes(graph)]
+    orphans = orphaned_forks(graph, branches, root, _paths(sidecars))
+    files = files_below(graph.child(root))
+    is_written = oldest_seen_writer(graph) is not None or _is_announced(root, sidecars)
+    return _sorted_files(files, orphans, writers=is_written)
+
+
+def _sorted_files(files: Sequence[StoredFile], forks: Orphans, *, writers: bool) -> SettledFiles:
+    trees = tuple(f"{TREES}/{name}/" for name in forks.names)
     return SettledFiles(
         there=[file for file in files if not file.name.startswith(trees)],
         lost=[file for file in files if file.name.startswith(trees)],
-        forks=Orphans(removed.names, (*orphans.left, *removed.left)),
+        forks=forks,
+        writers=writers,
     )
 
 
+def _paths(sidecars: Iterable[Sidecar]) -> set[str]:
+    return {table.path for sidecar in sidecars for table in sidecar.tables}
+
+
+def _is_announced(root: str, sidecars: Iterable[Sidecar]) -> bool:
+    """Whether an unfinished write has to do with a table."""
+    paths = (
+        path
+        for sidecar in sidecars
+        for path in (
+            *(table.path for table in sidecar.tables),
+            *(pin.path for pin in _pins_to_come(sidecar).values()),
+        )
+    )
+    return any(table_root(path) == root for path in paths)
+
+
+def is_fork_gone(branches: Branches, line: str) -> bool:
+    """Whether a fork of a table ended because its branch was deleted: that was written down, and the branch is gone."""
+    physical, _, incarnation = line.rpartition("/")[2].rpartition(".")
+    if line == OWN_LINE or not branches.was_deleted(incarnation):
+        return False
+    ref = branch_ref(branches.graph.child(MANIFEST_FOLDER), physical)
+    return ref is None or ref.identity != incarnation
+
+
 def staying_versions(
-    root: Location, files: Sequence[StoredFile], kept: Mapping[str, Collection[int]]
+    root: Location, files: Sequence[StoredFile], kept: Mapping[str, Collection[int]], orphans: Collection[str] = ()
 ) -> dict[str, Collection[int]]:
-    """The versions of each line that stay: those that are kept, both sides of each fork, and all that came later."""
+    """The versions of each line that stay: those that are kept, both sides of each fork, and all that came later.
+
+    `orphans` are forks that nobody needs. `Damaged` if it cannot be read where another began.
+    """
+    check_refs(root, orphans)
     origins: dict[str, set[int]] = {}
-    for ref in branch_refs(root):
+    for ref in branch_refs(root, orphans):
         parent = OWN_LINE if ref.parent is None else f"{TREES}/{ref.parent}"
         for line in (parent, f"{TREES}/{ref.name}"):
             origins.setdefault(line, set()).add(ref.parent_version)
+    newest = {line: max(versions) for line, versions in kept.items()}
     return {
         line: [
             version
             for version in versions
-            if version in kept[line] or version in origins.get(line, ()) or version >= max(kept[line])
+            if version in kept[line] or version in origins.get(line, ()) or version >= newest[line]
         ]
         for line, versions in versions_of(files).items()
         if line in kept
     }
+
+
+def check_pinned(branches: Branches, root: str, files: Sequence[StoredFile], needed: NeededVersions) -> None:
+    """Raises `Damaged` when the file of a pinned version, or the ref of a pinned fork, is not there.
+
+    Those that were removed on purpose are no damage.
+    """
+    present = versions_of(files)
+    graph = branches.graph
+    listed = {OWN_LINE, *(f"{TREES}/{name}" for name in ref_names(graph.child(root)))}
+    for line, versions in needed.pinned.items():
+        if line not in listed and not is_fork_gone(branches, line):
+            file = ref_file(line.rpartition("/")[2])
+            raise Damaged(graph.child(root, file).uri, "the ref of a fork is missing; restore it from a backup")
+        missing = sorted(versions.keys() - present.get(line, {}).keys())
+        for version in missing:
+            for manifest, key in versions[version]:
+                if is_fork_gone(branches, line) or was_removed(graph, manifest, key):
+                    continue
+                path = "/".join(part for part in (root, line, version_file(version)) if part)
+                problem = (
+                    f"the file of version {version}, which commit {manifest.commit.graph_commit_id} needs, is missing"
+                )
+                raise Damaged(graph.child(path).uri, problem)

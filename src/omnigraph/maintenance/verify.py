@@ -210,9 +210,13 @@ class _Verification:
 
     def _logs(self) -> Iterator[ManifestLog]:
         yield self.branches.main
-        found, lost = self.branches.find_names()
-        for error in lost:
+        try:
+            found, lost = self.branches.find_names()
+        except Damaged as error:
             self._note(error.uri, error.problem)
+            return
+        for damage in lost:
+            self._note(damage.uri, damage.problem)
         for name in found:
             try:
                 yield self.branches.log(name)

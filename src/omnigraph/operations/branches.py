@@ -35,7 +35,7 @@ from omnigraph.versioning import (
 )
 from omnigraph.versioning.branches import fork_name
 from omnigraph.versioning.names import check_branch_name
-from omnigraph.versioning.snapshot import REMOVED
+from omnigraph.versioning.removal import REMOVED
 from omnigraph.versioning.tags import tag_named, tags
 from omnigraph.write import WriteFence
 from omnigraph.write.fence import EXISTENCE

@@ -8,8 +8,11 @@ from omnigraph.embedding import current_settings, with_models
 from omnigraph.errors import StorageError
 from omnigraph.failpoints import Point
 from omnigraph.storage import Location, commit_created, stage_create, sync_versions
+from omnigraph.storage.checksums import checksum_files
 from omnigraph.storage.durability import forget
+from omnigraph.storage.tables import version_file
 from omnigraph.versioning import Commit, Manifest, ManifestLog, Pin, new_commit_id
+from omnigraph.versioning.file_checksums import record_checksums
 from omnigraph.versioning.log import FIRST_VERSION
 from omnigraph.versioning.schemas import Schemas, accepted_schema, write_schema_files
 from omnigraph.write import WriteFence
@@ -65,4 +68,6 @@ def created_table(graph: Location, entity: EntityType, commit_id: str) -> Pin:
     path = f"{folder}/{entity.identity}-{commit_id.lower()}"
     table = commit_created(stage_create(graph.child(path), table_schema(entity).empty_table(), commit_id))
     sync_versions([table])
+    checksums = checksum_files(table.location, [version_file(table.version)])
+    record_checksums(graph, f"{commit_id}-{entity.identity}", {path: checksums})
     return Pin(path, table.version)

@@ -27,8 +27,9 @@ from omnigraph.versioning import Commit
 from omnigraph.violations import Violation
 from omnigraph.write import WriteAttempt
 from omnigraph.write.forks import is_own
-from omnigraph.write.protocol import StagedTable, relied_on, table_staged, tables_to_write, write_staged
+from omnigraph.write.protocol import relied_on, table_staged, tables_to_write, write_staged
 from omnigraph.write.rules import lost_ends
+from omnigraph.write.staged_table import StagedTable
 from omnigraph.write.validate import SHOWN_VIOLATIONS
 
 __all__ = ["LoadMode", "LoadResult", "explained", "load", "load_mode"]

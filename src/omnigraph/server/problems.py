@@ -143,7 +143,14 @@ STATUSES: Mapping[type[OmnigraphError], int] = {
 
 def status_of(error: OmnigraphError) -> int:
     """The status that an error is answered with."""
+    if _is_drift(error):
+        return STATUSES[Conflict]
     return next(STATUSES[each] for each in type(error).__mro__ if each in STATUSES)
+
+
+def _is_drift(error: OmnigraphError) -> bool:
+    """Whether something else has committed to a table: no later request will find that settled, only repair does it."""
+    return isinstance(error, RecoveryRequired) and error.operation_id is None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -211,6 +218,8 @@ def _words(error: OmnigraphError, request_id: str) -> str:
     match error:
         case HeadMoved():
             return f"{error.problem}; nothing of yours is visible"
+        case RecoveryRequired() if _is_drift(error):
+            return f"{error}; nothing was written, and who runs the server has to run `omnigraph repair` first"
         case NotDurable():
             return f"commit {error.commit_id} is visible, but may not survive a power cut; {more}"
         case Damaged():
@@ -248,6 +257,8 @@ def _headers(error: OmnigraphError, cause: BaseException) -> dict[str, str]:
             return {"retry-after": str(error.retry_after)}
         case TooSlow():
             return {"connection": "close"}
+        case RecoveryRequired() if _is_drift(error):
+            return {}
         case Unavailable() | RecoveryRequired() | RecoveryPending():
             return {"retry-after": str(RETRY_AFTER)}
         case MethodNotAllowed() if isinstance(cause, HTTPException) and cause.headers:

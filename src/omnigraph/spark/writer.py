@@ -29,6 +29,7 @@ from omnigraph.operations.load import load, load_mode
 from omnigraph.operations.writing import WriteRequest, Writes, open_for_writing
 from omnigraph.policy import guard_of
 from omnigraph.storage import Location, location_of, objects_at
+from omnigraph.storage.files import store_time
 from omnigraph.versioning import MAIN, Branches, Snapshot
 
 STORAGE = "storage."
@@ -87,7 +88,7 @@ class Writer(datasource.DataSourceArrowWriter):
         self._table_key = _entity(at.catalog, options.type).table_key
         self._schema_id = at.commit.schema_id
         self._operation = str(ULID())
-        for folder in old_incoming(options.graph):
+        for folder in old_incoming(options.graph, store_time(options.graph)):
             objects_at(options.graph).delete_folder(folder)
         if options.graph.path is not None:
             (options.graph.path / INCOMING / self._operation).mkdir(parents=True, exist_ok=True)

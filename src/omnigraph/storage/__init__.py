@@ -4,8 +4,8 @@ from omnigraph.storage.branches import (
     BranchRef,
     branch_location,
     branch_ref,
-    branch_ref_file,
     branch_refs,
+    check_refs,
     create_branch,
     delete_branch,
 )
@@ -79,6 +79,7 @@ from omnigraph.storage.objects import Objects, objects_at
 from omnigraph.storage.predicates import Predicate, Reduced, among, column_predicate, holds, lance_filter
 from omnigraph.storage.records import Record, checksum_of, decode_as, decode_record, encode_record
 from omnigraph.storage.references import missing_files
+from omnigraph.storage.staged_files import describe_staged_files
 from omnigraph.storage.staging import (
     StagedWrite,
     WrittenRows,
@@ -101,8 +102,11 @@ from omnigraph.storage.tables import (
     ROW_ID,
     FragmentSize,
     Table,
+    check_version,
     has_version,
+    listed_versions,
     newest_version,
+    open_pinned,
     open_table,
     versions_after,
 )
@@ -148,8 +152,9 @@ __all__ = [
     "append_row",
     "branch_location",
     "branch_ref",
-    "branch_ref_file",
     "branch_refs",
+    "check_refs",
+    "check_version",
     "checksum_of",
     "column_predicate",
     "commit_created",
@@ -158,6 +163,7 @@ __all__ = [
     "decode_as",
     "decode_record",
     "delete_branch",
+    "describe_staged_files",
     "difference_batches",
     "difference_counts",
     "difference_samples",
@@ -175,6 +181,7 @@ __all__ = [
     "index_segments",
     "joined",
     "lance_filter",
+    "listed_versions",
     "location_of",
     "locks_at",
     "missing_files",
@@ -182,6 +189,7 @@ __all__ = [
     "numbered",
     "objects_at",
     "oldest_row",
+    "open_pinned",
     "open_table",
     "operation_at",
     "pending_reason",

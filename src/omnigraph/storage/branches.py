@@ -6,18 +6,21 @@ listed and that nobody can fork over; whoever creates a branch is alone in doing
 
 import json
 import logging
+from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
 import lance
-from omnigraph.errors import StorageError
+from omnigraph.errors import Damaged, StorageError
 from omnigraph.storage.commits import sync_versions
 from omnigraph.storage.durability import sync_files
 from omnigraph.storage.location import Location
 from omnigraph.storage.objects import objects_at
-from omnigraph.storage.tables import Table, open_table, typed_errors
+from omnigraph.storage.tables import Table, listed_versions, open_table, typed_errors
 
-_TREES, _REFS = "tree", "_refs/branches"
+TREES, _REFS, _SUFFIX = "tree", "_refs/branches", ".json"
+_NO_REF = (ValueError, KeyError, TypeError, IndexError, AttributeError, OverflowError, OSError)
+"""What reading a content ends in that is not a ref."""
 _DELETIONS = 20
 """How often a branch is deleted anew when others are deleted at the same time."""
 _logger = logging.getLogger(__name__)
@@ -36,31 +39,59 @@ class BranchRef:
 
 def branch_location(root: Location, name: str) -> Location:
     """Where a branch of a table lies."""
-    return root.child(_TREES, name)
-
-
-def branch_ref_file(name: str) -> str:
-    """The file of a branch's ref, below its table."""
-    return f"{_REFS}/{name}.json"
+    return root.child(TREES, name)
 
 
 def branch_ref(root: Location, name: str) -> BranchRef | None:
     """A branch of a table, or None when there is none of that name.
 
-    A ref that a power cut left torn is that of a branch that nobody was told of.
+    A ref that cannot be read is what a power cut left of a branch that nobody was told of, as long as the branch has
+    no version of its own. If it has one, the ref was whole once: it is damaged, and the branch is not gone.
     """
-    content = objects_at(root).read(branch_ref_file(name))
+    content = objects_at(root).read(ref_file(name))
+    if content is None:
+        return None
     try:
-        return None if content is None else _ref(name, content)
-    except (ValueError, KeyError, TypeError, IndexError, OverflowError):
+        return _ref(name, content)
+    except _NO_REF as error:
+        if len(listed_versions(branch_location(root, name))) > 1:
+            raise _damaged_ref(root, name, error) from error
         return None
 
 
-def branch_refs(root: Location) -> list[BranchRef]:
-    """All branches of a table, by name."""
-    names = [file.removesuffix(".json") for file in objects_at(root).names(_REFS)]
-    found = (branch_ref(root, name) for name in names)
+def branch_refs(root: Location, but: Collection[str] = ()) -> list[BranchRef]:
+    """All branches of a table but some, by name."""
+    found = (branch_ref(root, name) for name in ref_names(root) if name not in but)
     return [ref for ref in found if ref is not None]
+
+
+def check_refs(root: Location, but: Collection[str] = ()) -> None:
+    """Raises `Damaged` when the ref of a branch cannot be read, be the branch used or not: what it needs is not known.
+
+    Whoever is about to remove what no branch needs asks for this first. Those in `but` are known to be nobody's.
+    """
+    for name in ref_names(root):
+        content = None if name in but else objects_at(root).read(ref_file(name))
+        try:
+            if content is not None:
+                _ref(name, content)
+        except _NO_REF as error:
+            raise _damaged_ref(root, name, error) from error
+
+
+def _damaged_ref(root: Location, name: str, error: Exception) -> Damaged:
+    problem = f"the ref of branch {name} cannot be read ({error}); restore it from a backup"
+    return Damaged(root.child(ref_file(name)).uri, problem)
+
+
+def ref_names(root: Location) -> list[str]:
+    """The names of all refs of a table, whether or not they can be read; Lance writes one under a longer name first."""
+    return [file.removesuffix(_SUFFIX) for file in objects_at(root).names(_REFS) if file.endswith(_SUFFIX)]
+
+
+def ref_file(name: str) -> str:
+    """The file that lists a branch of a table."""
+    return f"{_REFS}/{name}{_SUFFIX}"
 
 
 def create_branch(root: Location, name: str, *, parent: Location, version: int) -> Table:
@@ -68,27 +99,31 @@ def create_branch(root: Location, name: str, *, parent: Location, version: int) 
     source = open_table(parent, version)
     target = branch_location(root, name)
     if branch_ref(root, name) is None:
-        objects_at(root).delete(branch_ref_file(name))
-        objects_at(root).delete_folder(f"{_TREES}/{name}")
+        objects_at(root).delete(ref_file(name))
+        objects_at(root).delete_folder(f"{TREES}/{name}")
     with typed_errors(target, "cannot be forked"):
         source.dataset.create_branch(name, version, storage_options=root.storage_options)
     table = open_table(target, version)
     if root.path is not None and root.durable:
-        sync_files([root.path / _REFS / f"{name}.json"])
+        sync_files([root.path / ref_file(name)])
     sync_versions([table])
     return table
 
 
 def delete_branch(root: Location, name: str) -> None:
-    """Removes a branch and what only it has; one that is not there is no matter. Refuses while others fork from it."""
-    if branch_ref(root, name) is None:
-        objects_at(root).delete_folder(f"{_TREES}/{name}")
+    """Removes a branch and what only it has; one that is not there is no matter. Refuses while others fork from it.
+
+    The caller knows that it is nobody's: one whose ref cannot be read goes too.
+    """
+    if not _is_listed(root, name):
+        objects_at(root).delete_folder(f"{TREES}/{name}")
+        objects_at(root).delete(ref_file(name))
         return
     for attempt in range(_DELETIONS):
         try:
             lance.dataset(root.uri, storage_options=root.storage_options).branches.delete(name)
         except (OSError, ValueError) as error:
-            if branch_ref(root, name) is None:
+            if not _is_listed(root, name):
                 _logger.warning("branch %s of %s is gone, but not all of its files: %s", name, root.uri, error)
                 return
             # Lance reads the refs of all branches, and others may be deleted meanwhile.
@@ -96,6 +131,14 @@ def delete_branch(root: Location, name: str) -> None:
                 raise StorageError(root.uri, f"branch {name} cannot be deleted: {error}") from error
         else:
             return
+
+
+def _is_listed(root: Location, name: str) -> bool:
+    """Whether there is a ref of that name that can be read."""
+    try:
+        return branch_ref(root, name) is not None
+    except Damaged:
+        return False
 
 
 def _ref(name: str, content: bytes) -> BranchRef:

@@ -66,10 +66,11 @@ class Segment:
 
 def fragment_states(table: Table) -> list[FragmentState]:
     """The fragments of a table, in their order."""
-    return [
-        FragmentState(each.fragment_id, each.physical_rows, each.num_deletions)
-        for each in table.dataset.get_fragments()
-    ]
+    with typed_errors(table.location, "fragments cannot be read"):
+        return [
+            FragmentState(each.fragment_id, each.physical_rows, each.num_deletions)
+            for each in table.dataset.get_fragments()
+        ]
 
 
 def fragments_with_dropped_columns(table: Table) -> frozenset[int]:

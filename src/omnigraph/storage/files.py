@@ -11,8 +11,9 @@ from obstore.exceptions import BaseError
 
 from omnigraph.errors import StorageError
 from omnigraph.storage.location import Location
-from omnigraph.storage.objects import store_at
+from omnigraph.storage.objects import objects_at, store_at
 
+_CLOCK = "__clock"
 _TOGETHER = 1_000
 """How many objects a store is asked to delete at once."""
 
@@ -24,6 +25,8 @@ class StoredFile:
     name: str
     size: int
     modified: datetime
+    etag: str | None = None
+    """What an object store calls this writing of the file."""
 
 
 def files_below(location: Location) -> list[StoredFile]:
@@ -32,7 +35,7 @@ def files_below(location: Location) -> list[StoredFile]:
         if location.path is not None:
             return [*_on_disk(location.path)]
         found = (each for page in obstore.list(store_at(location)) for each in page)
-        return [StoredFile(each["path"], each["size"], each["last_modified"]) for each in found]
+        return [StoredFile(each["path"], each["size"], each["last_modified"], each["e_tag"]) for each in found]
     except (OSError, BaseError) as error:
         raise StorageError(location.uri, f"cannot be listed: {error}") from error
 
@@ -47,6 +50,23 @@ def _on_disk(root: Path) -> Iterator[StoredFile]:
                 continue
             modified = datetime.fromtimestamp(status.st_mtime, UTC)
             yield StoredFile(path.relative_to(root).as_posix(), status.st_size, modified)
+
+
+def store_time(location: Location) -> datetime:
+    """What time it is by the clock that dates the files below a place; a file is written and removed for that.
+
+    Ages of files are differences to this time. The clock of this machine may be another.
+    """
+    objects_at(location).note(_CLOCK, b"")
+    try:
+        if location.path is not None:
+            return datetime.fromtimestamp((location.path / _CLOCK).stat().st_mtime, UTC)
+        modified: datetime = obstore.head(store_at(location), _CLOCK)["last_modified"]
+        return modified
+    except (OSError, BaseError) as error:
+        raise StorageError(location.uri, f"its clock cannot be read: {error}") from error
+    finally:
+        objects_at(location).delete(_CLOCK)
 
 
 def delete_files(location: Location, names: Sequence[str]) -> None:

@@ -3,20 +3,24 @@
 A table is one folder with several lines of versions: its own, and one below `tree/` for each of its forks, which share
 files with the line that they began on. File names are never used twice, so a file is needed if any version of any line
 that stays names it. What is of no known kind is left alone.
+
+What cannot be read keeps everything that it might need. A version that stays and is damaged, or that names a file which
+is not there, is an error, and then nothing of the table may go.
 """
 
 import re
 import uuid
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from omnigraph.errors import StorageError
-from omnigraph.storage.files import StoredFile
+from omnigraph.errors import Damaged, StorageError
+from omnigraph.storage.files import StoredFile, files_below
 from omnigraph.storage.location import Location
 from omnigraph.storage.objects import objects_at
 from omnigraph.storage.references import referred_names
-from omnigraph.storage.tables import has_version, open_table, typed_errors, version_file, version_in
+from omnigraph.storage.tables import check_version, open_pinned, typed_errors, version_file, version_in
 
 OWN_LINE = ""
 """The line of a table that is no fork."""
@@ -62,35 +66,78 @@ def versions_of(files: Iterable[StoredFile]) -> dict[str, dict[int, StoredFile]]
     return {name: line.versions for name, line in _lines(files).items()}
 
 
+def no_line_ends(_line: str) -> bool:
+    """For a table of which no fork goes while it is looked at."""
+    return False
+
+
 def reclaimable(
-    root: Location, files: Iterable[StoredFile], kept: Mapping[str, Collection[int]], *, since: datetime
+    root: Location,
+    files: Iterable[StoredFile],
+    kept: Mapping[str, Collection[int]],
+    *,
+    since: datetime,
+    writers: bool = False,
+    is_gone: Callable[[str], bool] = no_line_ends,
 ) -> Reclaim:
     """What may go when only these versions stay; of a line that is not named, all stay.
 
-    `files` were listed while nobody wrote. Files as young as `since` stay: somebody may be about to refer to them.
+    `files` were listed while nobody wrote. Files as young as `since` stay. While there are `writers`, so does what no
+    version has ever referred to: they may be about to. `is_gone` says whether a line ended meanwhile, with its branch;
+    any other version that stays and cannot be read raises `Damaged`.
     """
     lines = _lines(files)
-    staying = _staying(lines, kept)
-    unused = [file for _, file in _unused(root, lines, staying) if file.modified < since]
-    return Reclaim(_leaving(lines, staying), tuple(unused))
+    staying = _staying(root, lines, kept, is_gone)
+    unused = [(name, file) for name, file in _unused(root, lines, staying, is_gone) if file.modified < since]
+    return _reclaim(root, lines, staying, unused, writers=writers)
 
 
 def purgeable(
-    root: Location, files: Iterable[StoredFile], kept: Mapping[str, Collection[int]], *, since: datetime
+    root: Location, files: Iterable[StoredFile], kept: Mapping[str, Collection[int]], *, writers: bool
 ) -> Reclaim:
     """The same with all that versions which go refer to, however young it is: nobody is to read them any more."""
     lines = _lines(files)
-    staying = _staying(lines, kept)
-    unused = [*_unused(root, lines, staying)]
-    shed: set[str] = set()
-    if any(file.modified >= since for _, file in unused):
-        shed = _needed(root, {name: line.versions.keys() - staying[name] for name, line in lines.items()})
-    gone = [file for name, file in unused if name in shed or file.modified < since]
-    return Reclaim(_leaving(lines, staying), tuple(gone))
+    staying = _staying(root, lines, kept, no_line_ends)
+    unused = [*_unused(root, lines, staying, no_line_ends)]
+    return _reclaim(root, lines, staying, unused, writers=writers)
 
 
-def _staying(lines: Mapping[str, _Line], kept: Mapping[str, Collection[int]]) -> dict[str, set[int]]:
+def _reclaim(
+    root: Location,
+    lines: Mapping[str, _Line],
+    staying: Mapping[str, Collection[int]],
+    unused: Collection[tuple[str, StoredFile]],
+    *,
+    writers: bool,
+) -> Reclaim:
+    """What goes: the versions that do not stay, and of the unused files those that no writer can be about to need."""
+    if writers and unused:
+        shed = _shed(root, lines, staying)
+        unused = [(name, file) for name, file in unused if name in shed]
+    return Reclaim(_leaving(lines, staying), tuple(file for _, file in unused))
+
+
+def _staying(
+    root: Location, lines: Mapping[str, _Line], kept: Mapping[str, Collection[int]], is_gone: Callable[[str], bool]
+) -> dict[str, set[int]]:
+    """The versions that stay of each line; those that are to stay must be there."""
+    for name, versions in kept.items():
+        missing = {*versions} - (lines[name].versions.keys() if name in lines else set())
+        if missing and not is_gone(name):
+            first = min(missing)
+            uri = _at(root, name).child(version_file(first)).uri
+            raise Damaged(uri, f"the file of version {first}, which must stay, is missing")
     return {name: {*kept.get(name, line.versions)} & line.versions.keys() for name, line in lines.items()}
+
+
+def _shed(root: Location, lines: Mapping[str, _Line], staying: Mapping[str, Collection[int]]) -> set[str]:
+    """The names of all that versions which go refer to. One that cannot be read sheds nothing."""
+    names: set[str] = set()
+    for name, line in lines.items():
+        for version in line.versions.keys() - staying[name]:
+            with suppress(StorageError):
+                names.update(_names_in(_at(root, name), version))
+    return names
 
 
 def _leaving(lines: Mapping[str, _Line], staying: Mapping[str, Collection[int]]) -> tuple[StoredFile, ...]:
@@ -100,56 +147,82 @@ def _leaving(lines: Mapping[str, _Line], staying: Mapping[str, Collection[int]])
 
 
 def _unused(
-    root: Location, lines: Mapping[str, _Line], staying: Mapping[str, Collection[int]]
+    root: Location,
+    lines: Mapping[str, _Line],
+    staying: Mapping[str, Collection[int]],
+    is_gone: Callable[[str], bool],
 ) -> Iterator[tuple[str, StoredFile]]:
     """The files that the versions which stay do not need, with the names that versions know them by."""
-    needed = _needed(root, staying)
-    contents = [
-        content
-        for name, versions in staying.items()
-        for version in versions
-        if (content := objects_at(_at(root, name)).read(version_file(version))) is not None
-    ]
+    needed = _needed(root, lines, staying, is_gone)
+    indexes = _unneeded_indexes(root, lines, staying, needed)
     for name, line in lines.items():
-        yield from _unused_of(line, needed, staying[name], contents)
+        yield from _unused_of(line, needed, staying[name])
+        yield from ((identity, file) for identity, file in line.indexes if identity in indexes)
 
 
-def _unused_of(
-    line: _Line, needed: Collection[str], staying: Collection[int], contents: Collection[bytes]
-) -> Iterator[tuple[str, StoredFile]]:
+def _unused_of(line: _Line, needed: Collection[str], staying: Collection[int]) -> Iterator[tuple[str, StoredFile]]:
     yield from ((file.name, file) for file in line.drafts)
+    newest = max(staying, default=0)
     for read_version, file in line.transactions:
-        is_old = read_version + 1 not in staying and read_version + 1 <= max(staying, default=0)
+        is_old = read_version + 1 not in staying and read_version + 1 <= newest
         if is_old or read_version >= _FIRST_DRAFT:
             yield file.name, file
     yield from ((name, file) for name, file in (*line.rows, *line.deletions) if name not in needed)
-    for identity, files in _grouped(line.indexes).items():
-        # A version that names an index holds its identity as it is, also where Lance does not list the index.
-        if identity not in needed and not any(uuid.UUID(identity).bytes in content for content in contents):
-            yield from ((identity, file) for file in files)
 
 
-def _grouped(files: Iterable[tuple[str, StoredFile]]) -> dict[str, list[StoredFile]]:
-    groups: dict[str, list[StoredFile]] = {}
-    for name, file in files:
-        groups.setdefault(name, []).append(file)
-    return groups
+def _unneeded_indexes(
+    root: Location, lines: Mapping[str, _Line], staying: Mapping[str, Collection[int]], needed: Collection[str]
+) -> set[str]:
+    """The indexes that no version which stays names."""
+    found = {identity for line in lines.values() for identity, _ in line.indexes} - {*needed}
+    for name, versions in staying.items():
+        for version in versions:
+            if not found:
+                return found
+            content = objects_at(_at(root, name)).read(version_file(version)) or b""
+            # A version that names an index holds its identity as it is, also where Lance does not list the index.
+            found = {identity for identity in found if uuid.UUID(identity).bytes not in content}
+    return found
 
 
-def _needed(root: Location, staying: Mapping[str, Iterable[int]]) -> set[str]:
-    """The names of all that these versions refer to."""
-    names: set[str] = set()
+def _needed(
+    root: Location,
+    lines: Mapping[str, _Line],
+    staying: Mapping[str, Iterable[int]],
+    is_gone: Callable[[str], bool],
+) -> set[str]:
+    """The names of all that these versions refer to, each of which must be there."""
+    needed: set[str] = set()
+    there = _present(lines.values())
     for line, versions in staying.items():
         location = _at(root, line)
         for version in versions:
             try:
-                with typed_errors(location, "cannot be read"):
-                    names.update(referred_names(open_table(location, version)))
+                names = _names_in(location, version)
             except StorageError:
                 # A fork may go meanwhile with its branch, and then nobody refers to anything by it.
-                if has_version(location, version):
-                    raise
-    return names
+                if is_gone(line):
+                    break
+                raise
+            if names - there:
+                # Whoever holds no lock may have brought them after the files were listed.
+                there |= _present(_lines(files_below(root)).values())
+            if (missing := names - there) and not is_gone(line):
+                problem = f"version {version} refers to {min(missing)}, which is not there: one of both is damaged"
+                raise Damaged(location.child(version_file(version)).uri, problem)
+            needed |= names
+    return needed
+
+
+def _present(lines: Iterable[_Line]) -> set[str]:
+    return {name for line in lines for name, _ in (*line.rows, *line.deletions, *line.indexes)}
+
+
+def _names_in(location: Location, version: int) -> set[str]:
+    """The names of all that a version refers to. Its file is looked at too: a process may remember what it held."""
+    check_version(location, version)
+    with typed_errors(location, f"version {version} cannot be read"):
+        return {*referred_names(open_pinned(location, version))}
 
 
 def _at(root: Location, line: str) -> Location:

@@ -62,10 +62,28 @@ class StagedWrite:
         root = self.location.path
         if root is None:
             return
+        brought = self.brought()
+        yield from (root / name for name in brought.files)
+        for folder in (*brought.blobs, *brought.indexes):
+            yield from (file for file in (root / folder).rglob("*") if file.is_file())
+
+    def brought(self) -> "BroughtFiles":
+        """The names of what this change brings, and that no version refers to yet."""
         if self.beside:
-            yield from (root / "data" / name for name in self.beside)
-        else:
-            yield from _new_files(root, self.transaction.operation)
+            return BroughtFiles(files=tuple(f"data/{name}" for name in self.beside))
+        return _brought_files(self.transaction.operation)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BroughtFiles:
+    """What a change adds to a table, by names relative to it.
+
+    `blobs` are folders beside files of rows, which are there if those have Blobs; `indexes` are folders that are there.
+    """
+
+    files: tuple[str, ...] = ()
+    blobs: tuple[str, ...] = ()
+    indexes: tuple[str, ...] = ()
 
 
 def stage_create(location: Location, rows: pa.Table, operation: str) -> StagedWrite:
@@ -221,7 +239,7 @@ def _fragments(table: Table, rows: pa.Table) -> list[FragmentMetadata]:
     return fragments
 
 
-def _new_files(root: Path, operation: Any) -> Iterator[Path]:
+def _brought_files(operation: Any) -> BroughtFiles:
     """What an operation adds: rows with the Blobs beside them, marks of deleted rows, indexes."""
     groups = getattr(operation, "groups", ())
     fragments = [
@@ -229,17 +247,17 @@ def _new_files(root: Path, operation: Any) -> Iterator[Path]:
         *getattr(operation, "new_fragments", ()),
         *(fragment for group in groups for fragment in group.new_fragments),
     ]
-    for file in (file for fragment in fragments for file in fragment.files):
-        data = root / "data" / file.path
-        yield data
-        blobs = data.with_suffix("")
-        if blobs.is_dir():
-            yield from blobs.iterdir()
-    for fragment in getattr(operation, "updated_fragments", ()):
-        if fragment.deletion_file is not None:
-            yield root / fragment.deletion_file.path(fragment.id)
-    for index in getattr(operation, "new_indices", ()):
-        yield from (file for file in (root / "_indices" / str(index.uuid)).rglob("*") if file.is_file())
+    rows = [f"data/{file.path}" for fragment in fragments for file in fragment.files]
+    deletions = [
+        fragment.deletion_file.path(fragment.id)
+        for fragment in getattr(operation, "updated_fragments", ())
+        if fragment.deletion_file is not None
+    ]
+    return BroughtFiles(
+        files=(*rows, *deletions),
+        blobs=tuple(name.removesuffix(".lance") for name in rows),
+        indexes=tuple(f"_indices/{index.uuid}" for index in getattr(operation, "new_indices", ())),
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -266,6 +266,29 @@ def is_whole(location: Location, version: int) -> bool:
             return False
 
 
+def check_version(location: Location, version: int) -> None:
+    """Raises `Damaged` when the file of a version is missing, or has not the end that every such file has.
+
+    For a version that somebody was told of. Whether the rest of the file is right, only opening it tells.
+    """
+    file = version_file(version)
+    content = objects_at(location).read(file)
+    if content is None:
+        raise Damaged(location.child(file).uri, f"the file of version {version} is missing")
+    if not content.endswith(VERSION_END):
+        problem = f"the file of version {version} is cut short or was changed: it does not end as such a file does"
+        raise Damaged(location.child(file).uri, problem)
+
+
+def open_pinned(location: Location, version: int) -> Table:
+    """The table at a version that must be there; `Damaged` names its file when that is not as it was written."""
+    try:
+        return open_table(location, version)
+    except StorageError:
+        check_version(location, version)
+        raise
+
+
 def version_file(version: int) -> str:
     """The file of a version, below its table; Lance counts down, so that the newest comes first in a listing."""
     return f"{VERSIONS}/{_LAST - version:020}.manifest"

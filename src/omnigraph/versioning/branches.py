@@ -14,8 +14,8 @@ from omnigraph.storage import (
     Table,
     branch_location,
     branch_ref,
-    branch_ref_file,
     branch_refs,
+    check_refs,
     create_branch,
     decode_as,
     decode_record,
@@ -23,6 +23,7 @@ from omnigraph.storage import (
     encode_record,
     objects_at,
 )
+from omnigraph.storage.branches import TREES, ref_file
 from omnigraph.versioning.heads import delete_head_note, noted_branches, read_head_note
 from omnigraph.versioning.kept import KeptVersions, opened_tables
 from omnigraph.versioning.log import MANIFEST_FOLDER, ManifestLog
@@ -36,9 +37,10 @@ from omnigraph.versioning.manifest import (
     commit_to_row,
 )
 from omnigraph.versioning.names import check_branch_name, logical_name, physical_name
+from omnigraph.versioning.removal import REMOVED
 from omnigraph.versioning.retained import delete_retained
 from omnigraph.versioning.schemas import Schemas
-from omnigraph.versioning.snapshot import REMOVED, Snapshot
+from omnigraph.versioning.snapshot import Snapshot
 
 _ARCHIVE = "__history"
 
@@ -127,6 +129,8 @@ class Branches:
     def create(self, name: str, at: Place) -> ManifestLog:
         """A new branch that begins at a commit. The caller is alone in creating this one."""
         source = self._log_at(at)
+        if (lost := self._lost(name)) is not None:
+            raise lost
         create_branch(self._root, physical_name(name), parent=source.location, version=at.version)
         log = self.log(name)
         log.note_head(at.version)
@@ -188,9 +192,26 @@ class Branches:
         with log.noticing_deletion():
             return log.commits_to(place.version)
 
+    def was_deleted(self, incarnation: str) -> bool:
+        """Whether a branch was deleted: whoever does that writes down its commits first."""
+        return objects_at(self._graph).exists(_archive_file(incarnation))
+
+    def unlisted_trees(self) -> list[str]:
+        """The trees of manifests that no ref lists: of branches whose creation or deletion was cut short.
+
+        `Damaged` when a ref cannot be read, or when one is missing whose branch was not deleted.
+        """
+        check_refs(self._root)
+        listed = {ref.name for ref in branch_refs(self._root)}
+        unlisted = [name for name in objects_at(self._root).folders(TREES) if name not in listed]
+        for name in unlisted:
+            if (lost := self._lost(logical_name(name))) is not None:
+                raise lost
+        return unlisted
+
     def archive_of(self, incarnation: str) -> Archive | None:
         """What is still known of a branch that was deleted."""
-        file = f"{_ARCHIVE}/{incarnation}.json"
+        file = _archive_file(incarnation)
         content = objects_at(self._graph).read(file)
         if content is None:
             return None
@@ -213,10 +234,10 @@ class Branches:
         note = read_head_note(self._graph, physical)
         if note is None or note.incarnation is None or branch_ref(self._root, physical) is not None:
             return None
-        if self.archive_of(note.incarnation) is not None:
+        if self.was_deleted(note.incarnation):
             return None
         problem = f"branch `{name}` is there, and the file that says so is missing or cannot be read"
-        return Damaged(self._root.child(branch_ref_file(physical)).uri, problem)
+        return Damaged(self._root.child(ref_file(physical)).uri, problem)
 
     def _opened(self, ref: BranchRef) -> ManifestLog:
         parent = MAIN if ref.parent is None else logical_name(ref.parent)
@@ -240,7 +261,7 @@ class Branches:
             remembered = log.commits_to(own[0].manifest_version)
         assert log.origin is not None
         archived = _Archived(log.origin, [_spelled(commit_to_row(each)) for each in commits])
-        objects_at(self._graph).replace(f"{_ARCHIVE}/{log.incarnation}.json", encode_record(asdict(archived)))
+        objects_at(self._graph).replace(_archive_file(log.incarnation), encode_record(asdict(archived)))
 
     def _public_refs(self) -> list[BranchRef]:
         return [ref for ref in branch_refs(self._root) if not logical_name(ref.name).startswith("__")]
@@ -254,6 +275,10 @@ def fork_location(table_root: Location, log: ManifestLog) -> Location:
 def fork_name(log: ManifestLog) -> str:
     """The name of a table's fork: that of the branch and of its incarnation, so that no two branches share one."""
     return f"{physical_name(log.branch)}.{log.incarnation}"
+
+
+def _archive_file(incarnation: str) -> str:
+    return f"{_ARCHIVE}/{incarnation}.json"
 
 
 def _spelled(row: dict[str, Any]) -> dict[str, Any]:

@@ -6,12 +6,43 @@ costs follows how far two histories have diverged, not how long they are.
 """
 
 import heapq
-from collections.abc import Iterator
-from dataclasses import replace
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from functools import reduce
+from operator import or_
 
 from omnigraph.errors import NotFound
 from omnigraph.versioning.branches import Branches
 from omnigraph.versioning.manifest import Commit, Place
+
+
+@dataclass(frozen=True, slots=True)
+class Meeting:
+    """A commit that is a merge base of some two of several heads.
+
+    Sets of heads are numbers with a bit for each. `shares` are the heads that have each child of the commit, `all` are
+    those that have the commit.
+    """
+
+    commit: Commit
+    all: int
+    shares: tuple[int, ...]
+
+    def heads(self) -> Iterator[int]:
+        """The heads, by their places in the list, for which it is a merge base with some other."""
+        return (number for number in _members(self.all) if self._partners(number) != self.all)
+
+    @property
+    def is_base(self) -> bool:
+        """Whether there are two heads of which no child of the commit has both."""
+        if self.all & (self.all - 1) == 0 or self.all in self.shares:
+            return False
+        return next(self.heads(), None) is not None
+
+    def _partners(self, number: int) -> int:
+        """The heads that meet one later than here."""
+        return reduce(or_, (share for share in self.shares if share >> number & 1), 0)
 
 
 class CommitGraph:
@@ -23,13 +54,7 @@ class CommitGraph:
 
     def parents(self, commit: Commit) -> list[Commit]:
         """The parents of a commit: the one before it, and the one that it merged."""
-        found = []
-        if commit.parent_commit_id is not None:
-            before = replace(commit.place, version=commit.manifest_version - 1)
-            found.append(self._commit(commit.parent_commit_id, before))
-        if commit.merged_parent_commit_id is not None and commit.merged_place is not None:
-            found.append(self._commit(commit.merged_parent_commit_id, commit.merged_place))
-        return found
+        return [self._commit(commit_id, near) for commit_id, near in _parents_of(commit)]
 
     def reachable(self, head: Commit) -> Iterator[Commit]:
         """A commit and all its ancestors, descendants first."""
@@ -53,6 +78,67 @@ class CommitGraph:
         """The nearest common ancestors: those that are no ancestors of another. Several after a criss-cross."""
         bases, _ = self._meeting(ours, theirs)
         return bases
+
+    def meetings(self, heads: Sequence[Commit]) -> Iterator[Meeting]:
+        """The merge bases of every two of these commits, in one walk down from all of them.
+
+        A commit is the merge base of two heads that both have it, if none of its children is in both. What is below a
+        commit that all heads have is not looked at, and a part of the history that is gone has no parents.
+        """
+        everybody = (1 << len(heads)) - 1
+        own: dict[str, int] = {}
+        shares: dict[str, list[int]] = {}
+        stale: set[str] = set()
+        queue = _Queue()
+        for number, head in enumerate(heads):
+            own[head.graph_commit_id] = own.get(head.graph_commit_id, 0) | 1 << number
+            queue.add(head)
+        fresh = {*own}
+        while fresh:
+            commit = queue.next()
+            assert commit is not None, "the queue has one that is not stale"
+            identity = commit.graph_commit_id
+            fresh.discard(identity)
+            of_children = shares.pop(identity, [])
+            all_heads = reduce(or_, of_children, own.get(identity, 0))
+            if identity not in stale:
+                meeting = Meeting(commit, all_heads, tuple(of_children))
+                if meeting.is_base:
+                    yield meeting
+            for parent in self.known_parents(commit):
+                before = parent.graph_commit_id
+                shares.setdefault(before, []).append(all_heads)
+                if identity in stale or all_heads == everybody:
+                    stale.add(before)
+                    fresh.discard(before)
+                elif before not in stale:
+                    fresh.add(before)
+                queue.add(parent)
+
+    def later_commits(self, bounds: Sequence[tuple[Commit, int]]) -> Iterator[Commit]:
+        """The ancestors of several commits, with themselves, that are of a later generation than is given for each."""
+        least: dict[str, int] = {}
+        queue = _Queue()
+
+        def add(commit: Commit, bound: int) -> None:
+            if commit.generation > bound:
+                least[commit.graph_commit_id] = min(bound, least.get(commit.graph_commit_id, bound))
+                queue.add(commit)
+
+        for head, bound in bounds:
+            add(head, bound)
+        while (commit := queue.next()) is not None:
+            yield commit
+            for parent in self.known_parents(commit):
+                add(parent, least[commit.graph_commit_id])
+
+    def known_parents(self, commit: Commit) -> list[Commit]:
+        """The parents of a commit as far as their part of the history is still there."""
+        found = []
+        for commit_id, near in _parents_of(commit):
+            with suppress(NotFound):
+                found.append(self._commit(commit_id, near))
+        return found
 
     def ahead_behind(self, ours: Commit, theirs: Commit) -> tuple[int, int]:
         """How many commits only `ours` has, and how many only `theirs` has."""
@@ -106,6 +192,21 @@ class CommitGraph:
             commits = archive.commits
         for commit in commits:
             self._known.setdefault(commit.graph_commit_id, commit)
+
+
+def _parents_of(commit: Commit) -> Iterator[tuple[str, Place]]:
+    """The ids of the parents of a commit, each with a place near which it is known."""
+    if commit.parent_commit_id is not None:
+        yield commit.parent_commit_id, replace(commit.place, version=commit.manifest_version - 1)
+    if commit.merged_parent_commit_id is not None and commit.merged_place is not None:
+        yield commit.merged_parent_commit_id, commit.merged_place
+
+
+def _members(bits: int) -> Iterator[int]:
+    while bits:
+        lowest = bits & -bits
+        yield lowest.bit_length() - 1
+        bits ^= lowest
 
 
 class _Queue:

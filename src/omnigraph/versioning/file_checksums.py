@@ -11,9 +11,11 @@ from typing import Any
 from omnigraph.errors import Damaged
 from omnigraph.storage import Location, decode_as, decode_record, encode_record, objects_at
 from omnigraph.storage.checksums import FileChecksum
+from omnigraph.storage.files import files_below
 
 CHECKSUM_FOLDER = "__checksums"
 _SUFFIX = ".json"
+_WORTH_FOLDING = 2
 
 FileChecksums = Mapping[str, Mapping[str, FileChecksum]]
 """By the path of a table below the graph, and the name of a file below that."""
@@ -54,10 +56,11 @@ def recorded_checksums(graph: Location) -> RecordedChecksums:
     return RecordedChecksums(tables, tuple(damaged))
 
 
-def fold_checksums(graph: Location, operation_id: str, there: Mapping[str, frozenset[str]]) -> None:
-    """Makes one record of all that can be read, of the files that are there, by the paths of their tables.
+def fold_checksums(graph: Location, operation_id: str) -> None:
+    """Makes one record of all that can be read, of the files that are still there.
 
-    The one comes before the others go. Records that came meanwhile, or are damaged, stay as they are.
+    The one comes before the others go, and files are looked for after they were recorded. Records that came meanwhile,
+    or are damaged, stay as they are.
     """
     names = [name for name in objects_at(graph).names(CHECKSUM_FOLDER) if name < f"{operation_id}{_SUFFIX}"]
     folded: dict[str, dict[str, FileChecksum]] = {}
@@ -69,11 +72,12 @@ def fold_checksums(graph: Location, operation_id: str, there: Mapping[str, froze
             continue
         readable.append(name)
         for path, files in recorded.tables.items() if recorded is not None else ():
-            kept = {file: each for file, each in files.items() if file in there.get(path, ())}
-            if kept:
-                folded.setdefault(path, {}).update(kept)
-    if len(readable) < 2:
+            folded.setdefault(path, {}).update(files)
+    if len(readable) < _WORTH_FOLDING:
         return
+    for path in [*folded]:
+        there = {file.name for file in files_below(graph.child(path))}
+        folded[path] = {name: each for name, each in folded[path].items() if name in there}
     objects_at(graph).replace(_file(operation_id), _encode(folded))
     for name in readable:
         objects_at(graph).delete(f"{CHECKSUM_FOLDER}/{name}")

@@ -284,9 +284,17 @@ class ManifestLog:
         manifest = self._at(version)
         if manifest is not None:
             return manifest
-        if self.first_version <= version <= self.head().version and self.retained().has(version):
-            raise self._damage(version, "it is missing or cut short")
+        self._check_never_there(version)
         raise NotFound("version", str(version))
+
+    def _check_never_there(self, version: int) -> None:
+        """Raises for a version that was there: `NotFound` if cleanup has removed it meanwhile, else `Damaged`."""
+        if not self.first_version <= version <= self.head().version:
+            return
+        if not self.retained().has(version):
+            raise NotFound("version", str(version), "cleanup has removed it")
+        with self.noticing_deletion():
+            raise self._damage(version, "it is missing or cut short")
 
     def commits_to(self, version: int) -> tuple[Commit, ...]:
         """The last commits up to that of a version, which is the last of them. Cleanup removes none of them."""

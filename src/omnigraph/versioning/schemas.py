@@ -22,7 +22,7 @@ from omnigraph.versioning.manifest import FIRST_SCHEMA
 
 SCHEMA_FILE, COMPILED_FILE, STATE_FILE = "_schema.pg", "_schema.ir.json", "__schema_state.json"
 STAGED = ".staging"
-_FOLDER = "__schemas"
+_FOLDER, _SUFFIX = "__schemas", ".json"
 _DIGITS = 16
 
 
@@ -87,6 +87,11 @@ class Schemas:
             if schema_id not in self._known:
                 self._known[schema_id] = self._read(schema_id)
             return self._known[schema_id]
+
+    def ids_from(self, number: int) -> list[str]:
+        """The schemas with this number and later ones, in order; some may be of changes that were never committed."""
+        names = [file.removesuffix(_SUFFIX) for file in objects_at(self._graph).names(_FOLDER)]
+        return sorted((each for each in names if schema_number(each) >= number), key=schema_number)
 
     def keep(self, accepted: AcceptedSchema) -> None:
         """Writes a schema down, before any commit names it."""
@@ -188,7 +193,7 @@ def _catalog(uri: str, data: dict[str, Any]) -> Catalog:
 
 
 def _file(schema_id: str) -> str:
-    return f"{_FOLDER}/{schema_id}.json"
+    return f"{_FOLDER}/{schema_id}{_SUFFIX}"
 
 
 def _digest(text: str) -> str:

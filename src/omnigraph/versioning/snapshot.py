@@ -8,11 +8,10 @@ import pyarrow as pa
 
 from omnigraph.catalog import Catalog
 from omnigraph.errors import NotFound, StorageError
-from omnigraph.storage import Location, Table, has_version, open_table
+from omnigraph.storage import Location, Table, open_pinned
 from omnigraph.versioning.kept import KeptVersions, opened_tables
-from omnigraph.versioning.manifest import Commit, Manifest, Pin
-
-REMOVED = "its data was removed, with what a schema change dropped, or by cleanup"
+from omnigraph.versioning.manifest import Commit, Manifest
+from omnigraph.versioning.removal import missing_version
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +37,10 @@ class Snapshot:
         return self.manifest.commit.graph_commit_id
 
     def table(self, table_key: str) -> Table:
-        """A table at the version that the snapshot pins; opened once. `NotFound` if its data was removed since."""
+        """A table at the version that the snapshot pins; opened once.
+
+        `NotFound` if its data was removed since, `Damaged` if the file of the version is not as it was written.
+        """
         if table_key not in self.manifest.pins:
             raise NotFound("table", table_key)
         found = self._tables.get(table_key)
@@ -46,23 +48,33 @@ class Snapshot:
             version = self.version(table_key)
             found = self.opened.get(table_key, version)
             if found is None:
-                found = self.opened.keep(table_key, version, self._open(table_key, self.manifest.pins[table_key]))
+                found = self.opened.keep(table_key, version, self._open(table_key))
             self._tables[table_key] = found
         return found
 
-    def _open(self, table_key: str, pin: Pin) -> Table:
-        location = self.location.child(pin.path)
+    def _open(self, table_key: str) -> Table:
+        pin = self.manifest.pins[table_key]
         try:
-            return open_table(location, pin.version)
+            return open_pinned(self.location.child(pin.path), pin.version)
         except StorageError as error:
-            if has_version(location, pin.version):
-                raise
-            raise NotFound("table", table_key, REMOVED) from error
+            reason = missing_version(self.location, self.manifest, table_key)
+            if isinstance(reason, NotFound):
+                raise reason from error
+            raise
 
     def missing_tables(self) -> list[str]:
-        """The tables whose data was removed since; what is left of the snapshot can still be read."""
-        pins = self.manifest.pins.items()
-        return [key for key, pin in pins if not has_version(self.location.child(pin.path), pin.version)]
+        """The tables whose data was removed since; what is left of the snapshot can still be read.
+
+        Raises `Damaged` for one that is not there and was not removed on purpose.
+        """
+        found = []
+        for key in self.manifest.pins:
+            reason = missing_version(self.location, self.manifest, key)
+            if isinstance(reason, NotFound):
+                found.append(key)
+            elif reason is not None:
+                raise reason
+        return found
 
     def scan(
         self,

@@ -3,7 +3,8 @@
 from omnigraph.write.attempt import Allowed, WriteAttempt, anything
 from omnigraph.write.change import Origins, TableChange
 from omnigraph.write.fence import WriteFence
-from omnigraph.write.protocol import StagedTable, table_staged, tables_to_write, write_changes, write_staged
+from omnigraph.write.protocol import table_staged, tables_to_write, write_changes, write_staged
+from omnigraph.write.staged_table import StagedTable
 from omnigraph.write.validate import validate
 
 __all__ = [

@@ -2,7 +2,7 @@
 
 import threading
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from types import TracebackType
 from typing import Self
 from weakref import WeakValueDictionary
@@ -58,13 +58,27 @@ class WriteFence:
 
         A writer that took locks before must ask for none that it lacks.
         """
+        for table_key, began in self._in_turn(table_keys):
+            self._take(table_key, began, wait)
+
+    def take_free(self, table_keys: Iterable[str], wait: float = WAIT_SECONDS) -> dict[str, FenceHeld]:
+        """Takes the locks of those tables that can be had in so many seconds; of the others, says who holds them."""
+        held = {}
+        for table_key, began in self._in_turn(table_keys):
+            try:
+                self._take(table_key, began, wait)
+            except FenceHeld as error:
+                held[table_key] = error
+        return held
+
+    def _in_turn(self, table_keys: Iterable[str]) -> Iterator[tuple[str, float]]:
+        """The tables whose locks are to be taken, in the order in which everybody takes them, and since when."""
         wanted = sorted({*table_keys} - self._held.keys())
         assert not (wanted and self._held), "locks are taken all at once, or two writers could wait for each other"
         began = time.monotonic()
         if len(wanted) > 1:
             self._locks.look(self._name(table_key) for table_key in wanted)
-        for table_key in wanted:
-            self._take(table_key, began, wait)
+        return ((table_key, began) for table_key in wanted)
 
     def _take(self, table_key: str, began: float, wait: float) -> None:
         name = self._name(table_key)

@@ -7,7 +7,14 @@ next writer reclaims it. A ref is destroyed only if it is certain that nobody re
 from enum import StrEnum
 
 from omnigraph import failpoints
-from omnigraph.errors import ExpectedVersionMismatch, NotFound, RecoveryRequired, StorageError
+from omnigraph.errors import (
+    Damaged,
+    ExpectedVersionMismatch,
+    ForkUnsettled,
+    NotFound,
+    RecoveryRequired,
+    StorageError,
+)
 from omnigraph.failpoints import Point
 from omnigraph.storage import Location, Table, branch_ref, create_branch, delete_branch
 from omnigraph.versioning import Branches, ManifestLog, Snapshot
@@ -68,23 +75,26 @@ def _reclaim(base: Snapshot, log: ManifestLog, table_key: str, root: Location) -
         case ForkStatus.LEGITIMATE:
             raise ExpectedVersionMismatch(table_key, pin.version, log.head().pins[table_key].version)
         case ForkStatus.INDETERMINATE:
-            raise StorageError(root.uri, "it cannot be told whose its fork is; try again")
+            raise ForkUnsettled(table_key, log.branch)
 
 
 def classify_fork_ref(branches: Branches, root: str, ref: str) -> ForkStatus:
-    """Judges a ref on a table, from the newest manifest of its branch. The caller holds the table's lock.
+    """Judges a fork of a table, from the newest manifest of its branch. The caller holds the table's lock.
 
-    What cannot be read now is indeterminate, and must be left alone.
+    Whether the fork has a ref of its own tells nothing: that may be damaged. A branch whose deletion was never written
+    down is not gone. What cannot be read now is indeterminate, and must be left alone.
     """
     physical, _, incarnation = ref.rpartition(".")
     try:
         failpoints.hit(Point.FORK_CLASSIFY)
         log = branches.log(logical_name(physical))
-        placed = log.incarnation == incarnation and any(
-            pin.path == f"{root}{_TREE}{ref}" for pin in log.head().pins.values()
-        )
+        if log.incarnation != incarnation:
+            return ForkStatus.ORPHAN if branches.was_deleted(incarnation) else ForkStatus.INDETERMINATE
+        placed = any(pin.path == f"{root}{_TREE}{ref}" for pin in log.head().pins.values())
     except NotFound:
         return ForkStatus.ORPHAN
+    except Damaged:
+        raise
     except StorageError:
         return ForkStatus.INDETERMINATE
     return ForkStatus.LEGITIMATE if placed else ForkStatus.ORPHAN

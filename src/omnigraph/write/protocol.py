@@ -18,7 +18,6 @@ from omnigraph.errors import HeadMoved, NotDurable, OmnigraphError, OutcomeUnkno
 from omnigraph.failpoints import Point, Step
 from omnigraph.storage import (
     Location,
-    StagedWrite,
     Table,
     commit_staged,
     newest_version,
@@ -33,6 +32,7 @@ from omnigraph.versioning import MAIN, Commit, Pin, commit_since, new_commit_id,
 from omnigraph.versioning.publisher import check_expectations
 from omnigraph.versioning.schemas import settle_schema_files, stage_schema_files
 from omnigraph.write.attempt import WriteAttempt
+from omnigraph.write.brought import BroughtChecksums
 from omnigraph.write.change import TableChange
 from omnigraph.write.fence import EXISTENCE
 from omnigraph.write.forks import forked, is_own
@@ -45,33 +45,10 @@ from omnigraph.write.sidecar import (
     read_sidecar,
     write_sidecar,
 )
+from omnigraph.write.staged_table import StagedTable
 
 _LOOK_AGAIN_SECONDS = 0.1
 _logger = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True)
-class StagedTable:
-    """One table's part of a write: the table as it was read, and the change that is staged on it.
-
-    A change that takes several versions has the first ones in `before`, each staged on top of the one before it. Only
-    the last is ever seen.
-    """
-
-    table: Table
-    staged: StagedWrite
-    removes: bool = False
-    before: tuple[StagedWrite, ...] = ()
-
-    @property
-    def steps(self) -> tuple[StagedWrite, ...]:
-        """All versions of the change, in order."""
-        return (*self.before, self.staged)
-
-    @property
-    def read_version(self) -> int:
-        """The version that all of it is staged on."""
-        return self.steps[0].read_version
 
 
 def write_changes(
@@ -148,12 +125,13 @@ def write_staged(
     A write that must come right after a commit keeps all publishers out, or others would refuse it halfway.
     """
     attempt.allowed(attempt.base, parts)
+    brought = BroughtChecksums(parts)
     attempt.fence.take([*parts] if parts and attempt.new_schema is None else [EXISTENCE, *parts])
     attempt.log.check_exists()
     if attempt.new_schema is None:
         parts = {key: _with_upkeep(attempt, part) for key, part in parts.items()}
     with attempt.log.turn() if attempt.if_commit is not None else nullcontext():
-        return _through_phases(attempt, parts, relied_on)
+        return _through_phases(attempt, parts, relied_on, brought)
 
 
 def _with_upkeep(attempt: WriteAttempt, part: StagedTable) -> StagedTable:
@@ -162,7 +140,9 @@ def _with_upkeep(attempt: WriteAttempt, part: StagedTable) -> StagedTable:
     return part if upkeep is None else replace(part, staged=upkeep, before=part.steps)
 
 
-def _through_phases(attempt: WriteAttempt, parts: Mapping[str, StagedTable], relied_on: ReliedOn) -> Commit:
+def _through_phases(
+    attempt: WriteAttempt, parts: Mapping[str, StagedTable], relied_on: ReliedOn, brought: BroughtChecksums
+) -> Commit:
     graph, log = attempt.base.location, attempt.log
     head = log.head()
     sidecar = _sidecar(attempt, parts, relied_on, head.version)
@@ -173,11 +153,14 @@ def _through_phases(attempt: WriteAttempt, parts: Mapping[str, StagedTable], rel
         return publish(log, publication).commit
     _check_heads(graph, parts)
     failpoints.hit_step(attempt.kind, Step.BEFORE_PHASE_A)
+    brought.check(parts)
     sync_staged(step for part in parts.values() for step in part.steps)
     _announce(graph, sidecar)
     failpoints.hit_step(attempt.kind, Step.AFTER_PHASE_A)
     try:
         _commit_tables(attempt, parts, sidecar)
+        brought.record(graph, attempt.operation_id, parts)
+        attempt.fence.check()
         if attempt.new_schema is not None and attempt.branch == MAIN:
             stage_schema_files(graph, attempt.new_schema.accepted, attempt.operation_id)
         failpoints.hit_step(attempt.kind, Step.AFTER_PHASE_B)
@@ -252,7 +235,6 @@ def _commit_tables(attempt: WriteAttempt, parts: Mapping[str, StagedTable], side
                 committed.append(table)
                 failpoints.hit_step(attempt.kind, Step.TABLE_COMMITTED)
         sync_versions(committed)
-        attempt.fence.check()
     except HeadMoved as error:
         if not committed and error.actual is None:
             delete_sidecar(graph, sidecar.operation_id)

@@ -3,13 +3,12 @@
 import logging
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
-from datetime import datetime, timedelta
-
-from ulid import ULID
+from datetime import UTC, datetime, timedelta
 
 from omnigraph.errors import StorageError
-from omnigraph.storage import Location, Lock, Taken, locks_at, objects_at
+from omnigraph.storage import Location, Lock, Taken, locks_at, objects_at, seems_abandoned
 from omnigraph.storage.file_locks import LocalLocks
+from omnigraph.storage.files import files_below
 from omnigraph.storage.holders import LOCK_FOLDER, lock_file
 from omnigraph.versioning.log import MANIFEST_FOLDER
 from omnigraph.versioning.names import physical_name
@@ -17,9 +16,10 @@ from omnigraph.write.fence import WAIT_SECONDS, WriteFence
 
 _HISTORY = "history"
 _OF_ALL_BRANCHES = "__history__"
-_WRITERS = "__writing"
+_WRITERS, _BEGAN = "__writing", "began"
 CLOCK_TICK = timedelta(milliseconds=50)
 """By how much the time of a file may lie before that at which it was written: a disk takes it from a coarse clock."""
+_LONG_AGO = datetime.min.replace(tzinfo=UTC)
 _logger = logging.getLogger(__name__)
 
 
@@ -53,31 +53,56 @@ def marked_as_writing(graph: Location, operation_id: str) -> Iterator[Lock]:
     """A mark that files written in this block will be referred to later; for writers that hold no lock meanwhile.
 
     It is a lock of its own that ends with its process, so that a killed writer protects nothing. On an object store it
-    can be lost, and the files with it: whoever is about to refer to them checks it first.
+    can be lost, and the files with it: whoever is about to refer to them checks it first. A note beside it, written
+    once and before anything is read, has from the store the time at which the writer began.
     """
-    lock = locks_at(graph.child(_WRITERS)).take(operation_id, "writing", WAIT_SECONDS)
+    marks = graph.child(_WRITERS)
+    objects_at(marks).note(f"{_BEGAN}/{operation_id}", b"")
+    lock = locks_at(marks).take(operation_id, "writing", WAIT_SECONDS)
     try:
         yield lock
     finally:
         _unmark(graph, operation_id, lock)
 
 
+def is_anybody_writing(graph: Location) -> bool:
+    """Whether there are marks of writers, alive or not yet known to be dead."""
+    marks = objects_at(graph.child(_WRITERS))
+    return bool(marks.names(LOCK_FOLDER) or marks.names(_BEGAN))
+
+
 def oldest_marked_writer(graph: Location) -> datetime | None:
-    """Since when the oldest writer that lives and has a mark is at work; the marks of dead ones are removed."""
-    marks = graph.child(_WRITERS)
-    locks = locks_at(marks)
-    names = objects_at(marks).names(LOCK_FOLDER)
-    locks.look(names)
-    oldest = None
-    for operation_id in names:
+    """Since when the oldest writer that lives and has a mark is at work; the marks of dead ones are removed.
+
+    The time is that of the clock which dates the files of the store. It is the beginning of time if it is not known.
+    """
+    locks = locks_at(graph.child(_WRITERS))
+    began = _beginnings(graph)
+    locks.look(began)
+    alive = []
+    for operation_id in began:
         try:
             lock = locks.take(operation_id, "removal", locks.patience)
         except Taken:
-            began = ULID.from_str(operation_id).datetime - CLOCK_TICK
-            oldest = began if oldest is None else min(oldest, began)
+            alive.append(operation_id)
         else:
             _unmark(graph, operation_id, lock)
-    return oldest
+    return min((began[each] for each in alive), default=None)
+
+
+def oldest_seen_writer(graph: Location) -> datetime | None:
+    """The same for those who only look: nothing is taken or removed, and who may be alive is alive."""
+    began = _beginnings(graph)
+    marks = graph.child(_WRITERS)
+    return min((began[each] for each in began if not seems_abandoned(marks, each)), default=None)
+
+
+def _beginnings(graph: Location) -> dict[str, datetime]:
+    """When each writer with a mark began, by the clock of the store."""
+    marks = graph.child(_WRITERS)
+    written = {file.name: file.modified - CLOCK_TICK for file in files_below(marks.child(_BEGAN))}
+    names = {*objects_at(marks).names(LOCK_FOLDER), *objects_at(marks).names(_BEGAN)}
+    return {name: written.get(name, _LONG_AGO) for name in sorted(names)}
 
 
 def _unmark(graph: Location, operation_id: str, lock: Lock) -> None:
@@ -85,8 +110,10 @@ def _unmark(graph: Location, operation_id: str, lock: Lock) -> None:
 
     What is written does not depend on whether this succeeds: a mark that stays is free, and cleanup removes it.
     """
+    marks = objects_at(graph.child(_WRITERS))
     try:
-        objects_at(graph.child(_WRITERS)).delete(lock_file(operation_id))
+        marks.delete(lock_file(operation_id))
+        marks.delete(f"{_BEGAN}/{operation_id}")
     except StorageError as error:
         _logger.warning("the mark of %s stays for cleanup: %s", operation_id, error)
     finally:

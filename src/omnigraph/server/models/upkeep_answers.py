@@ -154,6 +154,7 @@ class TableOptimized(BaseModel):
     indexes_extended: list[str]
     committed: bool
     skipped: str | None
+    error: str | None
     manifest_version: int
     lance_head_version: int
 

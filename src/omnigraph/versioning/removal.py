@@ -1,0 +1,76 @@
+"""Why a version that a commit pins is not there: it was removed on purpose, or its file is damaged.
+
+Three things remove versions on purpose: cleanup, which writes down before what it leaves; the end of a branch; and a
+change of the schema of `main` that removes what it drops from the history. Anything else is damage.
+"""
+
+from omnigraph.errors import Damaged, NotFound, OmnigraphError
+from omnigraph.storage import Location, branch_ref, branch_refs, check_version, listed_versions, objects_at
+from omnigraph.storage.tables import version_file
+from omnigraph.versioning.log import MANIFEST_FOLDER, ManifestLog
+from omnigraph.versioning.manifest import MAIN, Manifest
+from omnigraph.versioning.names import physical_name
+from omnigraph.versioning.retained import read_retained
+from omnigraph.versioning.schemas import Schemas, schema_number
+
+REMOVED = "its data was removed, with what a schema change dropped, or by cleanup"
+
+
+def missing_version(graph: Location, manifest: Manifest, table_key: str) -> OmnigraphError | None:
+    """Why the version of a table that a manifest pins cannot be read; None if its file is there and has its end.
+
+    `NotFound` if it was removed on purpose, `Damaged` if not.
+    """
+    pin = manifest.pins[table_key]
+    location = graph.child(pin.path)
+    try:
+        check_version(location, pin.version)
+    except Damaged as error:
+        is_there = objects_at(location).exists(version_file(pin.version))
+        if not is_there and was_removed(graph, manifest, table_key):
+            return NotFound("table", table_key, REMOVED)
+        return error
+    return None
+
+
+def was_removed(graph: Location, manifest: Manifest, table_key: str) -> bool:
+    """Whether a version that a manifest pins, and whose file is not there, was removed on purpose."""
+    commit = manifest.commit
+    name = physical_name(commit.branch)
+    if not read_retained(graph, name, commit.incarnation).has(commit.manifest_version):
+        return True
+    if commit.branch != MAIN:
+        ref = branch_ref(graph.child(MANIFEST_FOLDER), name)
+        return ref is None or ref.identity != commit.incarnation
+    return _may_be_dropped(graph, manifest, table_key)
+
+
+def _may_be_dropped(graph: Location, manifest: Manifest, table_key: str) -> bool:
+    """Whether a schema dropped something of a type, and no version of its table as old as the pinned one is left.
+
+    Then only the version stays that `main` has once its files are without what was dropped, which may be some commits
+    after the change; and those that forks began on, whatever is dropped.
+    """
+    pin = manifest.pins[table_key]
+    if pin in ManifestLog(graph).head().pins.values():
+        return False
+    root = graph.child(pin.path)
+    began = {ref.parent_version for ref in branch_refs(root)}
+    if any(version < pin.version for version in listed_versions(root) if version not in began):
+        return False
+    schemas = Schemas(graph)
+    number = schema_number(manifest.commit.schema_id)
+    catalog = schemas.get(manifest.commit.schema_id).catalog
+    identity = next(each.identity for each in catalog.entities if each.table_key == table_key)
+    had: set[int] = set()
+    for schema_id in schemas.ids_from(number - 1):
+        found = {each.identity: each for each in schemas.get(schema_id).catalog.entities}
+        if identity not in found:
+            if schema_number(schema_id) > number:
+                return True
+            continue
+        has = {each.identity for each in found[identity].properties.values()}
+        if had - has:
+            return True
+        had |= has
+    return False
