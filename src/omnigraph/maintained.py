@@ -110,7 +110,8 @@ class MaintainedGraph(EvolvingGraph):
     ) -> RepairResult:
         """Says which tables have versions that no commit made.
 
-        With `confirm`, publishes maintenance and undoes what failed writes left. With `force` too, publishes everything that something other than OmniGraph committed, whatever it was.
+        With `confirm`, publishes maintenance and undoes what failed writes left. With `force` too, publishes
+        everything that something other than OmniGraph committed, whatever it was.
         """
         if force and not confirm:
             raise UsageError("force publishes what is not verified, so it needs confirm too")

@@ -61,7 +61,8 @@ class MaintainedRemotely:
     ) -> RepairResult:
         """Says which tables have versions that no commit made.
 
-        With `confirm`, publishes maintenance and undoes what failed writes left. With `force` too, publishes everything that something other than OmniGraph committed, whatever it was.
+        With `confirm`, publishes maintenance and undoes what failed writes left. With `force` too, publishes
+        everything that something other than OmniGraph committed, whatever it was.
         """
         refuse_actor(actor)
         if force and not confirm:
