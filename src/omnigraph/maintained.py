@@ -125,9 +125,10 @@ class MaintainedGraph(EvolvingGraph):
     def repair(
         self, *, confirm: bool = False, force: bool = False, branch: str = MAIN, actor: str | None = None
     ) -> RepairResult:
-        """Says which tables something other than OmniGraph has committed to; with `confirm`, publishes maintenance.
+        """Says which tables have versions that no commit made.
 
-        With `force` too, publishes everything that was committed, whatever it was.
+        With `confirm`, publishes maintenance and undoes what failed writes left. With `force` too, publishes
+        everything that something other than OmniGraph committed, whatever it was.
         """
         if force and not confirm:
             raise UsageError("force publishes what is not verified, so it needs confirm too")
@@ -137,4 +138,5 @@ class MaintainedGraph(EvolvingGraph):
         if confirm:
             check_writable(self._mode)
             self._writes.heal(patient=True)
-        return repair(self._location, self._branches.log(branch), request)
+        result = repair(self._location, self._branches.log(branch), request)
+        return result.without_ids(self._guard.hidden(self._head(branch), branch))

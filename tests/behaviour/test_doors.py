@@ -47,7 +47,7 @@ DOORS = {
         "omnigraph.maintenance.repair",
         "omnigraph.versioning.layout",
     },
-    "write_sidecar": {"omnigraph.write.protocol"},
+    "write_sidecar": {"omnigraph.write.protocol", "omnigraph.recovery.remnants"},
     "delete_sidecar": {"omnigraph.write.protocol", "omnigraph.recovery.apply"},
 }
 # Methods of the manifest's log that write, likewise.

@@ -297,14 +297,18 @@ def test_a_failed_write_among_changes_of_others_is_never_published_and_force_und
 
 @pytest.fixture
 def gap(graph: og.Graph) -> og.Graph:
-    """The graph after something else compacted a table and removed the version right after the one the graph sees."""
+    make_gap(graph)
+    return graph
+
+
+def make_gap(graph: og.Graph) -> None:
+    """Lets something else compact a table and remove the version right after the one that the graph sees."""
     version = pinned(graph)
     raw(graph).tags.create("kept", version)
     compact(graph)
     lance.dataset(raw(graph).uri).cleanup_old_versions(versions=[version + 1], delete_unverified=True)
     assert newest_version(graph.snapshot().table(PERSON).location) == version + 2
     assert not has_version(graph.snapshot().table(PERSON).location, version + 1)
-    return graph
 
 
 def test_a_write_refuses_drift_beyond_a_gap_and_leaves_nothing(gap: og.Graph) -> None:
@@ -316,6 +320,17 @@ def test_a_write_refuses_drift_beyond_a_gap_and_leaves_nothing(gap: og.Graph) ->
     assert files(gap, "nodes/Person/_versions") == before
     assert gap.recoveries.pending() == []
     assert sorted(ages(gap)) == ["Ada", "Bob", "Cid", "Dan"]
+
+
+def test_recovery_finds_a_version_beyond_a_gap(graph: og.Graph) -> None:
+    with failpoints.armed(f"mutate.after_phase_a=error;{Point.RECOVERY_DECIDED}=error"), pytest.raises(og.StorageError):
+        set_age(graph, 5)
+    make_gap(graph)
+    reopened = og.open(graph.uri)
+    assert reopened.recoveries.pending() == []
+    assert_heads_are_pinned(reopened)
+    set_age(reopened, 6)
+    assert ages(reopened)["Ada"] == 6
 
 
 def test_optimize_reports_drift_beyond_a_gap_and_puts_other_tables_in_order(gap: og.Graph) -> None:

@@ -66,14 +66,16 @@ def optimize(
 def repair(
     uri: Uri = None,
     branch: Branch = "main",
-    confirm: Annotated[bool, typer.Option("--confirm", help="Publish what is verified to be maintenance.")] = False,
+    confirm: Annotated[
+        bool, typer.Option("--confirm", help="Publish maintenance, undo what failed writes left.")
+    ] = False,
     force: Annotated[bool, typer.Option("--force", help="With --confirm: publish everything.")] = False,
     actor: Actor = None,
     store: Store = None,
     durability: Durability = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show tables that something else has committed to, or publish what it did; exit with 3 if one is refused."""
+    """Show tables with versions that no commit made, publish or undo them; exit with 3 if one is refused."""
     from omnigraph.cli import repair as command
 
     command.run_repair(

@@ -154,7 +154,7 @@ class FenceHeld(Conflict):
 class FenceLost(Conflict):
     """This writer was out of touch for so long that its lease may have been given to another.
 
-    Who has it then completes or undoes what was begun, so only the history tells whether the write is visible.
+    Whoever has it then undoes what was begun. Nothing of the write becomes visible, and it can be tried again.
     """
 
     code = "fence_lost"

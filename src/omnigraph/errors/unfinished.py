@@ -10,7 +10,8 @@ from omnigraph.errors.conflicts import Conflict
 class RecoveryRequired(OmnigraphError):
     """A writer ended in the middle of its write; what it left must be undone before others may write.
 
-    `operation_id` names the sidecar that says how. Without one, the version was made by something other than OmniGraph.
+    `operation_id` names the sidecar that says how. Without one, the version was made by something other than OmniGraph,
+    since what its own failed writes left is undone by the next write.
     """
 
     code = "recovery_required"
@@ -20,10 +21,13 @@ class RecoveryRequired(OmnigraphError):
         self.table_key, self.pinned, self.operation_id = table_key, pinned, operation_id
 
     def __str__(self) -> str:
-        found = f"{self.table_key} has a version after {self.pinned} that no commit made"
+        found = f"{self.table_key} has a version after {self.pinned} that"
         if self.operation_id is None:
-            return f"{found}, and no sidecar says whose it is; look at it with `omnigraph repair`"
-        return f"{found}: write {self.operation_id} did not finish; open the graph for writing to have it undone"
+            return f"{found} something other than OmniGraph made; look at it with `omnigraph repair`"
+        return (
+            f"{found} no commit made: write {self.operation_id} did not finish; "
+            "open the graph for writing to have it undone"
+        )
 
     @property
     def details(self) -> dict[str, Any]:

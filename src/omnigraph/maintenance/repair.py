@@ -8,7 +8,7 @@ A table also drifts when a write of OmniGraph is stopped for so long that it fai
 That is never published: the version that the graph sees becomes the newest again, behind a sidecar like any undoing.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
 from typing import Any
@@ -109,6 +109,16 @@ class RepairResult:
     def refused(self) -> tuple[TableRepair, ...]:
         """The tables that drifted and stay as they are."""
         return tuple(each for each in self.tables if each.action is RepairAction.REFUSED)
+
+    def without_ids(self, hidden: Collection[str]) -> "RepairResult":
+        """The same for somebody who may not read these tables: how many rows differ, and not which."""
+        if not hidden:
+            return self
+        unnamed = (
+            replace(each, removed_ids=(), added_ids=(), changed_ids=()) if each.table_key in hidden else each
+            for each in self.tables
+        )
+        return replace(self, tables=tuple(unnamed))
 
     def as_json(self) -> dict[str, Any]:
         """The result as scripts read it."""

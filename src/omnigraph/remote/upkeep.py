@@ -69,9 +69,10 @@ class MaintainedRemotely:
     def repair(
         self, *, confirm: bool = False, force: bool = False, branch: str = MAIN, actor: str | None = None
     ) -> RepairResult:
-        """Says which tables something other than OmniGraph has committed to; with `confirm`, publishes maintenance.
+        """Says which tables have versions that no commit made.
 
-        With `force` too, publishes everything that was committed, whatever it was.
+        With `confirm`, publishes maintenance and undoes what failed writes left. With `force` too, publishes
+        everything that something other than OmniGraph committed, whatever it was.
         """
         refuse_actor(actor)
         if force and not confirm:
