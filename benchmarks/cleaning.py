@@ -1,4 +1,4 @@
-"""What cleanup gives back of the room that a graph takes after a busy life."""
+"""What cleanup gives back of the room that a graph takes after a busy life; what it costs with many branches."""
 
 import json
 import os
@@ -15,13 +15,48 @@ from omnigraph import failpoints
 
 SCHEMA = "node Item { name: String @key, title: String @index, size: I32 }\nedge Next: Item -> Item\n"
 ITEMS, EDGES, MUTATIONS, BRANCHES, KILLED = 50_000, 100_000, 300, 10, 3
+FEW_BRANCHES, MANY_BRANCHES = 100, 400
 LOADER = "import sys, omnigraph as og; og.open(sys.argv[1]).load(sys.argv[2], mode='merge')"
 
 
 def figures() -> list[Figure]:
     """All figures about cleanup."""
     with tempfile.TemporaryDirectory() as folder:
-        return [_figure(Path(folder))]
+        return [_figure(Path(folder)), _branches(Path(folder))]
+
+
+def _branches(folder: Path) -> Figure:
+    """Every branch is kept for what it needs, and for where it meets every other; that must not cost their pairs."""
+    seconds = {}
+    for branches in (FEW_BRANCHES, MANY_BRANCHES):
+        graph = _branched(folder / f"{branches}.omni", branches)
+        times = []
+        for _ in range(3):
+            began = time.perf_counter()
+            graph.cleanup(keep=1, grace="0s")
+            times.append(time.perf_counter() - began)
+        seconds[branches] = min(times)
+    return Figure(
+        name=f"a dry run of cleanup with {MANY_BRANCHES} branches / with {FEW_BRANCHES}",
+        value=seconds[MANY_BRANCHES] / seconds[FEW_BRANCHES],
+        unit="x",
+        bound=5.0,
+        raw=f"{seconds[MANY_BRANCHES]:.2f} s against {seconds[FEW_BRANCHES]:.2f} s",
+    )
+
+
+def _branched(path: Path, branches: int) -> og.Graph:
+    """A graph whose branches began at different commits, and have been written to; some were merged."""
+    graph = og.init(path, SCHEMA, durability="fast")
+    for number in range(branches):
+        branch = f"b{number}"
+        graph.branches.create(branch)
+        graph.mutate(f'query q {{ insert Item {{ name: "{branch}", title: "b", size: 1 }} }}', branch=branch)
+        if number % 4 == 0:
+            graph.mutate(f'query q {{ insert Item {{ name: "main {number}", title: "m", size: 1 }} }}')
+        if number % 10 == 0:
+            graph.merge(branch)
+    return graph
 
 
 def _figure(folder: Path) -> Figure:
