@@ -7,15 +7,16 @@ import subprocess
 import sys
 import tempfile
 import time
+from functools import partial
 from pathlib import Path
 
 import omnigraph as og
-from benchmarks.measure import Figure
+from benchmarks.measure import Figure, medians
 from omnigraph import failpoints
 
 SCHEMA = "node Item { name: String @key, title: String @index, size: I32 }\nedge Next: Item -> Item\n"
 ITEMS, EDGES, MUTATIONS, BRANCHES, KILLED = 50_000, 100_000, 300, 10, 3
-FEW_BRANCHES, MANY_BRANCHES = 100, 400
+_BRANCHES = (100, 400)
 LOADER = "import sys, omnigraph as og; og.open(sys.argv[1]).load(sys.argv[2], mode='merge')"
 
 
@@ -27,22 +28,20 @@ def figures() -> list[Figure]:
 
 def _branches(folder: Path) -> Figure:
     """Every branch is kept for what it needs, and for where it meets every other; that must not cost their pairs."""
-    seconds = {}
-    for branches in (FEW_BRANCHES, MANY_BRANCHES):
-        graph = _branched(folder / f"{branches}.omni", branches)
-        times = []
-        for _ in range(3):
-            began = time.perf_counter()
-            graph.cleanup(keep=1, grace="0s")
-            times.append(time.perf_counter() - began)
-        seconds[branches] = min(times)
+    graphs = {str(branches): _branched(folder / f"{branches}.omni", branches) for branches in _BRANCHES}
+    seconds = medians({name: partial(_look, graph) for name, graph in graphs.items()}, rounds=7)
+    few, many = (seconds[str(branches)] for branches in _BRANCHES)
     return Figure(
-        name=f"a dry run of cleanup with {MANY_BRANCHES} branches / with {FEW_BRANCHES}",
-        value=seconds[MANY_BRANCHES] / seconds[FEW_BRANCHES],
+        name=f"a dry run of cleanup with {_BRANCHES[1]} branches / with {_BRANCHES[0]}",
+        value=many / few,
         unit="x",
         bound=5.0,
-        raw=f"{seconds[MANY_BRANCHES]:.2f} s against {seconds[FEW_BRANCHES]:.2f} s",
+        raw=f"{many:.2f} s against {few:.2f} s",
     )
+
+
+def _look(graph: og.Graph) -> None:
+    graph.cleanup(keep=1, grace="0s")
 
 
 def _branched(path: Path, branches: int) -> og.Graph:
