@@ -1,4 +1,4 @@
-"""What cleanup gives back of the room that a graph takes after a busy life."""
+"""What cleanup gives back of the room that a graph takes after a busy life; what it costs with many branches."""
 
 import json
 import os
@@ -7,21 +7,55 @@ import subprocess
 import sys
 import tempfile
 import time
+from functools import partial
 from pathlib import Path
 
 import omnigraph as og
-from benchmarks.measure import Figure
+from benchmarks.measure import Figure, medians
 from omnigraph import failpoints
 
 SCHEMA = "node Item { name: String @key, title: String @index, size: I32 }\nedge Next: Item -> Item\n"
 ITEMS, EDGES, MUTATIONS, BRANCHES, KILLED = 50_000, 100_000, 300, 10, 3
+_BRANCHES = (100, 400)
 LOADER = "import sys, omnigraph as og; og.open(sys.argv[1]).load(sys.argv[2], mode='merge')"
 
 
 def figures() -> list[Figure]:
     """All figures about cleanup."""
     with tempfile.TemporaryDirectory() as folder:
-        return [_figure(Path(folder))]
+        return [_figure(Path(folder)), _branches(Path(folder))]
+
+
+def _branches(folder: Path) -> Figure:
+    """Every branch is kept for what it needs, and for where it meets every other; that must not cost their pairs."""
+    graphs = {str(branches): _branched(folder / f"{branches}.omni", branches) for branches in _BRANCHES}
+    seconds = medians({name: partial(_look, graph) for name, graph in graphs.items()}, rounds=7)
+    few, many = (seconds[str(branches)] for branches in _BRANCHES)
+    return Figure(
+        name=f"a dry run of cleanup with {_BRANCHES[1]} branches / with {_BRANCHES[0]}",
+        value=many / few,
+        unit="x",
+        bound=5.0,
+        raw=f"{many:.2f} s against {few:.2f} s",
+    )
+
+
+def _look(graph: og.Graph) -> None:
+    graph.cleanup(keep=1, grace="0s")
+
+
+def _branched(path: Path, branches: int) -> og.Graph:
+    """A graph whose branches began at different commits, and have been written to; some were merged."""
+    graph = og.init(path, SCHEMA, durability="fast")
+    for number in range(branches):
+        branch = f"b{number}"
+        graph.branches.create(branch)
+        graph.mutate(f'query q {{ insert Item {{ name: "{branch}", title: "b", size: 1 }} }}', branch=branch)
+        if number % 4 == 0:
+            graph.mutate(f'query q {{ insert Item {{ name: "main {number}", title: "m", size: 1 }} }}')
+        if number % 10 == 0:
+            graph.merge(branch)
+    return graph
 
 
 def _figure(folder: Path) -> Figure:

@@ -7,6 +7,7 @@ import signal
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta, tzinfo
 from pathlib import Path
@@ -28,6 +29,7 @@ from omnigraph.storage.files import files_below, store_time
 from omnigraph.storage.holders import LOCK_FOLDER
 from omnigraph.storage.reclaim import versions_of
 from omnigraph.versioning import Branches, new_commit_id
+from omnigraph.write import WriteFence
 from omnigraph.write.retention import CLOCK_TICK, marked_as_writing, oldest_marked_writer
 from omnigraph.write.schema_lock import SCHEMA_LOCK, is_schema_locked
 from tests import nursery
@@ -122,6 +124,28 @@ def test_without_confirm_nothing_goes_and_it_says_what_would(graph: og.Graph) ->
     confirmed = graph.cleanup(keep=2, grace="0s", confirm=True)
     assert confirmed.bytes_removed == preview.bytes_removed > 0
     assert files(graph, *FOLDERS) < before
+
+
+def test_without_confirm_it_only_looks(graph: og.Graph, records: Path) -> None:
+    """No lock is waited for or taken, nothing is settled, nothing is written, and a graph open for reading will do."""
+    aged(graph, 3)
+    assert started(graph, records, "load.table_staged=crash").wait() == -signal.SIGKILL
+    assert started(graph, records, "load.after_phase_b=crash").wait() == -signal.SIGKILL
+    stray = Path(graph.uri, "__bulk", "dead")
+    stray.mkdir(parents=True)
+    (stray / "rows.arrow").write_bytes(b"x")
+    reader = og.open(graph.uri, mode="r")
+    with ExitStack() as held:
+        for branch, lock in (("__history__", "history"), ("main", "node:Person")):
+            held.enter_context(WriteFence(location_of(graph.uri), branch, "somebody")).take([lock])
+        before = {path: path.stat().st_mtime_ns for path in Path(graph.uri).rglob("*")}
+        preview = reader.cleanup(keep=1, grace="0s")
+        assert {path: path.stat().st_mtime_ns for path in Path(graph.uri).rglob("*")} == before
+    assert preview.failed == ()
+    assert preview.bytes_removed > 0
+    command = CliRunner().invoke(app, ["cleanup", graph.uri, "--keep", "1", "--grace", "0s"])
+    assert command.exit_code == 3
+    assert len(graph.recoveries.pending()) == 1
 
 
 def test_old_versions_go_with_the_files_that_only_they_refer_to(graph: og.Graph) -> None:

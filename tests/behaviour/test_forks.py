@@ -239,8 +239,9 @@ def test_a_fork_that_cannot_be_judged_now_is_left_alone(graph: og.Graph, change:
     before = branch_ref(root_of(graph, PERSON), fork_of(graph))
     with failpoints.armed(f"{Point.FORK_CLASSIFY}=error"):
         assert status_of(graph, PERSON, fork_of(graph)) is ForkStatus.INDETERMINATE
-        with pytest.raises(og.StorageError, match="try again"):
+        with pytest.raises(og.ForkUnsettled, match="try again") as refused:
             change(graph)
+        assert isinstance(refused.value, og.Conflict)
     assert branch_ref(root_of(graph, PERSON), fork_of(graph)) == before
     assert names(graph) == ["Ada", "Bob"]
     change(graph)

@@ -28,6 +28,8 @@ from omnigraph.maintenance.optimize import (
 )
 from omnigraph.operations.writing import WriteRequest
 from omnigraph.storage import objects_at
+from omnigraph.storage.tables import version_file
+from omnigraph.write import WriteFence
 from omnigraph.write.sidecar import Sidecar
 from tests import nursery
 from tests.behaviour.people import files
@@ -281,6 +283,55 @@ def test_drift_is_skipped_and_the_other_tables_go_on(graph: og.Graph) -> None:
     assert not skipped.committed
     assert stats(result).committed
     assert graph.snapshot().manifest.pins[SHELF] == pin
+
+
+# --- when it fails for a table ---
+
+
+def cut_version(graph: og.Graph, key: str) -> Path:
+    pin = graph.snapshot().manifest.pins[key]
+    file = Path(graph.uri, pin.path, version_file(pin.version))
+    file.write_bytes(file.read_bytes()[:-20])
+    return file
+
+
+@pytest.mark.parametrize("what", ["version", "rows"])
+def test_a_table_that_cannot_be_read_does_not_stop_the_others(graph: og.Graph, what: str) -> None:
+    for name in ("a", "b"):
+        graph.mutate(f'query q {{ insert Shelf {{ name: "{name}" }} }}')
+    if what == "version":
+        damaged = cut_version(graph, SHELF)
+    else:
+        damaged = next(Path(graph.uri, graph.snapshot().manifest.pins[SHELF].path, "data").iterdir())
+        damaged.write_bytes(b"x")
+    program = "import sys; from omnigraph.cli.main import app; app(['optimize', sys.argv[1], '--json'])"
+    with nursery.started(program, graph.uri) as child:
+        output, _ = child.communicate()
+    result = json.JSONDecoder().raw_decode(output)[0]
+    told = {each["table_key"]: each for each in result["tables"]}
+    assert child.returncode == 1
+    assert told[SHELF]["error"]
+    assert not told[SHELF]["committed"]
+    assert (told[DOC]["committed"], told[DOC]["error"]) == (True, None)
+    assert graph.snapshot().commit_id == result["commit"]["graph_commit_id"]
+    assert len(fragments(graph)) == 1
+
+
+def test_a_table_that_somebody_holds_for_too_long_does_not_lose_what_was_done_to_the_others(
+    graph: og.Graph, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("a", "b"):
+        graph.mutate(f'query q {{ insert Shelf {{ name: "{name}" }} }}')
+    monkeypatch.setattr(WriteFence.take_free, "__defaults__", (0.2,))
+    before = graph.snapshot().manifest.pins[SHELF]
+    with WriteFence(graph._location, "main", "a long write") as fence:
+        fence.take([SHELF])
+        result = graph.optimize()
+    assert [each.table_key for each in result.failed] == [SHELF]
+    assert "a long write" in str(stats(result, SHELF).error) or "another thread" in str(stats(result, SHELF).error)
+    assert stats(result).committed
+    assert graph.snapshot().manifest.pins[SHELF] == before
+    assert stats(graph.optimize(), SHELF).committed
 
 
 # --- branches ---

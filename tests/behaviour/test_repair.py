@@ -25,6 +25,7 @@ from omnigraph.storage import commit_staged, has_version, newest_version, open_t
 from tests.behaviour.people import SCHEMA, ages, files, other_handle, set_age, small_world, write
 from tests.behaviour.test_cli import omnigraph_cli
 from tests.crash.invariants import assert_heads_are_pinned, assert_history_is_linear
+from tests.servers import running_server
 from tests.stores import Options
 
 PERSON, CITY, KNOWS = "node:Person", "node:City", "edge:Knows"
@@ -557,6 +558,16 @@ def test_a_write_that_meets_drift_names_the_command_that_helps(graph: og.Graph) 
     with pytest.raises(og.RecoveryRequired, match="`omnigraph repair`") as raised:
         set_age(graph, 2)
     assert raised.value.operation_id is None
+
+
+def test_a_server_does_not_ask_to_try_again_where_only_repair_helps(graph: og.Graph) -> None:
+    compact(graph)
+    with running_server([graph.uri]) as server, server.client() as client:
+        source = 'query q { insert Person { name: "Zoe" } }'
+        refused = client.post(f"/graphs/{graph.id}/mutate", json={"source": source})
+    assert (refused.status_code, refused.json()["code"]) == (409, "recovery_required")
+    assert "retry-after" not in refused.headers
+    assert "`omnigraph repair`" in refused.json()["error"]
 
 
 # --- branches ---

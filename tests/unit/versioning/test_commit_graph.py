@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
-from itertools import pairwise
+from itertools import combinations, pairwise
 from pathlib import Path
 from typing import cast
 
@@ -226,6 +226,34 @@ def test_random_histories_meet_where_a_full_search_finds_it(parents: Parents, re
             assert histories.is_ancestor(one, other) == (one in before[other])
             expected = len(before[one] - before[other]), len(before[other] - before[one])
             assert histories.ahead_behind(one, other) == expected
+
+
+@given(_random_parents(), st.data())
+@settings(max_examples=150)
+def test_one_walk_finds_where_every_two_of_several_heads_meet(parents: Parents, data: st.DataObject) -> None:
+    heads = data.draw(st.lists(st.sampled_from([*parents]), min_size=1, max_size=6))
+    expected: dict[str, set[int]] = {}
+    for (one, ours), (other, theirs) in combinations(enumerate(heads), 2):
+        for base in meeting(parents, ours, theirs):
+            expected.setdefault(base, set()).update((one, other))
+    histories = Histories(parents)
+    found = [*histories.graph.meetings([histories.commits[head] for head in heads])]
+    assert {each.commit.graph_commit_id: {*each.heads()} for each in found} == expected
+    assert len(found) == len(expected)
+
+
+def test_what_a_walk_from_many_heads_reads_does_not_grow_with_their_pairs() -> None:
+    def reads(branches: int) -> int:
+        line: dict[str, Sequence[str]] = {"0": []}
+        for number in range(1, branches):
+            line[str(number)] = [str(number - 1)]
+        forks = {f"b{number}": [str(number)] for number in range(branches)}
+        histories = Histories({**line, **forks}, remembered=4)
+        heads = [histories.commits[each] for each in forks]
+        assert len([*histories.graph.meetings(heads)]) == branches - 1
+        return histories.reads
+
+    assert reads(80) <= 5 * reads(20)
 
 
 @given(_random_parents())
