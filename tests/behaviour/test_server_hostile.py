@@ -18,7 +18,9 @@ from operator import not_
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import omnigraph as og
@@ -449,6 +451,34 @@ def test_a_file_that_unpacks_to_more_than_a_load_may_have_is_refused(ask: RawCli
     for name, content in (("a.jsonl.gz", gzip.compress(line * 6)), ("a.jsonl.gz", gzip.compress(b" " * 5 * MEBIBYTE))):
         answer = ask("POST", f"{GRAPH}/load", **form([("data", name, content)]))
         assert answer.outcome == (413, "too_large")
+
+
+def test_a_file_of_columns_that_unpacks_to_more_than_a_load_may_have_is_refused(ask: RawClient) -> None:
+    """One long text may be the value of many rows, and one number that of very many, in a file of some bytes."""
+    rows = 2_000
+    long = pa.DictionaryArray.from_arrays(pa.array([0] * rows, pa.int32()), pa.array(["x" * 50_000]))
+    repeated = pa.table({"name": pa.array(["x"] * rows), "bio": long})
+    numbers = pa.table({"age": pa.array(np.zeros(5_000_000, np.int64))})
+    for table in (repeated, numbers):
+        packed = io.BytesIO()
+        pq.write_table(table, packed, compression="zstd")
+        assert len(packed.getvalue()) < 100_000
+        answer = ask("POST", f"{GRAPH}/load", **form([("Person", "a.parquet", packed.getvalue())]))
+        assert answer.outcome == (413, "too_large")
+    packed = io.BytesIO()
+    with pa.ipc.new_file(packed, repeated.schema, options=pa.ipc.IpcWriteOptions(compression="zstd")) as writer:
+        writer.write_table(repeated)
+    answer = ask("POST", f"{GRAPH}/load", **form([("Person", "a.arrow", packed.getvalue())]))
+    assert answer.outcome == (413, "too_large")
+
+
+def test_who_may_not_load_is_told_so_before_anything_is_sent(ask: RawClient) -> None:
+    """The body is announced and never comes, so an answer says that nobody waited for it."""
+    for target in (f"{GRAPH}/load", f"{GRAPH}/load?branch=review", f"{GRAPH}/load?branch=new&from=main"):
+        with ask.connected() as sending:
+            announced = [LINES, ("Content-Length", str(3 * MEBIBYTE))]
+            sending.sendall(ask.head("POST", target, actor="bob", headers=announced))
+            assert ask.answer(sending, "POST").outcome == (403, "policy_denied")
 
 
 def test_a_length_that_is_a_lie_cuts_the_body(ask: RawClient) -> None:
