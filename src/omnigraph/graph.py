@@ -300,10 +300,14 @@ class Graph(MaintainedGraph):
             )
             return self._write_in_the_end(request, lambda attempt: load(attempt, given, kind, running, choice))
 
-        guard.check(Action.CHANGE, branch)
-        guard.check_begun(branch, from_)
+        guard.check_load(branch, from_)
         with begun(self._location, self._branches, branch, from_):
             return self._prepared(branch, run)
+
+    def check_load(self, branch: str = MAIN, from_: str | None = None) -> None:
+        """Raises `PolicyDenied` if nothing may be loaded into a branch, whatever it is, before any of it is sent."""
+        check_writable(self._mode)
+        self._guard.check_load(branch, from_)
 
     def explain_load(
         self,

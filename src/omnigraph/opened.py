@@ -207,7 +207,9 @@ class OpenGraph:
 
     def _write(self, request: WriteRequest, work: Callable[[WriteAttempt], _Result]) -> _Result:
         check_writable(self._mode)
-        return self._writes.run(request, work)
+        guard = self._guard.acting_as(request.actor)
+        with guard.hiding_details(request.branch, lambda: self._head(request.branch)):
+            return self._writes.run(request, work)
 
     def _write_in_the_end(self, request: WriteRequest, work: Callable[[WriteAttempt], _Result]) -> _Result:
         """Long work might never win against others that are quicker; so the second time it holds all tables at once."""

@@ -160,4 +160,9 @@ def quoted(name: str) -> str:
 
 def chunked(*pieces: bytes) -> bytes:
     """Pieces as a body without a length."""
-    return b"".join(b"%x\r\n%s\r\n" % (len(piece), piece) for piece in (*pieces, b""))
+    return b"".join(map(chunk, (*pieces, b"")))
+
+
+def chunk(piece: bytes) -> bytes:
+    """A piece of a body without a length."""
+    return b"%x\r\n%s\r\n" % (len(piece), piece)

@@ -93,6 +93,7 @@ VERBS: dict[str, tuple[tuple[str, ...], Callable[[og.Graph], Any]]] = {
     "analyze": (("read",), lambda g: g.analyze("degrees", edges="Knows")),
     "mutate": (("change",), lambda g: g.mutate(ADD)),
     "load": (("change",), lambda g: g.load({"Person": [{"name": "Fay"}]})),
+    "check_load": (("change",), lambda g: g.check_load()),
     "explain_load": (("read",), lambda g: g.explain_load({"Person": [{"name": "Eve"}]})),
     "embed": (("read", "change"), lambda g: g.embed("Note")),
     "merge": (("read", "branch_merge"), lambda g: g.merge("review")),
@@ -361,3 +362,51 @@ def test_what_is_denied_is_logged_once(shared: og.Graph, caplog: pytest.LogCaptu
     (record,) = [each for each in caplog.records if each.name == "omnigraph.policy"]
     told = record.__dict__
     assert (told["actor"], told["action"], told["rule"]) == ("ada", Action.READ, "no-secrets")
+
+
+HIDDEN_RULES = """
+node Member { name: String @key, mail: String @unique }
+node Vault { name: String @key }
+node Person { name: String @key }
+edge Keeps: Person -> Vault
+edge Has: Vault -> Person @card(0..1)
+"""
+BLIND = """
+rules:
+  - {id: all, actors: any, actions: any}
+  - {id: blind, effect: forbid, actors: [ada], actions: [read], types: [Member, Vault]}
+"""
+
+
+def test_what_a_write_was_refused_for_tells_nothing_of_types_that_may_not_be_read(tmp_path: Path) -> None:
+    graph = og.init(tmp_path / "hidden.omni", HIDDEN_RULES, durability="fast", upkeep=False)
+    graph.load(
+        {
+            "Member": [{"name": "owner-id", "mail": "ann@example.org"}],
+            "Vault": [{"name": "vault-id"}],
+            "Person": [{"name": "Bob"}, {"name": "Cid"}],
+            "Keeps": [{"from": "Bob", "to": "vault-id"}],
+            "Has": [{"from": "vault-id", "to": "Bob"}],
+        }
+    )
+    ada = under(graph, BLIND)
+    writes: list[tuple[str, Callable[[og.Graph], Any]]] = [
+        ("unique", lambda g: g.mutate('query q { insert Member { name: "x", mail: "ann@example.org" } }')),
+        ("unique", lambda g: g.load({"Member": [{"name": "x", "mail": "ann@example.org"}]})),
+        ("end", lambda g: g.load({"Vault": [{"name": "other"}]}, "overwrite")),
+        ("cardinality", lambda g: g.load({"Has": [{"from": "vault-id", "to": "Cid"}]})),
+    ]
+    for rule, write in writes:
+        with pytest.raises(og.ValidationError, match=r"owner-id|vault-id"):
+            write(graph)
+        with pytest.raises(og.ValidationError, match="details are hidden") as refused:
+            write(ada)
+        assert {each.rule for each in refused.value.violations} == {rule}
+        for secret in ("owner-id", "vault-id", "ann@example.org"):
+            assert secret not in str(refused.value)
+            assert secret not in str(refused.value.details)
+
+
+def test_what_a_write_was_refused_for_is_told_of_types_that_may_be_read(graph: og.Graph) -> None:
+    with pytest.raises(og.ValidationError, match="there is no `Person` with the id `Nobody`"):
+        under(graph, NO_SECRETS).load({"Knows": [{"from": "Ada", "to": "Nobody"}]})

@@ -1,6 +1,7 @@
 """Whatever is thrown at a server, nothing gets in, nothing gets out, nothing is written, and it goes on."""
 
 import ast
+import asyncio
 import base64
 import gzip
 import inspect
@@ -17,14 +18,17 @@ from operator import not_
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import omnigraph as og
+from omnigraph.server.bodies import Body
 from omnigraph.server.tokens import Tokens
 from omnigraph.storage import Location
 from omnigraph.write.fence import WriteFence
-from tests.behaviour.raw_http import JSON, LINES, Answer, Headers, RawClient, chunked, quoted
+from tests.behaviour.raw_http import JSON, LINES, Answer, Headers, RawClient, chunk, chunked, quoted
 from tests.servers import RunningServer, awaited, running_server, token_of
 
 SCHEMA = """
@@ -402,11 +406,79 @@ def test_a_bomb_does_not_go_off(ask: RawClient) -> None:
         assert ask("POST", f"{GRAPH}/query", headers=[JSON, packed], body=broken).outcome[0] in (400, 413)
 
 
+def test_files_of_gzip_that_unpack_to_nothing_are_counted_as_they_were_sent(ask: RawClient) -> None:
+    packed = [("Content-Encoding", "gzip"), ("Transfer-Encoding", "chunked")]
+    piece = gzip.compress(b"") * 3000
+    for actor, target, kind, size in (("bob", "/query", JSON, MEBIBYTE), ("ann", "/load", LINES, 4 * MEBIBYTE)):
+        with ask.connected() as sending:
+            sending.sendall(ask.head("POST", GRAPH + target, actor=actor, headers=[kind, *packed]))
+            for _ in range(size // len(piece)):
+                sending.sendall(chunk(piece))
+                assert ask("GET", "/healthz", actor=None).status == 200
+            with suppress(ConnectionError):
+                sending.sendall(chunked(piece, piece))
+            assert ask.answer(sending, "POST").outcome == (413, "too_large")
+
+
+def test_unpacking_leaves_turns_to_other_requests() -> None:
+    """What was received already is there at once, so only the one who unpacks it can let others have a turn."""
+    messages = [gzip.compress(b"") * 1000, b"".join(gzip.compress(b" " * 100_000) for _ in range(100))]
+    turns = 0
+
+    async def receive() -> Any:
+        return {"type": "http.request", "body": messages.pop(0), "more_body": bool(messages)}
+
+    async def others() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    async def unpacked() -> int:
+        body = Body({"headers": [(b"content-encoding", b"gzip")]}, receive, limit=100 * MEBIBYTE, timeout=60)
+        beside = asyncio.ensure_future(others())
+        while (await body.receive())["more_body"]:
+            pass
+        beside.cancel()
+        return body.received
+
+    assert asyncio.run(unpacked()) == 100 * 100_000
+    assert turns > 100
+
+
 def test_a_file_that_unpacks_to_more_than_a_load_may_have_is_refused(ask: RawClient) -> None:
     line = json.dumps({"type": "Person", "data": {"name": "x", "bio": " " * MEBIBYTE}}).encode() + b"\n"
     for name, content in (("a.jsonl.gz", gzip.compress(line * 6)), ("a.jsonl.gz", gzip.compress(b" " * 5 * MEBIBYTE))):
         answer = ask("POST", f"{GRAPH}/load", **form([("data", name, content)]))
         assert answer.outcome == (413, "too_large")
+
+
+def test_a_file_of_columns_that_unpacks_to_more_than_a_load_may_have_is_refused(ask: RawClient) -> None:
+    """One long text may be the value of many rows, and one number that of very many, in a file of some bytes."""
+    rows = 2_000
+    long = pa.DictionaryArray.from_arrays(pa.array([0] * rows, pa.int32()), pa.array(["x" * 50_000]))
+    repeated = pa.table({"name": pa.array(["x"] * rows), "bio": long})
+    numbers = pa.table({"age": pa.array(np.zeros(5_000_000, np.int64))})
+    for table in (repeated, numbers):
+        packed = io.BytesIO()
+        pq.write_table(table, packed, compression="zstd")
+        assert len(packed.getvalue()) < 100_000
+        answer = ask("POST", f"{GRAPH}/load", **form([("Person", "a.parquet", packed.getvalue())]))
+        assert answer.outcome == (413, "too_large")
+    packed = io.BytesIO()
+    with pa.ipc.new_file(packed, repeated.schema, options=pa.ipc.IpcWriteOptions(compression="zstd")) as writer:
+        writer.write_table(repeated)
+    answer = ask("POST", f"{GRAPH}/load", **form([("Person", "a.arrow", packed.getvalue())]))
+    assert answer.outcome == (413, "too_large")
+
+
+def test_who_may_not_load_is_told_so_before_anything_is_sent(ask: RawClient) -> None:
+    """The body is announced and never comes, so an answer says that nobody waited for it."""
+    for target in (f"{GRAPH}/load", f"{GRAPH}/load?branch=review", f"{GRAPH}/load?branch=new&from=main"):
+        with ask.connected() as sending:
+            announced = [LINES, ("Content-Length", str(3 * MEBIBYTE))]
+            sending.sendall(ask.head("POST", target, actor="bob", headers=announced))
+            assert ask.answer(sending, "POST").outcome == (403, "policy_denied")
 
 
 def test_a_length_that_is_a_lie_cuts_the_body(ask: RawClient) -> None:

@@ -15,6 +15,7 @@ from pathlib import PurePosixPath
 from typing import Any, TypeAlias
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.csv
 import pyarrow.parquet as pq
 
@@ -33,6 +34,9 @@ PART_BYTES = 64 * 1024 * 1024
 PART_ROWS = 500_000
 LONGEST_LINE = 256 * 1024 * 1024
 _MOST_PARTS = 4_096
+_GUARDED_ROWS = 8_192
+_TEXTS = (pa.types.is_string, pa.types.is_large_string, pa.types.is_binary, pa.types.is_large_binary)
+_VALUE_BYTES = {"BOOLEAN": 1 / 8, "INT32": 4, "INT64": 8, "INT96": 12, "FLOAT": 4, "DOUBLE": 8}
 _COMPRESSED = {".gz": "gzip", ".zst": "zstd", ".bz2": "bz2"}
 _LINES, _CSV, _PARQUET, _ARROW = (".jsonl", ".ndjson", ".json"), (".csv",), (".parquet", ".pq"), (".arrow", ".feather")
 
@@ -181,9 +185,20 @@ def _group_sizes(file: InputFile) -> list[int]:
                 batches = pa.ipc.open_file(pa.PythonFile(content))
                 return [batches.get_batch(index).num_rows for index in range(batches.num_record_batches)]
             metadata = pq.ParquetFile(content).metadata
-            return [metadata.row_group(index).num_rows for index in range(metadata.num_row_groups)]
+            groups = [metadata.row_group(index) for index in range(metadata.num_row_groups)]
+            if file.unpacked_limit is not None and sum(map(_unpacked_bytes, groups)) > file.unpacked_limit:
+                raise TooLarge(file.unpacked_limit)
+            return [group.num_rows for group in groups]
         except (pa.ArrowException, OSError) as error:
             raise StorageError(file.name, f"cannot be read: {error}") from error
+
+
+def _unpacked_bytes(group: Any) -> int:
+    """What a group of rows unpacks to at least, as the end of its file says: values of a fixed size may be one run."""
+    columns = [group.column(index) for index in range(group.num_columns)]
+    return sum(
+        max(each.total_uncompressed_size, each.num_values * _VALUE_BYTES.get(each.physical_type, 0)) for each in columns
+    )
 
 
 def _is_arrow(file: InputFile) -> bool:
@@ -313,14 +328,43 @@ def _group_tables(file: InputFile, groups: Sequence[int]) -> Iterator[tuple[pa.T
             if _is_arrow(file):
                 stored = pa.ipc.open_file(pa.PythonFile(content))
                 batches = (stored.get_batch(index) for index in groups)
-            else:
+            elif file.unpacked_limit is None:
                 batches = pq.ParquetFile(content).iter_batches(PART_ROWS, row_groups=list(groups))
-            count = 0
+            else:
+                batches = _guarded_batches(content, groups)
+            count = size = 0
             while (batch := _next_batch(file, batches)) is not None:
+                if file.unpacked_limit is not None:
+                    size += sum(map(_plain_bytes, batch.columns))
+                    if size > file.unpacked_limit:
+                        raise TooLarge(file.unpacked_limit)
                 yield pa.Table.from_batches([batch]), count
                 count += batch.num_rows
-        except OSError as error:
+        except (pa.ArrowException, OSError) as error:
             raise StorageError(file.name, f"cannot be read: {error}") from error
+
+
+def _guarded_batches(content: Any, groups: Sequence[int]) -> Iterator[pa.RecordBatch]:
+    """The rows of a file of somebody else, few at a time, with texts as references to the different ones.
+
+    A text that is stored once may be the value of every row, so a small file may unpack to more than there is memory.
+    """
+    schema = pq.ParquetFile(content).schema
+    columns = [schema.column(index) for index in range(len(schema))]
+    texts = [each.path for each in columns if each.physical_type == "BYTE_ARRAY"]
+    content.seek(0)
+    return pq.ParquetFile(content, read_dictionary=texts).iter_batches(_GUARDED_ROWS, row_groups=list(groups))
+
+
+def _plain_bytes(column: pa.Array) -> int:
+    """The size of a column whose values are all written out."""
+    if not pa.types.is_dictionary(column.type):
+        size: int = column.nbytes
+        return size
+    values = column.dictionary
+    if not any(is_kind(values.type) for is_kind in _TEXTS):
+        return len(column) * (values.nbytes // max(len(values), 1) + 1)
+    return int(pc.sum(pc.binary_length(values).cast(pa.int64()).take(column.indices)).as_py() or 0)
 
 
 def _next_batch(file: InputFile, batches: Iterator[pa.RecordBatch]) -> pa.RecordBatch | None:

@@ -1,12 +1,24 @@
 """What a policy lets an actor do with one graph, type by type and branch by branch."""
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 from omnigraph.catalog import Catalog, EdgeType, EntityType
+from omnigraph.diagnostics import quoted
+from omnigraph.errors import ValidationError
 from omnigraph.operations.branches import named_branch, place_of
 from omnigraph.policy import Action, Guard
 from omnigraph.versioning import MAIN, Branches, Snapshot
+from omnigraph.violations import Rule, Violation
+
+_BROKEN = {
+    Rule.VALUE: "a value is not allowed",
+    Rule.ID: "an id is there already",
+    Rule.UNIQUE: "another entity has a value that must be unique",
+    Rule.END: "an edge would not have both of its ends",
+    Rule.CARDINALITY: "a node would have too many or too few edges",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +90,27 @@ class GraphGuard:
             told = (key for entity in known if entity is not None for key in _tables_told(at.catalog, entity))
             self.check_tables(action, at, branch, told)
 
+    def check_load(self, branch: str, from_: str | None) -> None:
+        """Raises when nothing may be loaded into a branch, whatever its types, or when it may not begin there."""
+        self.check(Action.CHANGE, branch)
+        self.check_begun(branch, from_)
+
+    @contextmanager
+    def hiding_details(self, branch: str, at: Callable[[], Snapshot]) -> Iterator[None]:
+        """What a write was refused for is told without ids and values of types that its actor may not read.
+
+        `at` gives the state that the write was refused on. What stands in the actor's own file is told as it is.
+        """
+        try:
+            yield
+        except ValidationError as error:
+            if self.is_open:
+                raise
+            snapshot = at()
+            hidden = self.hidden(snapshot, branch)
+            told = [_without_details(each, snapshot.catalog, hidden) for each in error.violations]
+            raise ValidationError(told, error.total) from None
+
     def changing(self, branch: str) -> Callable[[Snapshot, Iterable[str]], None]:
         """What a write asks before it makes its changes of tables visible."""
         return lambda at, tables: self.check_tables(Action.CHANGE, at, branch, tables)
@@ -104,6 +137,16 @@ class GraphGuard:
         main = self.branches.schemas.get(self.branches.main.head().commit.schema_id).catalog
         known = {entity.table_key: entity for entity in at.catalog.entities}
         return {key: main.by_identity.get(known[key].identity, known[key]).name for key in tables}
+
+
+def _without_details(violation: Violation, catalog: Catalog, hidden: Collection[str]) -> Violation:
+    entity = catalog.entity(violation.type)
+    is_own = violation.rule is Rule.VALUE and violation.file is not None
+    if is_own or not hidden or (entity is not None and entity.table_key not in hidden):
+        return violation
+    reason = f"{quoted('read')} on {quoted(violation.type)} is not allowed"
+    problem = f"{_BROKEN[violation.rule]}; details are hidden, as {reason}"
+    return violation._replace(problem=problem, id=None)
 
 
 def _tables_told(catalog: Catalog, entity: EntityType) -> tuple[str, ...]:

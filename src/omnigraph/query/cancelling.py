@@ -58,6 +58,12 @@ class Cancellation:
         return min((each for each in given if each is not None), default=None)
 
     @property
+    def max_bytes(self) -> int | None:
+        """How many bytes the query may hold, if that is limited."""
+        given = (self._max_bytes, self._parent.max_bytes if self._parent is not None else None)
+        return min((each for each in given if each is not None), default=None)
+
+    @property
     def is_stopped(self) -> bool:
         """Whether the query shall stop."""
         return self._reason() is not None
@@ -121,7 +127,7 @@ class _Never(Cancellation):
     """What nobody cancels, and what costs nothing."""
 
     def __init__(self) -> None:
-        self._timeout, self._deadline, self._parent, self._cancelled = None, None, None, False
+        self._timeout, self._deadline, self._parent, self._cancelled, self._max_bytes = None, None, None, False, None
 
     def cancel(self) -> None:
         raise UsageError("a query that was given no cancellation cannot be cancelled")

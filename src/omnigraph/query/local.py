@@ -181,7 +181,7 @@ def _distinct_ids(values: Any) -> Callable[[], Any]:
 
 def _queried(rest: Relational, tables: Mapping[str, pa.Table], cancellation: Cancellation) -> pa.Table:
     """The rows that the statement gives over these tables."""
-    with joining() as duck, cancellation.watching(duck.interrupt):
+    with joining(cancellation.max_bytes) as duck, cancellation.watching(duck.interrupt):
         for name, table in tables.items():
             duck.register(name, table)
         relation = duck.sql(rest.duckdb_sql(), params=dict(rest.parameters))

@@ -18,6 +18,9 @@ from omnigraph.server.problems import BadRequest, TooSlow, UnsupportedMedia
 
 _GZIP = 16 + zlib.MAX_WBITS
 _PIECE = 256 * 1024
+_STRETCH = 16 * 1024
+_MEMBERS_AT_ONCE = 64
+"""Of gzip: after so many files in a row that unpack to nothing, other requests get their turn."""
 _COMMON = "/graphs/{id}"
 _VARIABLE = re.compile(r"\{[^}]*\}")
 _MOST_VALUES = 200_000
@@ -29,14 +32,16 @@ _TEXT = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\Z)', re.DOTALL)
 class Body:
     """The body of one request as it comes in: counted, and decompressed where its client says that it is compressed.
 
-    `limit` is that of JSON; a route that takes more raises it before it reads. What was compressed counts as large as
-    it is when decompressed, and is decompressed no further than to the limit.
+    `limit` is that of JSON; a route that takes more raises it before it reads. It holds for the bytes that are sent and
+    for what they unpack to: compressed bytes may unpack to very many, and to none. They are unpacked no further than to
+    the limit, and a piece at a time, so that other requests are answered in between.
     """
 
     def __init__(self, scope: Scope, receive: Receive, *, limit: int, timeout: float) -> None:
         self.limit = limit
         self.ticket: Ticket | None = None
         self.received = 0
+        self._sent = 0
         self._receive = receive
         self._timeout = timeout
         self._declared: int | None = None
@@ -68,11 +73,14 @@ class Body:
             return await self._receive()
         if not self._is_readable:
             raise UnsupportedMedia("a body is compressed with gzip, or not at all")
-        if self._gzip is None and self._declared is not None and self._declared > self.limit:
+        if self._declared is not None and self._declared > self.limit:
             raise TooLarge(self.limit)
         while True:
             for piece in self._pieces:
-                return self._counted(piece, more=True)
+                # What has come already is received without waiting, so nobody else would have a turn.
+                await asyncio.sleep(0)
+                if piece:
+                    return self._counted(piece, more=True)
             if self._came:
                 self._ended = True
                 return self._counted(b"", more=False)
@@ -81,10 +89,14 @@ class Body:
                 self._came = self._ended = True
                 return message
             self._came = not message.get("more_body", False)
+            content = message.get("body", b"")
             if self._gzip is None:
                 self._ended = self._came
-                return self._counted(message.get("body", b""), more=not self._came)
-            self._pieces = self._gzip.pieces(message.get("body", b""), last=self._came)
+                return self._counted(content, more=not self._came)
+            self._sent += len(content)
+            if self._sent > self.limit:
+                raise TooLarge(self.limit)
+            self._pieces = self._gzip.pieces(content, last=self._came)
 
     async def _next(self) -> Message:
         try:
@@ -109,14 +121,23 @@ class _Gzip:
         self._member = zlib.decompressobj(_GZIP)
 
     def pieces(self, data: bytes, *, last: bool) -> Iterator[bytes]:
+        """What comes of some bytes, in steps that take moments each; an empty piece is a step that gave nothing."""
+        rest = memoryview(data)
+        members = 0
         try:
-            while data:
+            while rest:
                 if self._member.eof:
                     self._member = zlib.decompressobj(_GZIP)
-                piece = self._member.decompress(data, _PIECE)
-                data = self._member.unused_data if self._member.eof else self._member.unconsumed_tail
-                if piece:
+                    members += 1
+                # Zlib copies what it is given and does not use, so files that are tiny are cut out of a short stretch.
+                stretch = rest[:_STRETCH]
+                piece = self._member.decompress(stretch, _PIECE)
+                left = self._member.unused_data if self._member.eof else self._member.unconsumed_tail
+                rest = rest[len(stretch) - len(left) :]
+                if piece or members == _MEMBERS_AT_ONCE:
+                    members = 0
                     yield piece
+            yield b""
         except zlib.error as error:
             raise BadRequest("the body is not gzip, though its Content-Encoding says so") from error
         if last and not self._member.eof:

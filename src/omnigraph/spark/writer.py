@@ -84,6 +84,8 @@ class Writer(datasource.DataSourceArrowWriter):
 
     def __init__(self, options: WriteOptions) -> None:
         self._options = options
+        # Before anything of the graph is told, even whether it has such a type.
+        _guard(options, Branches(options.graph)).check_load(options.branch, options.from_)
         at = _began_on(options)
         self._table_key = _entity(at.catalog, options.type).table_key
         self._schema_id = at.commit.schema_id
@@ -118,8 +120,8 @@ class Writer(datasource.DataSourceArrowWriter):
         options = self._options
         branches = Branches(options.graph)
         open_for_writing(options.graph, branches)
-        guard = GraphGuard(guard_of(options.graph.uri, options.policy, options.actor), branches)
-        guard.check_begun(options.branch, options.from_)
+        guard = _guard(options, branches)
+        guard.check_load(options.branch, options.from_)
         given = LoadInput(aside=tuple(self._rows(messages)))
         request = WriteRequest(
             kind=WriterKind.LOAD,
@@ -130,7 +132,10 @@ class Writer(datasource.DataSourceArrowWriter):
             allowed=guard.changing(options.branch),
         )
         choice = Choice("local", "the rows are already here")
-        with begun(options.graph, branches, options.branch, options.from_):
+        with (
+            begun(options.graph, branches, options.branch, options.from_),
+            guard.hiding_details(options.branch, lambda: branches.snapshot(branches.log(options.branch).head())),
+        ):
             Writes(options.graph, branches).run(
                 request, lambda attempt: load(attempt, given, options.mode, InProcess(), choice)
             )
@@ -145,6 +150,10 @@ class Writer(datasource.DataSourceArrowWriter):
 
     def _remove(self) -> None:
         objects_at(self._options.graph).delete_folder(f"{INCOMING}/{self._operation}")
+
+
+def _guard(options: WriteOptions, branches: Branches) -> GraphGuard:
+    return GraphGuard(guard_of(options.graph.uri, options.policy, options.actor), branches)
 
 
 def _began_on(options: WriteOptions) -> Snapshot:

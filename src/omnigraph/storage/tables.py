@@ -22,6 +22,7 @@ from omnigraph.storage.location import Location
 from omnigraph.storage.memory import INDEX_BYTES, METADATA_BYTES
 from omnigraph.storage.objects import objects_at
 from omnigraph.storage.predicates import among
+from omnigraph.storage.soundness import check_files
 
 ROW_ID, ROW_ADDRESS, ROW_VERSION = "_rowid", "_rowaddr", "_row_last_updated_at_version"
 # Up to so many ids are looked up through the index; more are found faster by reading the whole column.
@@ -188,23 +189,40 @@ class Table:
 
 @contextmanager
 def typed_errors(location: Location, problem: str) -> Iterator[None]:
-    """Lance reports what storage refuses in several ways; whoever calls us gets a `StorageError`."""
+    """Lance reports what storage refuses in several ways; whoever calls us gets a `StorageError`.
+
+    Where it meets what it holds for impossible, it panics. That is damage of a file, and becomes `Damaged`: a panic is
+    no `Exception`, so it would pass everything that keeps the failure of one request from others.
+    """
     try:
         yield
-    except (OSError, pa.ArrowInvalid) as error:
+    except (OSError, ValueError) as error:  # Arrow's are ValueErrors
         raise StorageError(location.uri, f"{problem}: {error}") from error
+    except RuntimeError as error:
+        raise Damaged(location.uri, f"{problem}: {error}") from error
+    except BaseException as error:
+        if not is_panic(error):
+            raise
+        raise Damaged(location.uri, f"{problem}: {error}") from error
+
+
+def is_panic(error: BaseException) -> bool:
+    """Whether an exception is a panic of Rust, whose class no module has under a name."""
+    return (type(error).__module__, type(error).__name__) == ("pyo3_runtime", "PanicException")
 
 
 def open_table(location: Location, version: int | None = None) -> Table:
     """The table at an exact version, or at the newest one there is."""
     if version is None:
         version = newest_version(location)
-    try:
+    with typed_errors(location, f"cannot open version {version}"):
         dataset = lance.dataset(
             location.uri, version=version, storage_options=location.storage_options, session=_session
         )
-    except (ValueError, OSError) as error:
-        raise StorageError(location.uri, f"cannot open version {version}: {error}") from error
+        # Column names that Arrow's interface between languages cannot take are found here, and not in a stream, where
+        # they would abort the process.
+        _ = dataset.schema
+        check_files(location, dataset)
     if dataset.version != version:
         file = location.child(version_file(version)).uri
         raise Damaged(file, f"expected version {version} of the table, found version {dataset.version}")

@@ -81,6 +81,14 @@ async def load(
     explain: Explain = False,
 ) -> Response:
     """Loads any number of records as one commit, or none of them. What comes in waits on disk until it is whole."""
+
+    def check() -> None:
+        if explain:
+            served.graph.schema.catalog  # noqa: B018 - whoever may not see it may not have a load explained
+        else:
+            served.graph.check_load(branch, begins_at)
+
+    await served.run(check)
     async with spooled(request, served, file) as spool:
 
         def work() -> dict[str, Any]:

@@ -1,0 +1,229 @@
+"""Looks at the files of a table before Lance does: some damage would end the whole process there.
+
+Lance turns most damage into an error. But it reserves memory by numbers that it reads from the end of a file and from a
+file of deletions, and a reservation that cannot be met aborts the process, whichever way it is called; such a file can
+also make it read for ever. And an error whose message has a NUL byte cannot leave a stream of batches, which aborts the
+process too. So these numbers are compared with the size of the file first, and its schema is searched for such bytes,
+once for each file: files never change. What is missing is left for Lance to report.
+
+It is done for files on a disk. An object store checks what it keeps itself, and a look at each file would be a request.
+"""
+
+import re
+import struct
+import threading
+from collections.abc import Iterator
+from io import RawIOBase
+from pathlib import Path
+
+import pyarrow as pa
+
+import lance
+from omnigraph.errors import Damaged
+from omnigraph.storage.location import Location
+
+_FOOTER = struct.Struct("<QQQIIHH4s")
+_ENTRY = struct.Struct("<QQ")
+"""An entry of the tables before the end of a file: where something is, and how long."""
+_ENCODED = (0x0A, 0x12)
+_ENCODING = re.compile(rb"\n(.)(/lance\.encodings[\w.]*)", re.DOTALL)
+_ALIGNMENT = 1024
+_MAGIC, _MAJOR = b"LANC", 2
+_MOST_KNOWN = 200_000
+_DELETED_ROWS = (pa.uint32(), pa.int32())
+
+_known: set[str] = set()
+"""Files that were looked at and are as they should be."""
+_lock = threading.Lock()
+
+
+def check_files(location: Location, dataset: lance.LanceDataset) -> None:
+    """Raises `Damaged` for a file of this version that it would not be safe to read."""
+    root = location.path
+    if root is None:
+        return
+    roots = [root, *(Path(each.path) for each in dataset._ds.base_paths().values())]
+    for name in _names(dataset):
+        _check_first(roots, name, location)
+    for folder in roots:
+        _check_indexes(folder / "_indices", location, dataset)
+
+
+def _names(dataset: lance.LanceDataset) -> Iterator[str]:
+    for fragment in dataset.get_fragments():
+        yield from (f"data/{file.path}" for file in fragment.data_files())
+        deletions = fragment.deletion_file()
+        if deletions is not None:
+            yield deletions
+
+
+def _check_first(roots: list[Path], name: str, location: Location) -> None:
+    """Checks a file where it is first found: names are never used twice, so it is in one of these folders."""
+    for root in roots:
+        if _is_known(path := root / name):
+            return
+        if (problem := _problem(path)) is not None:
+            raise Damaged(location.uri, f"{name}: {problem}")
+        if path.exists():
+            return
+
+
+def _check_indexes(folder: Path, location: Location, dataset: lance.LanceDataset) -> None:
+    """Checks the indexes below a folder, of which this version need not have all."""
+    if not folder.is_dir():
+        return
+    for index in folder.iterdir():
+        if _is_known(index):
+            continue
+        for file in index.iterdir():
+            problem = _problem(file)
+            if problem is not None:
+                used = {str(segment.uuid) for each in dataset.describe_indices() for segment in each.segments}
+                if index.name in used:
+                    raise Damaged(location.uri, f"_indices/{index.name}/{file.name}: {problem}")
+                break
+        else:
+            _know(index)
+
+
+def _problem(path: Path) -> str | None:
+    """What is wrong with a file, if that can be told without Lance."""
+    try:
+        if path.suffix == ".arrow":
+            problem = _problem_of_deletions(path.read_bytes())
+        else:
+            with path.open("rb", buffering=0) as file:
+                problem = _problem_of_rows(file, file.seek(0, 2))
+    except OSError:  # missing, or not readable: for Lance to report
+        return None
+    if problem is None:
+        _know(path)
+    return problem
+
+
+def _problem_of_rows(file: RawIOBase, size: int) -> str | None:
+    """Whether what stands at the end of a file fits into it, and whether Arrow can pass on the names in its schema."""
+    end = _read(file, max(0, size - _FOOTER.size), _FOOTER.size)
+    if len(end) < _FOOTER.size or not end.endswith(_MAGIC):
+        return None  # Lance itself says what this is not
+    columns_at, column_table, buffer_table, buffers, columns, major, _, _ = _FOOTER.unpack(end)
+    if major != _MAJOR:
+        return None
+    if not (
+        columns_at <= column_table
+        and column_table + columns * _ENTRY.size <= buffer_table
+        and buffer_table + buffers * _ENTRY.size + _FOOTER.size <= size
+    ):
+        return "its end does not fit the rest of the file"
+    rest = _read(file, columns_at, size - columns_at)
+    if not all(
+        _names_its_encodings(rest[start - columns_at : start + length - columns_at])
+        for start, length in _entries(rest, column_table - columns_at, columns)
+    ):
+        return "what it says of its columns is damaged"
+    # Lance writes no such byte into a schema. An error that names a column with one would abort the process: Arrow's
+    # interface between languages hands over messages as texts that end there.
+    for start, length in _entries(rest, buffer_table - columns_at, min(buffers, 1)):
+        if start + length > size or b"\0" in _read(file, start, length):
+            return "its schema is damaged"
+    return None
+
+
+def _entries(content: bytes, start: int, count: int) -> Iterator[tuple[int, int]]:
+    return _ENTRY.iter_unpack(content[start : start + count * _ENTRY.size])
+
+
+def _names_its_encodings(column: bytes) -> bool:
+    """Whether all encodings of a column are named as Lance names them, for the same reason as above.
+
+    A column is a message of Protocol Buffers: field 1 is its own encoding, field 2 a page, which has one as well.
+    """
+    wanted = place = 0
+    while place < len(column):
+        tag, length, shift = column[place], 0, 0
+        if tag not in _ENCODED:
+            break
+        wanted += 1
+        while (place := place + 1) < len(column):
+            length |= (column[place] & 0x7F) << shift
+            shift += 7
+            if column[place] < 0x80:
+                break
+        place += 1 + length
+    return sum(found[1][0] == len(found[2]) for found in _ENCODING.finditer(column)) >= wanted
+
+
+def _read(file: RawIOBase, start: int, length: int) -> bytes:
+    file.seek(start)
+    return file.read(length) or b""
+
+
+def _problem_of_deletions(content: bytes) -> str | None:
+    """Whether a file of deletions can be read by a reader that survives when it cannot."""
+    try:
+        with pa.ipc.open_file(pa.py_buffer(content)) as reader:
+            if len(reader.schema) != 1 or reader.schema.field(0).type not in _DELETED_ROWS:
+                return "this is not a list of deleted rows"
+            rows = reader.read_all()
+            rows.validate(full=True)
+        if not all(size <= rows.nbytes + _ALIGNMENT for size in _unpacked_sizes(content)):
+            return "the list of deleted rows says that it is larger than it is"
+    except (pa.ArrowException, OSError, ValueError, struct.error, IndexError) as error:
+        return f"the list of deleted rows cannot be read: {error}"
+    return None
+
+
+def _unpacked_sizes(content: bytes) -> Iterator[int]:
+    """What each buffer of a file of Arrow says that it unpacks to; Arrow's reader skips those that it can do without.
+
+    The file ends in a table of its batches. Each has a message with a table of its buffers; one that is compressed
+    begins with its size, or with -1 if it is not compressed after all. All tables are FlatBuffers.
+    """
+    (footer_size,) = struct.unpack_from("<i", content, len(content) - 10)
+    footer = content[len(content) - 10 - footer_size : len(content) - 10]
+    for start, head, body in struct.iter_unpack("<qi4xq", _vector(footer, _root(footer), 3, 24)):
+        message = content[start + 8 : start + head]
+        header = _field(message, _root(message), 2)
+        yield body if start + head + body > len(content) else 0
+        if header is None:
+            continue
+        batch = header + struct.unpack_from("<I", message, header)[0]
+        if _field(message, batch, 3) is None:
+            continue
+        for place, length in struct.iter_unpack("<qq", _vector(message, batch, 2, 16)):
+            if length >= 8:
+                yield from struct.unpack_from("<q", content, start + head + place)
+
+
+def _root(message: bytes) -> int:
+    root: int = struct.unpack_from("<I", message)[0]
+    return root
+
+
+def _field(message: bytes, table: int, number: int) -> int | None:
+    """Where a field of a table is, if it has it."""
+    fields = table - struct.unpack_from("<i", message, table)[0]
+    if 4 + 2 * number >= struct.unpack_from("<H", message, fields)[0]:
+        return None
+    place: int = struct.unpack_from("<H", message, fields + 4 + 2 * number)[0]
+    return table + place if place else None
+
+
+def _vector(message: bytes, table: int, number: int, width: int) -> bytes:
+    """The items of a field that is a list of items of one size."""
+    field = _field(message, table, number)
+    if field is None:
+        return b""
+    vector = field + struct.unpack_from("<I", message, field)[0]
+    return message[vector + 4 : vector + 4 + width * struct.unpack_from("<I", message, vector)[0]]
+
+
+def _is_known(path: Path) -> bool:
+    return str(path) in _known
+
+
+def _know(path: Path) -> None:
+    with _lock:
+        if len(_known) >= _MOST_KNOWN:
+            _known.clear()
+        _known.add(str(path))
