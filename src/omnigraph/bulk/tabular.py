@@ -14,7 +14,17 @@ import pyarrow.compute as pc
 
 from omnigraph.bulk.columns import Report, flat, json_column
 from omnigraph.bulk.records import RecordReader
-from omnigraph.catalog import EdgeType, EntityType, NodeType, PropertyType, Scalar, Vector, arrow_type, derived_ids
+from omnigraph.catalog import (
+    EdgeType,
+    EntityType,
+    NodeType,
+    PropertyType,
+    Scalar,
+    Vector,
+    all_finite,
+    arrow_type,
+    derived_ids,
+)
 from omnigraph.catalog.model import DESTINATION, ID, SOURCE
 from omnigraph.catalog.types import FLOATS, INTEGERS, List
 from omnigraph.diagnostics import did_you_mean
@@ -150,10 +160,7 @@ def _cast(values: pa.Array, target: pa.DataType) -> pa.Array:
 
 def _is_sound(column: pa.Array) -> bool:
     """Whether all numbers are finite and no element of a list is null."""
-    if _is_list(column.type):
-        inner = column.flatten()
-        return not inner.null_count and _is_sound(inner)
-    return not pa.types.is_floating(column.type) or pc.all(pc.is_finite(column), min_count=0).as_py() is not False
+    return all_finite(column) and not (_is_list(column.type) and column.flatten().null_count)
 
 
 def _from_text(text: str, type: PropertyType) -> Any:

@@ -217,7 +217,8 @@ def _table(name: str, rows: Any) -> pa.Table:
         return rows
     if isinstance(rows, pa.RecordBatchReader):
         return rows.read_all()
-    if rows.__class__.__module__.startswith("pandas."):
+    if rows.__class__.__module__.partition(".")[0] == "pandas":
+        # In a column of numpy's floats NaN is how pandas says that a value is missing: it becomes null.
         return pa.Table.from_pandas(rows, preserve_index=False)
     if hasattr(rows, "__arrow_c_stream__"):
         return pa.table(rows)
