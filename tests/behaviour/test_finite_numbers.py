@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd  # type: ignore[import-untyped]
 import polars as pl
 import pyarrow as pa
@@ -14,7 +15,12 @@ import pyarrow.parquet as pq
 import pytest
 
 import omnigraph as og
-from omnigraph.catalog import finite
+from omnigraph.catalog import table_schema
+from omnigraph.embedding import fill
+from omnigraph.embedding.errors import EmbeddingFailed
+from omnigraph.write.change import TableChange
+from omnigraph.write.validate import validate
+from tests.behaviour.unchecked import numbers_unchecked
 
 SCHEMA = """
 node Reading {
@@ -72,11 +78,11 @@ def as_cells(folder: Path, name: str, value: Any) -> Any:
     return {"Reading": path}
 
 
-def as_arrow(folder: Path, name: str, value: Any) -> Any:  # noqa: ARG001 - one shape for all
+def as_arrow(folder: Path, name: str, value: Any) -> Any:
     return {"Reading": pa.table({"name": ["good", "bad"], name: [None, value]})}
 
 
-def as_arrow_of_its_type(folder: Path, name: str, value: Any) -> Any:  # noqa: ARG001 - one shape for all
+def as_arrow_of_its_type(folder: Path, name: str, value: Any) -> Any:
     types = {"narrow": pa.float32(), "place": pa.list_(pa.float32(), 2), "steps": pa.list_(pa.float32())}
     column = pa.array([None, value], types[name]) if name in types else pa.array([None, value])
     return {"Reading": pa.table({"name": ["good", "bad"], name: column})}
@@ -91,7 +97,7 @@ def as_polars(folder: Path, name: str, value: Any) -> Any:
     return {"Reading": pl.from_arrow(as_arrow(folder, name, value)["Reading"])}
 
 
-def as_dictionaries(folder: Path, name: str, value: Any) -> Any:  # noqa: ARG001 - one shape for all
+def as_dictionaries(folder: Path, name: str, value: Any) -> Any:
     return {"Reading": [{"name": "good", name: None}, {"name": "bad", name: value}]}
 
 
@@ -120,7 +126,9 @@ def test_a_load_refuses_what_is_not_finite_and_says_where_it_stands(
         assert violation.line == line, (name, value)
         if violation.type == "Reading":
             assert violation.property == name
-            assert "is not a finite number" in violation.problem or "does not fit F32" in violation.problem
+            cell = f"found the text `{json.dumps(value)}`"  # which is not the JSON of a list
+            known = ("is not a finite number", "does not fit F32", cell)
+            assert any(words in violation.problem for words in known)
         else:
             assert violation.problem == "this is not JSON: NaN is not JSON"
     assert list(graph.export()) == []
@@ -146,9 +154,7 @@ def test_a_weight_of_an_edge_is_finite_too(graph: og.Graph) -> None:
 def test_a_parameter_and_a_literal_are_finite(graph: og.Graph, name: str, value: Any) -> None:
     kind = {"wide": "F64", "narrow": "F32", "place": "Vector(2)", "series": "[F64]", "steps": "[F32]"}[name]
     with pytest.raises(og.ParameterError):
-        graph.mutate(
-            f'query q($x: {kind}) {{ insert Reading {{ name: "a", {name}: $x }} }}', "q", {"x": value}
-        )
+        graph.mutate(f'query q($x: {kind}) {{ insert Reading {{ name: "a", {name}: $x }} }}', "q", {"x": value})
     spelled = written(value)
     if "NaN" not in spelled:
         with pytest.raises(og.QueryError):
@@ -195,11 +201,10 @@ def test_every_number_that_can_be_stored_is_exported_and_loaded_again(graph: og.
 
 
 @pytest.fixture
-def older(graph: og.Graph, monkeypatch: pytest.MonkeyPatch) -> og.Graph:
+def older(graph: og.Graph) -> og.Graph:
     """A graph that was written before the rule was."""
     columns = {"wide": [math.nan, math.inf], "place": pa.array([[math.nan, 1], None], pa.list_(pa.float32(), 2))}
-    with monkeypatch.context() as patch:
-        patch.setattr(finite, "_are_finite", lambda numbers: True)  # noqa: ARG005 - what it replaces takes it
+    with numbers_unchecked():
         graph.load({"Reading": pa.table({"name": ["a", "b"], **columns})})
     return graph
 
@@ -224,3 +229,44 @@ def test_an_entity_that_has_such_a_number_can_be_changed_and_healed(older: og.Gr
     assert older.entity("Reading", "b")["wide"] is None
     with pytest.raises(og.ValidationError):
         older.load({"Reading": [{"name": "b", "wide": math.inf}]}, mode="merge")
+
+
+# --- whoever writes ---
+
+
+def test_the_validator_refuses_the_numbers_that_a_change_brings(older: og.Graph) -> None:
+    entity = older.schema.catalog.nodes["Reading"]
+    schema = table_schema(entity)
+    stored = [older.entity("Reading", name) for name in "ab"]
+    for rows, wrong in (
+        (stored, []),
+        ([{**stored[0], "wide": math.inf}, stored[1]], ["wide"]),
+        ([stored[0], {**stored[1], "place": [1.0, math.nan]}], ["place"]),
+        ([{**stored[0], "id": "z", "name": "z"}], ["wide", "place"]),
+        ([{**stored[1], "wide": None, "series": [1.0, -math.inf]}], ["series"]),
+    ):
+        change = TableChange(entity=entity, rows=pa.Table.from_pylist(rows, schema=schema))
+        if not wrong:
+            validate({change.table_key: change}, older.snapshot())
+            continue
+        with pytest.raises(og.ValidationError) as caught:
+            validate({change.table_key: change}, older.snapshot())
+        assert [violation.property for violation in caught.value.violations] == wrong
+        assert all("is not a finite number" in violation.problem for violation in caught.value.violations)
+
+
+def test_a_model_that_gives_numbers_that_are_not_finite_fills_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Broken:
+        def vectors(self, texts: list[str], dimension: int) -> Any:
+            return np.full((len(texts), dimension), math.nan, np.float32)
+
+    monkeypatch.setattr(fill, "provider_of", lambda *_: Broken())
+    schema = 'node Note { text: String @key, vector: Vector(256)? @embed("text", model="local/wordllama-l2-256") }'
+    graph = og.init(tmp_path / "notes.omni", schema)
+    with pytest.raises(EmbeddingFailed, match="not finite"):
+        graph.load({"Note": [{"text": "a"}]})
+    with pytest.raises(EmbeddingFailed, match="not finite"):
+        graph.mutate('query q() { insert Note { text: "a" } }', "q")
+    assert list(graph.export()) == []

@@ -21,7 +21,7 @@ import pyarrow.parquet as pq
 from omnigraph.bulk.blocks import line_count, only_kind_in
 from omnigraph.bulk.records import RecordReader
 from omnigraph.bulk.scratch import Files, Piece, Scratch
-from omnigraph.bulk.tabular import read_table
+from omnigraph.bulk.tabular import read_table, wrong_names
 from omnigraph.catalog import Catalog, EntityType
 from omnigraph.diagnostics import size_text
 from omnigraph.errors import StorageError, TooLarge, UsageError, ValidationError
@@ -33,6 +33,8 @@ PART_BYTES = 64 * 1024 * 1024
 PART_ROWS = 500_000
 LONGEST_LINE = 256 * 1024 * 1024
 _MOST_PARTS = 4_096
+_UNREADABLE = (pa.ArrowException, OSError, UnicodeDecodeError)
+"""What Arrow raises for a file that is damaged; the last one for names of columns that are not text."""
 _COMPRESSED = {".gz": "gzip", ".zst": "zstd", ".bz2": "bz2"}
 _LINES, _CSV, _PARQUET, _ARROW = (".jsonl", ".ndjson", ".json"), (".csv",), (".parquet", ".pq"), (".arrow", ".feather")
 
@@ -182,7 +184,7 @@ def _group_sizes(file: InputFile) -> list[int]:
                 return [batches.get_batch(index).num_rows for index in range(batches.num_record_batches)]
             metadata = pq.ParquetFile(content).metadata
             return [metadata.row_group(index).num_rows for index in range(metadata.num_row_groups)]
-        except (pa.ArrowException, OSError) as error:
+        except _UNREADABLE as error:
             raise StorageError(file.name, f"cannot be read: {error}") from error
 
 
@@ -209,6 +211,11 @@ def read_part(numbered: Numbered, reader: RecordReader, scratch: Scratch) -> Ite
                 yield
         case CsvFile(file, key, codec):
             try:
+                faulty = wrong_names(_csv_names(file, codec))
+                if faulty is not None:
+                    place_of_header = Violation(entities[key].name, faulty.column, faulty.problem, file.name, line=1)
+                    reader.faults.report(place_of_header)
+                    return
                 for table, first in _csv_tables(file, codec):
                     read_table(reader, entities[key], table, place + first)
                     yield
@@ -294,12 +301,19 @@ class _Unpacked(io.RawIOBase):
         return len(content)
 
 
+def _csv_names(file: InputFile, codec: str | None) -> list[str]:
+    """The names in the header of a CSV file."""
+    with _uncompressed(file, codec) as content:
+        names: list[str] = pa.csv.open_csv(
+            content, read_options=pa.csv.ReadOptions(block_size=BLOCK_BYTES)
+        ).schema.names
+    return names
+
+
 def _all_texts(file: InputFile, codec: str | None) -> pa.csv.ConvertOptions:
     """Every column as text, so that its type is decided by the schema; an empty cell without quotes is null."""
-    with _uncompressed(file, codec) as content:
-        names = pa.csv.open_csv(content, read_options=pa.csv.ReadOptions(block_size=BLOCK_BYTES)).schema.names
     return pa.csv.ConvertOptions(
-        column_types={name: pa.string() for name in names},
+        column_types={name: pa.string() for name in _csv_names(file, codec)},
         null_values=[""],
         strings_can_be_null=True,
         quoted_strings_can_be_null=False,
@@ -329,7 +343,7 @@ def _next_batch(file: InputFile, batches: Iterator[pa.RecordBatch]) -> pa.Record
         batch = next(batches, None)
         if batch is not None:
             batch.validate(full=True)
-    except (pa.ArrowException, OSError) as error:
+    except _UNREADABLE as error:
         raise StorageError(file.name, f"cannot be read: {error}") from error
     return batch
 
