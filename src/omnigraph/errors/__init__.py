@@ -9,6 +9,7 @@ from omnigraph.errors.base import (
     Damaged,
     EngineFailed,
     HeadMoved,
+    InternalError,
     NotDurable,
     NotFound,
     OmnigraphError,
@@ -20,6 +21,7 @@ from omnigraph.errors.base import (
     StorageError,
     UsageError,
     ValidationError,
+    ensure,
 )
 from omnigraph.errors.conflicts import (
     BranchExists,
@@ -66,6 +68,7 @@ __all__ = [
     "FenceHeld",
     "FenceLost",
     "HeadMoved",
+    "InternalError",
     "KeyConflict",
     "MergeConflicts",
     "NotDurable",
@@ -96,4 +99,5 @@ __all__ = [
     "Unavailable",
     "UsageError",
     "ValidationError",
+    "ensure",
 ]

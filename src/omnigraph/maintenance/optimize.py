@@ -5,7 +5,6 @@ others wrote meanwhile is nearly always beside what was worked on, and then the 
 own fragments were changed is done again, under the lock.
 """
 
-import os
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
@@ -14,7 +13,7 @@ from typing import Any
 from omnigraph.bulk.engine import Engine
 from omnigraph.bulk.loading import TableAt
 from omnigraph.catalog import EntityType, IndexIntent, index_intents
-from omnigraph.errors import FenceHeld, RecoveryPending, SchemaChanged, UsageError
+from omnigraph.errors import FenceHeld, RecoveryPending, SchemaChanged
 from omnigraph.maintenance.layout import IndexWork, TableFacts, TableWork, coverage_after, work_on
 from omnigraph.maintenance.repair import unsettled_operations
 from omnigraph.recovery.audit import AUDIT_FOLDER
@@ -23,6 +22,7 @@ from omnigraph.storage import (
     Rewritten,
     Table,
     addition,
+    count_setting,
     drafting,
     fragment_states,
     fragments_with_dropped_columns,
@@ -140,10 +140,7 @@ def optimize_reasons(snapshot: Snapshot) -> Iterator[str]:
 
 def maintenance_concurrency() -> int:
     """How many parts of the work are done at once in this process."""
-    text = os.environ.get(_CONCURRENCY, str(_AT_ONCE))
-    if not text.isdecimal() or not int(text):
-        raise UsageError(f"{_CONCURRENCY} is a number above zero, not {text!r}")
-    return int(text)
+    return count_setting(_CONCURRENCY, _AT_ONCE)
 
 
 # --- what there is to do ---

@@ -7,7 +7,8 @@ from types import TracebackType
 from typing import Self
 from weakref import WeakValueDictionary
 
-from omnigraph.errors import FenceHeld
+from omnigraph.diagnostics import any_of
+from omnigraph.errors import FenceHeld, InternalError
 from omnigraph.storage import Location, Lock, Taken, locks_at, seconds_setting
 from omnigraph.write.queue import Queue
 
@@ -59,7 +60,9 @@ class WriteFence:
         A writer that took locks before must ask for none that it lacks.
         """
         wanted = sorted({*table_keys} - self._held.keys())
-        assert not (wanted and self._held), "locks are taken all at once, or two writers could wait for each other"
+        if wanted and self._held:
+            lacking = f"a writer holds {any_of(sorted(self._held))} and asks for {any_of(wanted)}"
+            raise InternalError(f"locks are taken all at once, or two writers could wait for each other, but {lacking}")
         began = time.monotonic()
         if len(wanted) > 1:
             self._locks.look(self._name(table_key) for table_key in wanted)
