@@ -148,7 +148,7 @@ def rewrite_fragments(draft: Table) -> Rewritten:
         "materialize_deletions_threshold": _ALWAYS,
     }
     with typed_errors(draft.location, "fragments cannot be written anew"):
-        plan = Compaction.plan(draft.dataset, options)
+        plan = Compaction.plan(draft.readable, options)
         if plan.num_tasks() != 1:
             raise StorageError(draft.location.uri, f"its fragments do not become one, but {plan.num_tasks()}")
         result: Any = plan.tasks[0].execute(draft.dataset)

@@ -256,7 +256,7 @@ def _written(
     if intent.kind is IndexKind.FULL_TEXT:
         options = FULL_TEXT_PARAMETERS
     with _index_errors(table.location):
-        index: Index = table.dataset.create_index_uncommitted(
+        index: Index = table.readable.create_index_uncommitted(
             intent.column, kind, name=name, fragment_ids=list(fragments), replace=True, **options
         )
         if intent.kind is IndexKind.FULL_TEXT:

@@ -129,7 +129,7 @@ def covered_texts(
     The BM25 score is one of the columns if it is asked for. Rows of uncovered fragments are not found.
     """
     with typed_errors(table.location, "cannot be searched"):
-        return table.dataset.scanner(
+        return table.readable.scanner(
             columns=list(columns),
             full_text_query=_full_text_query(query),
             filter=filter,
@@ -151,7 +151,7 @@ def uncovered_scores(table: Table, index: SearchIndex, query: TextQuery) -> pa.T
         return pa.table({ROW_ID: pa.array([], pa.uint64()), SCORE: pa.array([], pa.float32())})
     wanted = frozenset(index.uncovered)
     with typed_errors(table.location, "cannot be searched"):
-        return table.dataset.scanner(
+        return table.readable.scanner(
             fragments=[each for each in table.dataset.get_fragments() if each.fragment_id in wanted],
             columns=[ROW_ID, SCORE],
             full_text_query=_full_text_query(query),
@@ -187,7 +187,7 @@ def nearest_vectors(table: Table, query: VectorQuery, *, columns: Sequence[str],
     else:
         nearest |= {"nprobes": query.probes, "refine_factor": query.refine}
     with typed_errors(table.location, "cannot be searched"):
-        return table.dataset.scanner(
+        return table.readable.scanner(
             columns=list(columns),
             nearest=nearest,
             filter=filter,
@@ -200,6 +200,6 @@ def nearest_vectors(table: Table, query: VectorQuery, *, columns: Sequence[str],
 def first_by_id(table: Table, *, columns: Sequence[str], filter: str | None, limit: int) -> pa.Table:
     """The rows with the smallest ids, of those that pass the filter."""
     with typed_errors(table.location, "cannot be read"):
-        return table.dataset.scanner(
+        return table.readable.scanner(
             columns=list(columns), filter=filter, order_by=["id"], limit=limit, blob_handling=table.blob_handling
         ).to_table()

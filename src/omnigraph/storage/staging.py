@@ -309,7 +309,7 @@ def _as_written(table: Table, rows: pa.Table) -> pa.Table:
 
 def fragment_of(table: Table, number: int) -> lance.LanceFragment:
     """A fragment that a table has."""
-    fragment = table.dataset.get_fragment(number)
+    fragment = table.readable.get_fragment(number)
     ensure(fragment is not None, "a version knows its fragments")
     return fragment
 

@@ -16,6 +16,7 @@ from lance.blob import BlobType
 
 import lance
 from omnigraph.errors import Damaged, StorageError, UsageError
+from omnigraph.storage.deletions import check_deletions
 from omnigraph.storage.location import Location
 from omnigraph.storage.memory import INDEX_BYTES, METADATA_BYTES
 from omnigraph.storage.objects import objects_at
@@ -58,6 +59,12 @@ class Table:
         return version
 
     @property
+    def readable(self) -> lance.LanceDataset:
+        """The dataset for whoever reads rows: the files that mark deleted ones are as they were written."""
+        check_deletions(self.location, self.dataset)
+        return self.dataset
+
+    @property
     def schema(self) -> pa.Schema:
         return self.dataset.schema
 
@@ -85,7 +92,7 @@ class Table:
 
     def _scanner(self, columns: Sequence[str] | None, filter: str | None, limit: int | None) -> lance.LanceScanner:
         names = None if columns is None else list(columns)
-        return self.dataset.scanner(columns=names, filter=filter, limit=limit, blob_handling=self.blob_handling)
+        return self.readable.scanner(columns=names, filter=filter, limit=limit, blob_handling=self.blob_handling)
 
     @property
     def blob_handling(self) -> Literal["all_binary"] | None:
@@ -104,7 +111,7 @@ class Table:
 
     def scan_fragments(self, fragments: Sequence[lance.LanceFragment]) -> pa.Table:
         """All rows of some fragments, with what identifies them to storage."""
-        scanner = self.dataset.scanner(
+        scanner = self.readable.scanner(
             fragments=fragments, with_row_id=True, with_row_address=True, blob_handling=self.blob_handling
         )
         with typed_errors(self.location, "cannot be read"):
@@ -134,7 +141,7 @@ class Table:
             return
         with typed_errors(self.location, "cannot be read"):
             wanted = frozenset(fragments)
-            yield from self.dataset.scanner(
+            yield from self.readable.scanner(
                 fragments=[each for each in self.dataset.get_fragments() if each.fragment_id in wanted],
                 columns=list(columns),
                 filter=filter,
@@ -145,7 +152,7 @@ class Table:
     def scan_columns(self, fragments: Sequence[lance.LanceFragment], columns: Sequence[str]) -> pa.Table:
         """Some columns of some fragments; what storage itself knows of a row costs no read of its data."""
         with typed_errors(self.location, "cannot be read"):
-            return self.dataset.scanner(fragments=fragments, columns=list(columns)).to_table()
+            return self.readable.scanner(fragments=fragments, columns=list(columns)).to_table()
 
     def rows_at(self, addresses: pa.Array, columns: Sequence[str] | None = None) -> pa.Table:
         """The rows at these addresses, in this order. All must be there; only what is asked for is read."""
@@ -169,7 +176,7 @@ class Table:
     def count(self, filter: str | None = None) -> int:
         """How many rows meet a filter."""
         with typed_errors(self.location, "cannot be read"):
-            number: int = self.dataset.count_rows(filter)
+            number: int = self.readable.count_rows(filter)
         return number
 
     def rows_with_ids(self, ids: pa.Array, columns: Sequence[str] = ("id",)) -> pa.Table:
@@ -190,6 +197,11 @@ def typed_errors(location: Location, problem: str) -> Iterator[None]:
         yield
     except (OSError, pa.ArrowInvalid) as error:
         raise StorageError(location.uri, f"{problem}: {error}") from error
+    except BaseException as error:
+        # A panic of Lance is not an `Exception`, and its class cannot be imported. It panics for damaged files.
+        if error.__class__.__name__ != "PanicException":
+            raise
+        raise Damaged(location.uri, f"{problem}: {error}") from error
 
 
 def open_table(location: Location, version: int | None = None) -> Table:
