@@ -12,13 +12,16 @@ from typing import Any
 
 import numpy as np
 import pytest
+from typer.testing import CliRunner
 
 import omnigraph as og
 from omnigraph.bulk.engine import Progress
+from omnigraph.cli.main import app
 from omnigraph.embedding.mock import MockModel
 from omnigraph.failpoints import VARIABLE, armed
 from omnigraph.operations.diff import diff_snapshots
 from omnigraph.query import NoEmbeddingModel
+from tests.behaviour.http_graph import door
 from tests.unit.embedding.server import Answer, Server, failing, good, running_server, vector_of
 
 SCHEMA = """
@@ -483,3 +486,24 @@ def test_an_embed_that_fails_keeps_what_is_done(graph: og.Graph) -> None:
     assert list(vectors(graph).values()).count(None) == 20
     assert graph.embed("Doc", batch=10).total == 20
     assert vectors(graph) == expected(30)
+
+
+UNUSABLE = 'node Note { text: String @key, vector: Vector(7)? @embed("text", model="local/wordllama-l2-256") }'
+
+
+def test_a_model_that_cannot_fill_a_vector_is_a_typed_error_in_a_plan_and_a_finding_of_lint(tmp_path: Path) -> None:
+    with door(tmp_path) as ask:
+        text = f"{ask.graph.schema.text}\n{UNUSABLE}"
+        for verb in (ask.graph.schema.plan, ask.graph.schema.apply):
+            with pytest.raises(og.UnsuitableModel, match=r"`Note\.vector` cannot be filled"):
+                verb(text)
+        for path in ("/schema/plan", "/schema/apply"):
+            answer = ask("POST", path, json={"schema": text})
+            assert (answer.status_code, answer.json()["code"]) == (400, "unsuitable_model")
+    schema = tmp_path / "schema.pg"
+    schema.write_text(f"interface Named {{ text: String }}\n{UNUSABLE}")
+    found = CliRunner().invoke(app, ["lint", "--schema", str(schema), "--json"])
+    (finding,) = json.loads(found.output)["findings"]
+    assert (found.exit_code, finding["code"], finding["line"]) == (1, "S115", 2)
+    schema.write_text(UNUSABLE.replace("local/wordllama-l2-256", "some-model"))
+    assert CliRunner().invoke(app, ["lint", "--schema", str(schema)]).exit_code == 0

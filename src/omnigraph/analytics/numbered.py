@@ -20,7 +20,7 @@ from omnigraph.catalog import Catalog, EdgeType
 from omnigraph.catalog.model import DESTINATION, ID, SOURCE
 from omnigraph.catalog.types import NUMBERS
 from omnigraph.diagnostics import did_you_mean, quoted
-from omnigraph.errors import NotFound, UsageError
+from omnigraph.errors import NotFound, UsageError, ensure
 from omnigraph.query.adjacency import distinct
 from omnigraph.versioning import Snapshot
 
@@ -180,7 +180,7 @@ class _Ends:
         """The numbers of nodes that edges begin or end at."""
         node = self.edge.source if column == SOURCE else self.edge.destination
         places = pc.index_in(values, value_set=self.ids[node])
-        assert not places.null_count, "an edge has both its ends in every snapshot"
+        ensure(not places.null_count, "an edge has both its ends in every snapshot")
         numbers: Numbers = places.to_numpy().astype(np.int32)
         numbers += self.starts[node]
         return numbers

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 import pyarrow.csv
 import pyarrow.json
 
-from omnigraph.catalog import EdgeType, EntityType, PropertyType, Scalar, Vector, arrow_type
+from omnigraph.catalog import EdgeType, EntityType, PropertyType, Scalar, Vector, all_finite, arrow_type
 from omnigraph.catalog.model import DESTINATION, ID, SOURCE
 
 # How almost everybody writes a record. Any other order of the keys is just as right, and read line by line.
@@ -98,7 +98,7 @@ def _flattened(entity: EntityType, table: pa.Table, count: int) -> dict[str, pa.
     for declared in entity.properties.values():
         column = pc.struct_field(data, declared.name)
         column = column.cast(arrow_type(declared.type))
-        if pa.types.is_floating(column.type) and not pc.all(pc.is_finite(column), min_count=0).as_py():
+        if not all_finite(column):
             return None
         columns[declared.name] = column
     if ID not in columns:

@@ -10,7 +10,17 @@ from typing import Any
 import pyarrow as pa
 
 from omnigraph.catalog import Enum as EnumType
-from omnigraph.catalog import List, OutOfRange, PropertyType, Scalar, Vector, WrongType, arrow_type, value_from_json
+from omnigraph.catalog import (
+    List,
+    OutOfRange,
+    PropertyType,
+    Scalar,
+    Vector,
+    WrongType,
+    all_finite,
+    arrow_type,
+    value_from_json,
+)
 from omnigraph.catalog.types import FLOATS, INTEGERS
 
 type_of = type  # the parameter `type` below is a property's
@@ -33,16 +43,24 @@ def json_column(values: Sequence[Any], type: PropertyType, report: Report) -> pa
     target = arrow_type(type)
     if not kinds:
         return pa.nulls(len(values), target)
+    column = _whole_column(values, kinds, type, target)
+    if column is not None and all_finite(column):
+        return column
+    return pa.array([_value(value, type, position, report) for position, value in enumerate(values)], target)
+
+
+def _whole_column(
+    values: Sequence[Any], kinds: frozenset[type], type: PropertyType, target: pa.DataType
+) -> pa.Array | None:
+    """The column as Arrow makes it in one call, if it means by these values what we mean; otherwise None."""
     try:
-        if kinds <= _direct_kinds(type):
+        if kinds <= _direct_kinds(type) or (isinstance(type, Vector) and kinds == {list} and _all_numbers(values)):
             return pa.array(values, target)
         if kinds == _TEXT and type in (Scalar.DATE, Scalar.DATETIME):
             return pa.array(values, pa.string()).cast(target)
-        if isinstance(type, Vector) and kinds == {list} and _all_numbers(values):
-            return pa.array(values, target)
     except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError):
         pass
-    return pa.array([_value(value, type, position, report) for position, value in enumerate(values)], target)
+    return None
 
 
 def _direct_kinds(type: PropertyType) -> frozenset[type]:

@@ -69,6 +69,10 @@ class InProcess:
         self._report = report
         self.slots = threads or min(os.cpu_count() or 1, _MOST_THREADS)
 
+    def with_slots(self, count: int) -> "InProcess":
+        """The same engine, which works on so many parts at the same time."""
+        return InProcess(self._report, count)
+
     def run(
         self,
         stage: str,

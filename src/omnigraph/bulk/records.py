@@ -1,6 +1,5 @@
 """Reads NDJSON records into one Arrow table per type, and says exactly which line is wrong."""
 
-import json
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -25,6 +24,7 @@ from omnigraph.catalog import (
 )
 from omnigraph.catalog.model import DESTINATION, ID, SOURCE
 from omnigraph.diagnostics import did_you_mean, quoted
+from omnigraph.strict_json import read_json
 from omnigraph.violations import Violation
 from omnigraph.write.change import Origins, Places
 from omnigraph.write.ids import new_ids
@@ -129,7 +129,7 @@ class RecordReader:
                 continue
             try:
                 record = _record_in(line)
-            except (ValueError, RecursionError) as error:
+            except ValueError as error:
                 self.faults.report(Violation("record", None, f"this is not JSON: {error}", line=place))
                 continue
             problem = self._record(record, place, chunks) if isinstance(record, dict) else "a record is a JSON object"
@@ -284,15 +284,8 @@ def _derived_ids(
 
 
 def _record_in(line: bytes) -> Any:
-    """The JSON of a line. Python also reads halves of characters from it, which are no text."""
-    record = json.loads(line.decode("utf-8-sig"), parse_constant=_no_constant)
-    if b"\\ud" in line or b"\\uD" in line:
-        json.dumps(record, ensure_ascii=False).encode()
-    return record
-
-
-def _no_constant(name: str) -> None:
-    raise ValueError(f"{name} is not JSON")
+    """The JSON of a line, which may begin with a byte order mark."""
+    return read_json(line.decode("utf-8-sig"))
 
 
 def _is_unspellable(value: pa.Scalar) -> bool:

@@ -22,7 +22,7 @@ import pyarrow.parquet as pq
 from omnigraph.bulk.blocks import line_count, only_kind_in
 from omnigraph.bulk.records import RecordReader
 from omnigraph.bulk.scratch import Files, Piece, Scratch
-from omnigraph.bulk.tabular import read_table
+from omnigraph.bulk.tabular import read_table, wrong_names
 from omnigraph.catalog import Catalog, EntityType
 from omnigraph.diagnostics import size_text
 from omnigraph.errors import StorageError, TooLarge, UsageError, ValidationError
@@ -37,6 +37,8 @@ _MOST_PARTS = 4_096
 _GUARDED_ROWS = 8_192
 _TEXTS = (pa.types.is_string, pa.types.is_large_string, pa.types.is_binary, pa.types.is_large_binary)
 _VALUE_BYTES = {"BOOLEAN": 1 / 8, "INT32": 4, "INT64": 8, "INT96": 12, "FLOAT": 4, "DOUBLE": 8}
+_UNREADABLE = (pa.ArrowException, OSError, UnicodeDecodeError)
+"""What Arrow raises for a file that is damaged; the last one for names of columns that are not text."""
 _COMPRESSED = {".gz": "gzip", ".zst": "zstd", ".bz2": "bz2"}
 _LINES, _CSV, _PARQUET, _ARROW = (".jsonl", ".ndjson", ".json"), (".csv",), (".parquet", ".pq"), (".arrow", ".feather")
 
@@ -189,7 +191,7 @@ def _group_sizes(file: InputFile) -> list[int]:
             if file.unpacked_limit is not None and sum(map(_unpacked_bytes, groups)) > file.unpacked_limit:
                 raise TooLarge(file.unpacked_limit)
             return [group.num_rows for group in groups]
-        except (pa.ArrowException, OSError) as error:
+        except _UNREADABLE as error:
             raise StorageError(file.name, f"cannot be read: {error}") from error
 
 
@@ -224,6 +226,11 @@ def read_part(numbered: Numbered, reader: RecordReader, scratch: Scratch) -> Ite
                 yield
         case CsvFile(file, key, codec):
             try:
+                faulty = wrong_names(_csv_names(file, codec))
+                if faulty is not None:
+                    place_of_header = Violation(entities[key].name, faulty.column, faulty.problem, file.name, line=1)
+                    reader.faults.report(place_of_header)
+                    return
                 for table, first in _csv_tables(file, codec):
                     read_table(reader, entities[key], table, place + first)
                     yield
@@ -309,12 +316,19 @@ class _Unpacked(io.RawIOBase):
         return len(content)
 
 
+def _csv_names(file: InputFile, codec: str | None) -> list[str]:
+    """The names in the header of a CSV file."""
+    with _uncompressed(file, codec) as content:
+        names: list[str] = pa.csv.open_csv(
+            content, read_options=pa.csv.ReadOptions(block_size=BLOCK_BYTES)
+        ).schema.names
+    return names
+
+
 def _all_texts(file: InputFile, codec: str | None) -> pa.csv.ConvertOptions:
     """Every column as text, so that its type is decided by the schema; an empty cell without quotes is null."""
-    with _uncompressed(file, codec) as content:
-        names = pa.csv.open_csv(content, read_options=pa.csv.ReadOptions(block_size=BLOCK_BYTES)).schema.names
     return pa.csv.ConvertOptions(
-        column_types={name: pa.string() for name in names},
+        column_types={name: pa.string() for name in _csv_names(file, codec)},
         null_values=[""],
         strings_can_be_null=True,
         quoted_strings_can_be_null=False,
@@ -353,7 +367,7 @@ def _guarded_batches(content: Any, groups: Sequence[int]) -> Iterator[pa.RecordB
     columns = [schema.column(index) for index in range(len(schema))]
     texts = [each.path for each in columns if each.physical_type == "BYTE_ARRAY"]
     content.seek(0)
-    return pq.ParquetFile(content, read_dictionary=texts).iter_batches(_GUARDED_ROWS, row_groups=list(groups))
+    yield from pq.ParquetFile(content, read_dictionary=texts).iter_batches(_GUARDED_ROWS, row_groups=list(groups))
 
 
 def _plain_bytes(column: pa.Array) -> int:
@@ -363,7 +377,8 @@ def _plain_bytes(column: pa.Array) -> int:
         return size
     values = column.dictionary
     if not any(is_kind(values.type) for is_kind in _TEXTS):
-        return len(column) * (values.nbytes // max(len(values), 1) + 1)
+        size_of_all: int = len(column) * (values.nbytes // max(len(values), 1) + 1)
+        return size_of_all
     return int(pc.sum(pc.binary_length(values).cast(pa.int64()).take(column.indices)).as_py() or 0)
 
 
@@ -373,7 +388,7 @@ def _next_batch(file: InputFile, batches: Iterator[pa.RecordBatch]) -> pa.Record
         batch = next(batches, None)
         if batch is not None:
             batch.validate(full=True)
-    except (pa.ArrowException, OSError) as error:
+    except _UNREADABLE as error:
         raise StorageError(file.name, f"cannot be read: {error}") from error
     return batch
 

@@ -4,9 +4,8 @@ A column is converted as a whole where Arrow can do it without losing anything. 
 it is read value by value, by the rules for JSON, which also finds the exact row that is wrong.
 """
 
-import json
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Iterable
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -14,13 +13,26 @@ import pyarrow.compute as pc
 
 from omnigraph.bulk.columns import Report, flat, json_column
 from omnigraph.bulk.records import RecordReader
-from omnigraph.catalog import EdgeType, EntityType, NodeType, PropertyType, Scalar, Vector, arrow_type, derived_ids
+from omnigraph.catalog import (
+    EdgeType,
+    EntityType,
+    NodeType,
+    PropertyType,
+    Scalar,
+    Vector,
+    all_finite,
+    arrow_type,
+    derived_ids,
+)
 from omnigraph.catalog.model import DESTINATION, ID, SOURCE
 from omnigraph.catalog.types import FLOATS, INTEGERS, List
 from omnigraph.diagnostics import did_you_mean
+from omnigraph.strict_json import read_json
 from omnigraph.write.change import Origins
 
 _ENDS = {SOURCE: ("from", SOURCE), DESTINATION: ("to", DESTINATION)}
+TWO_COLUMNS = "there are two columns of this name; rename or drop one"
+_NOT_TEXT = "the name of a column must be text"
 _SKIPPED = ("type", "edge")
 """Columns that may say again which type the rows are of."""
 
@@ -31,6 +43,10 @@ def read_table(reader: RecordReader, entity: EntityType, table: pa.Table, first_
         return
     before = reader.faults.total
     origins = Origins(np.arange(first_place, first_place + table.num_rows, dtype=np.int64))
+    faulty = wrong_names(table)
+    if faulty is not None:
+        reader.reporter(entity, faulty.column, origins)(0, faulty.problem)
+        return
     if not _is_whole(reader, entity, table, origins):
         return
     named = {name: flat(column) for name, column in zip(table.column_names, table.columns, strict=True)}
@@ -57,6 +73,34 @@ def read_table(reader: RecordReader, entity: EntityType, table: pa.Table, first_
     if reader.faults.total == before:
         columns.pop(ID, None)
         reader.add(entity, columns, stated, given, origins)
+
+
+class WrongName(NamedTuple):
+    """What is wrong with the names of columns; `column` is the name, if it can be shown."""
+
+    column: str | None
+    problem: str
+
+
+def wrong_names(table: pa.Table | pa.Schema | Iterable[object]) -> WrongName | None:
+    """The first name that cannot be one of a column: two columns have it, or it is not text; None if all can."""
+    try:
+        schema = table.schema if isinstance(table, pa.Table) else table
+        names = schema.names if isinstance(schema, pa.Schema) else schema
+    except UnicodeDecodeError as error:
+        return WrongName(None, f"{_NOT_TEXT}, found the bytes {error.object!r}")
+    seen: set[str] = set()
+    for name in names:
+        if not isinstance(name, str):
+            return WrongName(None, f"{_NOT_TEXT}, found {name!r} ({name.__class__.__name__})")
+        try:
+            name.encode()
+        except UnicodeEncodeError:
+            return WrongName(None, f"{_NOT_TEXT}, found half of a surrogate pair in {name!a}")
+        if name in seen:
+            return WrongName(name, TWO_COLUMNS)
+        seen.add(name)
+    return None
 
 
 def _is_whole(reader: RecordReader, entity: EntityType, table: pa.Table, origins: Origins) -> bool:
@@ -150,17 +194,14 @@ def _cast(values: pa.Array, target: pa.DataType) -> pa.Array:
 
 def _is_sound(column: pa.Array) -> bool:
     """Whether all numbers are finite and no element of a list is null."""
-    if _is_list(column.type):
-        inner = column.flatten()
-        return not inner.null_count and _is_sound(inner)
-    return not pa.types.is_floating(column.type) or pc.all(pc.is_finite(column), min_count=0).as_py() is not False
+    return all_finite(column) and not (_is_list(column.type) and column.flatten().null_count)
 
 
 def _from_text(text: str, type: PropertyType) -> Any:
     """What a text stands for, as the JSON value that would be checked for this type."""
     reading: Callable[[str], Any] | None = None
     if type is Scalar.BOOL or isinstance(type, List | Vector):
-        reading = json.loads
+        reading = read_json
     elif type in FLOATS:
         reading = float
     if reading is None:

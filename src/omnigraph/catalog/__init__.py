@@ -1,6 +1,7 @@
 """The compiled schema: types, constraints, keys, identities."""
 
 from omnigraph.catalog.compile import CompiledSchema, check_schema, compile_schema
+from omnigraph.catalog.finite import all_finite, rows_not_finite
 from omnigraph.catalog.indexes import IndexIntent, IndexKind, index_intents
 from omnigraph.catalog.keys import UnspellableKey, derived_ids, node_id
 from omnigraph.catalog.model import (
@@ -53,6 +54,7 @@ __all__ = [
     "Value",
     "Vector",
     "WrongType",
+    "all_finite",
     "arrow_type",
     "catalog_from_json",
     "catalog_to_json",
@@ -64,6 +66,7 @@ __all__ = [
     "literal_value",
     "node_id",
     "property_type",
+    "rows_not_finite",
     "table_schema",
     "type_from_json",
     "type_to_json",

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from omnigraph.catalog.finite import all_finite
 from omnigraph.catalog.types import PropertyType, Scalar, arrow_type
 from omnigraph.catalog.values import Value
 
@@ -26,7 +27,7 @@ def spellings(column: pa.Array) -> pa.Array:
     if column.null_count:
         raise UnspellableKey("a key cannot be null")
     if pa.types.is_floating(column.type):
-        if not pc.all(pc.is_finite(column), min_count=0).as_py():
+        if not all_finite(column):
             raise UnspellableKey("a key must be a finite number")
         # Adding a positive zero turns the negative one into it.
         return pc.add(column, pa.scalar(0.0, column.type)).cast(pa.string())

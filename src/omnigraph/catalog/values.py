@@ -200,7 +200,8 @@ def _bounded(value: int, type: Scalar) -> int:
 
 def _finite(value: float, type: PropertyType) -> float:
     if not math.isfinite(value):
-        raise OutOfRange(f"{value} is not a finite number")
+        hint = "; use null for a missing value" if math.isnan(value) else ""
+        raise OutOfRange(f"{value} is not a finite number{hint}")
     if type is Scalar.F32:
         try:
             struct.pack("<f", value)

@@ -1,6 +1,5 @@
 """The commands that work on a graph: create, load, change, export, history."""
 
-import json
 import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -14,8 +13,10 @@ from omnigraph.cli.opening import opened
 from omnigraph.cli.output import plural, print_json
 from omnigraph.cli.progress import shown_progress
 from omnigraph.cli.tables import human, id_column, text_column, when
+from omnigraph.diagnostics import quoted
 from omnigraph.errors import UsageError
 from omnigraph.opening import init
+from omnigraph.strict_json import read_json
 from omnigraph.versioning import Commit
 
 
@@ -176,17 +177,21 @@ def parameter_values(document: str | None, pairs: Iterable[str]) -> dict[str, An
     values: dict[str, Any] = {}
     if document is not None:
         try:
-            values = json.loads(document)
+            values = read_json(document)
         except ValueError as error:
             raise UsageError(f"--params is not JSON: {error}") from error
         if not isinstance(values, dict):
             raise UsageError("--params is a JSON object")
+    given: set[str] = set()
     for pair in pairs:
         name, equals, text = pair.partition("=")
         if not equals:
             raise UsageError(f"--param is name=value, not {pair!r}")
+        if name in given:
+            raise UsageError(f"--param gives {quoted(name)} twice")
+        given.add(name)
         try:
-            values[name] = json.loads(text)
+            values[name] = read_json(text)
         except ValueError:
             values[name] = text
     return values

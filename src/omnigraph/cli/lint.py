@@ -1,6 +1,6 @@
 """`omnigraph lint`: checks files and tells what their queries touch."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -10,10 +10,12 @@ import typer
 from omnigraph.catalog import Catalog, check_schema
 from omnigraph.catalog.serial import type_to_json
 from omnigraph.cli.output import plural, print_diagnostic, print_json
+from omnigraph.codes import Code
 from omnigraph.compiler import CompiledQuery, check_queries, ir
 from omnigraph.diagnostics import Diagnostic, Source, Span
+from omnigraph.embedding import unusable_models
 from omnigraph.errors import UsageError
-from omnigraph.syntax import QUERY, SCHEMA, Language, decoded, parse_queries
+from omnigraph.syntax import QUERY, SCHEMA, Language, decoded, parse_queries, parse_schema
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +79,19 @@ def _checked_schema(path: Path) -> tuple[Checked, Catalog | None]:
     if problem is not None:
         return Checked(str(path), (problem,)), None
     compiled = check_schema(source)
-    return Checked(str(path), compiled.diagnostics), compiled.catalog
+    if compiled.catalog is None:
+        return Checked(str(path), compiled.diagnostics), None
+    return Checked(str(path), (*compiled.diagnostics, *_unusable_models(source, compiled.catalog))), compiled.catalog
+
+
+def _unusable_models(source: Source, catalog: Catalog) -> Iterator[Diagnostic]:
+    """A finding for each `@embed` that names a model which cannot fill the vector, where it is written."""
+    found = {error.property: error for error in unusable_models(catalog)}
+    for declaration in parse_schema(source).tree.declarations:
+        for declared in declaration.properties:
+            error = found.get(f"{declaration.name}.{declared.name}")
+            if error is not None:
+                yield source.diagnostic(Code.INVALID_EMBED, str(error), declared.span)
 
 
 def _checked_queries(path: Path, catalog: Catalog | None) -> Checked:

@@ -2,7 +2,7 @@
 
 from omnigraph.embedding.errors import EmbeddingFailed, ModelMismatch, UnsuitableModel
 from omnigraph.embedding.fill import embedded_properties, filled, text_vector, text_vectors
-from omnigraph.embedding.models import with_models
+from omnigraph.embedding.models import unusable_models, with_models
 from omnigraph.embedding.settings import Settings, current_settings, settings_of
 
 __all__ = [
@@ -16,5 +16,6 @@ __all__ = [
     "settings_of",
     "text_vector",
     "text_vectors",
+    "unusable_models",
     "with_models",
 ]

@@ -6,7 +6,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from omnigraph.catalog import EntityType, Property, Vector, arrow_type
+from omnigraph.catalog import EntityType, Property, Vector, all_finite, arrow_type
+from omnigraph.embedding.errors import EmbeddingFailed
 from omnigraph.embedding.providers import provider_of
 from omnigraph.embedding.settings import Settings, current_settings
 
@@ -43,7 +44,10 @@ def text_vectors(texts: pa.Array, *, model: str, dimension: int, settings: Setti
     if not distinct:
         return pa.nulls(len(texts), pa.list_(pa.float32(), dimension))
     matrix = provider_of(model, settings).vectors(distinct, dimension)
-    return pa.FixedSizeListArray.from_arrays(pa.array(matrix.ravel()), dimension).take(encoded.indices)
+    vectors = pa.FixedSizeListArray.from_arrays(pa.array(matrix.ravel()), dimension)
+    if not all_finite(vectors):
+        raise EmbeddingFailed(model, "a vector of its answer holds a number that is not finite")
+    return vectors.take(encoded.indices)
 
 
 def text_vector(text: str, model: str, dimension: int) -> Sequence[float]:

@@ -3,10 +3,11 @@
 So it is the same on all branches and for whoever writes or asks, whatever their environment says.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
-from omnigraph.catalog import Catalog, Property, Vector
+from omnigraph.catalog import Catalog, EntityType, Property, Vector
+from omnigraph.catalog.model import Interface
 from omnigraph.diagnostics import any_of, quoted
 from omnigraph.embedding.errors import UnsuitableModel
 from omnigraph.embedding.settings import BASE_URL, MODEL, PROVIDER, Settings
@@ -99,6 +100,20 @@ def _with_model(owner: str, declared: Property, settings: Settings) -> Property:
     if problem is not None:
         raise UnsuitableModel(f"{owner}.{declared.name}", str(model), problem)
     return replace(declared, embedding=replace(declared.embedding, model=str(model)))
+
+
+def unusable_models(catalog: Catalog) -> Iterator[UnsuitableModel]:
+    """The vectors whose model, named with its provider, can fill them nowhere, whatever is configured."""
+    owners: list[EntityType | Interface] = [*catalog.interfaces.values(), *catalog.entities]
+    for owner in owners:
+        for declared in owner.properties.values():
+            named = declared.embedding.model if declared.embedding is not None else None
+            model = model_of(named) if named is not None else None
+            if model is None or not isinstance(declared.type, Vector):
+                continue
+            problem = _misfit(model, declared.type.dimension)
+            if problem is not None:
+                yield UnsuitableModel(f"{owner.name}.{declared.name}", str(model), problem)
 
 
 def _misfit(model: Model, dimension: int) -> str | None:

@@ -9,6 +9,7 @@ from omnigraph.errors.base import (
     Damaged,
     EngineFailed,
     HeadMoved,
+    InternalError,
     NotDurable,
     NotFound,
     OmnigraphError,
@@ -20,6 +21,7 @@ from omnigraph.errors.base import (
     StorageError,
     UsageError,
     ValidationError,
+    ensure,
 )
 from omnigraph.errors.conflicts import (
     BranchExists,
@@ -69,6 +71,7 @@ __all__ = [
     "FenceLost",
     "ForkUnsettled",
     "HeadMoved",
+    "InternalError",
     "KeyConflict",
     "MergeConflicts",
     "NotDurable",
@@ -100,4 +103,5 @@ __all__ = [
     "Unavailable",
     "UsageError",
     "ValidationError",
+    "ensure",
 ]

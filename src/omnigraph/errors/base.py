@@ -180,6 +180,35 @@ class EngineFailed(OmnigraphError):
         return {"stage": self.stage, "problem": self.problem}
 
 
+class InternalError(OmnigraphError):
+    """A step that changes the graph met a state that its own rules exclude: a mistake in the program, not in the data.
+
+    The step was not taken. Please report it, with what the message says.
+    """
+
+    code = "invariant_broken"
+
+    def __init__(self, broken: str) -> None:
+        super().__init__(broken)
+        self.broken = broken
+
+    def __str__(self) -> str:
+        return f"an internal rule is broken, and nothing was done: {self.broken}; please report it"
+
+    @property
+    def details(self) -> dict[str, Any]:
+        return {"broken": self.broken}
+
+
+def ensure(holds: bool, rule: str) -> None:
+    """Raises `InternalError` unless a rule holds that keeps data safe.
+
+    Unlike an `assert`, which `python -O` leaves out, it is always checked.
+    """
+    if not holds:
+        raise InternalError(rule)
+
+
 class ChangesGap(OmnigraphError):
     """A part of the history that a change feed needs was cleaned up; the reader has to start from a snapshot."""
 

@@ -9,7 +9,6 @@ others is published all the same.
 """
 
 import logging
-import os
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, replace
@@ -26,7 +25,6 @@ from omnigraph.errors import (
     RecoveryPending,
     SchemaChanged,
     StorageError,
-    UsageError,
 )
 from omnigraph.maintenance.layout import IndexWork, TableFacts, TableWork, coverage_after, work_on
 from omnigraph.maintenance.repair import unsettled_operations
@@ -36,6 +34,7 @@ from omnigraph.storage import (
     Rewritten,
     Table,
     addition,
+    count_setting,
     drafting,
     fragment_states,
     fragments_with_dropped_columns,
@@ -206,10 +205,7 @@ def optimize_reasons(snapshot: Snapshot) -> Iterator[str]:
 
 def maintenance_concurrency() -> int:
     """How many parts of the work are done at once in this process."""
-    text = os.environ.get(_CONCURRENCY, str(_AT_ONCE))
-    if not text.isdecimal() or not int(text):
-        raise UsageError(f"{_CONCURRENCY} is a number above zero, not {text!r}")
-    return int(text)
+    return count_setting(_CONCURRENCY, _AT_ONCE)
 
 
 # --- what there is to do ---

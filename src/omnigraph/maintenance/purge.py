@@ -14,7 +14,7 @@ from omnigraph import failpoints
 from omnigraph.bulk.leftovers import left_behind, remove_left_behind
 from omnigraph.catalog import EntityType
 from omnigraph.catalog.migration import MigrationPlan
-from omnigraph.errors import DataStillNeeded, NotFound, StorageError
+from omnigraph.errors import DataStillNeeded, NotFound, StorageError, ensure
 from omnigraph.failpoints import Point
 from omnigraph.maintenance.table_files import (
     check_pinned,
@@ -99,7 +99,7 @@ def purge(branches: Branches, doomed: Doomed) -> None:
         sync_everything()
     pinned = {table_root(pin.path) for pin in branches.main.head().pins.values()}
     for root in doomed.whole.values():
-        assert root not in pinned, "the type was dropped"
+        ensure(root not in pinned, f"only tables of dropped types are deleted, and the graph pins {root}")
         objects_at(branches.graph).delete_folder(root)
         failpoints.hit(Point.SCHEMA_TABLE_PURGED)
     for key, root in doomed.reduced.items():

@@ -21,6 +21,7 @@ from omnigraph.bulk.sources import (
     parts_of_file,
     parts_of_table,
 )
+from omnigraph.bulk.tabular import wrong_names
 from omnigraph.catalog import Catalog, EntityType, arrow_type
 from omnigraph.errors import NotFound, UsageError, ValidationError
 from omnigraph.operations.engines import size_reasons
@@ -181,6 +182,7 @@ def _handed_over(entity: EntityType, rows: Any) -> Iterator[HandedOver]:
     first = 0
     for _, alike in groupby(rows, key=lambda row: row.keys()):
         together = list(alike)
+        _check_names(entity.name, together[0], first + 1)
         yield HandedOver(entity, _table_of(entity, together, first), first)
         first += len(together)
     if not rows:
@@ -211,13 +213,22 @@ def _column(entity: EntityType, name: str, values: list[Any], first: int) -> pa.
     raise UsageError(f"the values of {entity.name}.{name} do not make a column")
 
 
+def _check_names(type: str, names: Iterable[object], row: int | None = None) -> None:
+    """Raises for columns that a table cannot have: two of one name, or one whose name is not text."""
+    faulty = wrong_names(names)
+    if faulty is not None:
+        raise ValidationError([Violation(type, faulty.column, faulty.problem, file=type, line=row)])
+
+
 def _table(name: str, rows: Any) -> pa.Table:
     """Rows of Arrow, pandas, polars, or whatever else speaks Arrow's interface."""
     if isinstance(rows, pa.Table):
         return rows
     if isinstance(rows, pa.RecordBatchReader):
         return rows.read_all()
-    if rows.__class__.__module__.startswith("pandas."):
+    if rows.__class__.__module__.partition(".")[0] == "pandas":
+        _check_names(name, getattr(rows, "columns", ()))
+        # In a column of numpy's floats NaN is how pandas says that a value is missing: it becomes null.
         return pa.Table.from_pandas(rows, preserve_index=False)
     if hasattr(rows, "__arrow_c_stream__"):
         return pa.table(rows)

@@ -11,7 +11,7 @@ from typing import Any
 
 from omnigraph.bulk.buckets import bucket_count
 from omnigraph.bulk.checking import CheckBucket, PutKeysAside, Verdict, keys_parts, needed_keys
-from omnigraph.bulk.engine import Engine
+from omnigraph.bulk.engine import Engine, InProcess
 from omnigraph.bulk.faults import Faults
 from omnigraph.bulk.loading import LoadJob, LoadMode, MergeRecords, Outcome, ReadBatches, ReadPart, TableAt, merge_parts
 from omnigraph.bulk.scratch import Memory, Scratch, scratch_files
@@ -22,7 +22,7 @@ from omnigraph.embedding import current_settings
 from omnigraph.errors import UsageError, ValidationError
 from omnigraph.operations.engines import Choice
 from omnigraph.operations.inputs import FRAME_NUMBERS, LoadInput
-from omnigraph.storage import WrittenRows, discard, joined, stage_replacement, stage_written
+from omnigraph.storage import WrittenRows, count_setting, discard, joined, stage_replacement, stage_written
 from omnigraph.versioning import Commit
 from omnigraph.violations import Violation
 from omnigraph.write import WriteAttempt
@@ -33,6 +33,8 @@ from omnigraph.write.staged_table import StagedTable
 from omnigraph.write.validate import SHOWN_VIOLATIONS
 
 __all__ = ["LoadMode", "LoadResult", "explained", "load", "load_mode"]
+
+CONCURRENCY = "OMNIGRAPH_LOAD_CONCURRENCY"
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,9 +108,19 @@ def load(attempt: WriteAttempt, given: LoadInput, mode: LoadMode, engine: Engine
     Overwrite leaves nothing of the types that the input mentions but what it brings.
     """
     buckets = bucket_count(given.expected_keys)
+    writing = engine_for_rows(engine)
     with _scratch(attempt, engine, buckets) as scratch:
         splitter = Splitter(attempt.catalog, scratch, buckets)
-        return _Load(attempt, given, engine, mode=mode, choice=choice, splitter=splitter).run()
+        return _Load(attempt, given, engine, writing, mode=mode, choice=choice, splitter=splitter).run()
+
+
+def engine_for_rows(engine: Engine) -> Engine:
+    """The engine of the stages that write rows, with as many parts at once as `OMNIGRAPH_LOAD_CONCURRENCY` says.
+
+    On Spark the cluster decides. Checking and publishing are not bound by it.
+    """
+    count = count_setting(CONCURRENCY, engine.slots)
+    return engine.with_slots(count) if isinstance(engine, InProcess) else engine
 
 
 @contextmanager
@@ -124,6 +136,8 @@ class _Load:
     attempt: WriteAttempt
     given: LoadInput
     engine: Engine
+    writing: Engine
+    """The one for the stages that write rows."""
     mode: LoadMode = field(kw_only=True)
     choice: Choice = field(kw_only=True)
     splitter: Splitter = field(kw_only=True)
@@ -184,7 +198,7 @@ class _Load:
 
     def _read(self, job: LoadJob) -> list[Outcome]:
         numbered = [Numbered(number, part) for number, part in enumerate(self._parts)]
-        outcomes = self.engine.run("reading", ReadPart(job), numbered, rows=_count)
+        outcomes = self.writing.run("reading", ReadPart(job), numbered, rows=_count)
         for index, (key, frame) in enumerate(self.given.frames):
             work = ReadBatches(job, key, FRAME_NUMBERS * (index + 1))
             engine: Any = self.engine
@@ -200,7 +214,7 @@ class _Load:
 
     def _merged(self, job: LoadJob, shares: Sequence[PutAside]) -> list[Outcome]:
         parts = merge_parts(job.splitter, shares, self._buckets)
-        outcomes = self.engine.run("merging", MergeRecords(job), parts, rows=_count)
+        outcomes = self.writing.run("merging", MergeRecords(job), parts, rows=_count)
         self._keep(outcomes)
         return outcomes
 

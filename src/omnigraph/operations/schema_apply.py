@@ -11,7 +11,7 @@ from typing import Any
 from omnigraph import failpoints
 from omnigraph.bulk.engine import Engine
 from omnigraph.catalog.migration import MigrationPlan
-from omnigraph.errors import RecoveryRequired, SchemaRefused, ValidationError
+from omnigraph.errors import RecoveryRequired, SchemaRefused, ValidationError, ensure
 from omnigraph.failpoints import Point
 from omnigraph.operations.init import created_table
 from omnigraph.operations.schema_plan import SchemaTarget, schema_plan
@@ -57,7 +57,7 @@ def apply_schema(attempt: WriteAttempt, branches: Branches, target: SchemaTarget
 
     What cannot be done is refused, and so are rows that a new rule does not allow; then nothing was written.
     """
-    assert target.accepted is not None or attempt.branch == MAIN, "the schema of a graph changes on its main branch"
+    ensure(target.accepted is not None or attempt.branch == MAIN, "the schema of a graph changes on its main branch")
     _refuse_unsettled(attempt)
     current = branches.schemas.get(attempt.base.commit.schema_id)
     plan = schema_plan(attempt.base, target)

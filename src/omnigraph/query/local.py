@@ -16,7 +16,9 @@ from omnigraph.query.firsts import in_order
 from omnigraph.query.leaves import Embed, Ids, Leaves
 from omnigraph.query.plan import Plan
 from omnigraph.query.results import assembled
+from omnigraph.query.roomy import run_with_room
 from omnigraph.query.source import GraphReader
+from omnigraph.query.sql_text import is_deep
 from omnigraph.query.steps import (
     TYPE,
     Count,
@@ -57,7 +59,10 @@ def execute(
             return assembled(run.counted(plan), plan.outputs)
         case Relational():
             tables = {step.relation.name: run.relation(step, plan) for step in plan.steps}
-            return assembled(_queried(plan.rest, tables, cancellation), plan.outputs)
+            rest = plan.rest
+            if is_deep(rest.statement):
+                return assembled(run_with_room(lambda: _queried(rest, tables, cancellation)), plan.outputs)
+            return assembled(_queried(rest, tables, cancellation), plan.outputs)
 
 
 @dataclass(slots=True)

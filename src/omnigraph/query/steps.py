@@ -14,6 +14,7 @@ from sqlglot import exp
 
 from omnigraph.catalog import PropertyType, Value
 from omnigraph.compiler.ir import Direction, TextMatchKind
+from omnigraph.query.sql_text import sql_text
 
 # Fields of relations that are no columns of a table; no property can be called like this.
 SOURCE_END, DESTINATION_END, TYPE = "@source", "@destination", "@type"
@@ -239,7 +240,7 @@ class Relational:
         """
         from sqlglot.dialects.duckdb import DuckDB  # noqa: PLC0415 - takes long, and many reads need no statement
 
-        return self.statement.sql(DuckDB, pretty=pretty)
+        return sql_text(self.statement, DuckDB, pretty=pretty)
 
 
 Rest: TypeAlias = Direct | Count | Relational

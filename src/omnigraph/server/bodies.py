@@ -15,6 +15,7 @@ from starlette.types import Message, Receive, Scope
 from omnigraph.errors import TooLarge
 from omnigraph.server.admission import Ticket
 from omnigraph.server.problems import BadRequest, TooSlow, UnsupportedMedia
+from omnigraph.strict_json import check_unique_names
 
 _GZIP = 16 + zlib.MAX_WBITS
 _PIECE = 256 * 1024
@@ -155,6 +156,7 @@ class JsonRequest(Request):
                 raise BadRequest(f"a body has at most {_MOST_VALUES:,} values")
             try:
                 self._json = from_json(content, allow_inf_nan=False, cache_strings="keys")
+                check_unique_names(content.decode())
             except ValueError as error:
                 raise BadRequest(f"the body is not JSON: {error}") from error
             if isinstance(self._json, dict) and len(self._json) > _MOST_FIELDS:

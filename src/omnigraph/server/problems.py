@@ -10,6 +10,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 from starlette.responses import Response
 
+from omnigraph.embedding.errors import UnsuitableModel
 from omnigraph.errors import (
     ChangesGap,
     Conflict,
@@ -111,6 +112,7 @@ STATUSES: Mapping[type[OmnigraphError], int] = {
     ParameterError: 400,
     SchemaError: 400,
     SumOutOfRange: 400,
+    UnsuitableModel: 400,
     Unauthenticated: 401,
     PolicyDenied: 403,
     NotFound: 404,

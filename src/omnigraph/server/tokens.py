@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from omnigraph.errors import UsageError
+from omnigraph.strict_json import read_json
 from omnigraph.versioning.names import check_actor
 
 _logger = logging.getLogger(__name__)
@@ -46,12 +47,10 @@ class Tokens:
 def tokens_of(words: str, source: str) -> Tokens:
     """The tokens in a JSON object `{actor: token}` or `{actor: [tokens]}`. No error repeats a token."""
     try:
-        given = json.loads(words, object_pairs_hook=_without_repetition)
+        given = read_json(words)
     except ValueError as error:
         reason = error.msg if isinstance(error, json.JSONDecodeError) else str(error)
         raise UsageError(f"{source} is not JSON: {reason}") from None
-    except RecursionError:
-        raise UsageError(f"{source} is nested too deeply") from None
     if not isinstance(given, Mapping):
         raise UsageError(f"{source} is an object with a token, or a list of tokens, for each actor")
     owners: dict[bytes, str] = {}
@@ -87,15 +86,6 @@ def tokens_of_environment(environment: Mapping[str, str] = os.environ) -> Tokens
 
 def _digest(token: str) -> bytes:
     return hashlib.sha256(token.encode("utf-8", "surrogatepass")).digest()
-
-
-def _without_repetition(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found: dict[str, Any] = {}
-    for name, value in pairs:
-        if name in found:
-            raise ValueError(f"`{name}` is there twice")
-        found[name] = value
-    return found
 
 
 def _pairs(given: Mapping[str, Any], source: str) -> Iterator[tuple[str, Any]]:

@@ -12,6 +12,7 @@ from sqlglot.dialects.spark import Spark
 
 from omnigraph.catalog import Value
 from omnigraph.catalog.types import INTEGER_BOUNDS, Scalar
+from omnigraph.query.sql_text import sql_text
 
 _WIDEST = exp.DataType(
     this=exp.DataType.Type.DECIMAL, expressions=[exp.DataTypeParam(this=exp.Literal.number(each)) for each in (38, 0)]
@@ -29,7 +30,7 @@ def spark_sql(statement: exp.Select) -> str:
     for table in copy.find_all(exp.Table):
         alias = table.alias or table.name
         table.replace(exp.alias_(exp.Table(this=exp.Identifier(this=f"{{{table.name}}}")), alias, table=True))
-    return copy.sql(Spark)  # its class, as DuckDB's in `Relational.duckdb_sql`
+    return sql_text(copy, Spark)  # its class, as DuckDB's in `Relational.duckdb_sql`
 
 
 def spark_arguments(parameters: dict[str, Value]) -> dict[str, Any]:

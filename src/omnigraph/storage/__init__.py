@@ -57,7 +57,7 @@ from omnigraph.storage.differences import (
     differing_rows,
 )
 from omnigraph.storage.drift import Drift, drift_after, operation_at, sync_drift, writes_after
-from omnigraph.storage.holders import Lock, Locks, Taken, seconds_setting
+from omnigraph.storage.holders import Lock, Locks, Taken, count_setting, seconds_setting
 from omnigraph.storage.indexes import (
     FEWEST_VECTORS,
     FULL_TEXT_PARAMETERS,
@@ -159,6 +159,7 @@ __all__ = [
     "column_predicate",
     "commit_created",
     "commit_staged",
+    "count_setting",
     "create_branch",
     "decode_as",
     "decode_record",

@@ -16,6 +16,7 @@ from lance.fragment import DataFile, FragmentMetadata, write_fragments
 
 import lance
 from lance import LanceOperation as Operation
+from omnigraph.errors import ensure
 from omnigraph.storage.lance_schema import StoredColumn, lance_schema, new_columns, stored_columns
 from omnigraph.storage.objects import objects_at
 from omnigraph.storage.staging import StagedWrite, fragment_of, staged_operation
@@ -109,10 +110,10 @@ def _made(table: Table, layout: Sequence[LayoutColumn], written: Sequence[Writte
     """The columns that were written, which must be the same for all fragments that have rows."""
     filled = [size.number for size in table.fragment_sizes() if size.rows]
     schema = written[0].schema if written else pa.schema([])
-    assert not written or sorted(filled) == sorted(each.fragment for each in written), "all fragments get a file"
-    assert all(each.schema == schema for each in written), "all fragments get the same columns"
+    ensure(not written or sorted(filled) == sorted(each.fragment for each in written), "all fragments get a file")
+    ensure(all(each.schema == schema for each in written), "all fragments get the same columns")
     required = {each.field.name for each in layout if each.continues is None and not each.field.nullable}
-    assert not filled or required <= {*schema.names}, "a column that is not nullable has values"
+    ensure(not filled or required <= {*schema.names}, "a column that is not nullable has values")
     return schema
 
 
@@ -123,8 +124,8 @@ def _coming(table: Table, layout: Sequence[LayoutColumn], made: pa.Schema) -> di
     """
     fields = {column.field.name: column.field for column in layout if column.continues is None}
     for field in made:
-        assert fields[field.name].type == field.type, "a column has the type that was written"
-        assert not fields[field.name].metadata, "a Blob is not made"
+        ensure(fields[field.name].type == field.type, "a column has the type that was written")
+        ensure(not fields[field.name].metadata, "a Blob is not made")
     order = dict.fromkeys([*made.names, *fields])
     return new_columns(pa.schema([fields[name] for name in order]), table.dataset.data_storage_version)
 

@@ -24,6 +24,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 import lance
+from omnigraph.errors import ensure
 from omnigraph.storage.column_match import ColumnMatch, by_name, field_ids, stored_as_one, trust
 from omnigraph.storage.equality import equal_rows
 from omnigraph.storage.tables import ROW_ADDRESS, ROW_ID, ROW_VERSION, Table
@@ -359,7 +360,7 @@ class _Whole:
 def _with_values_apart(left: _Whole, right: _Whole, columns: Mapping[str, str], found: _Candidates) -> _Candidates:
     """What was found, and the rows that are the same but for the values of these columns."""
     others = _matched(left.rows_except([found.before, found.deleted]), right.rows_except([found.after, found.inserted]))
-    assert not len(others.inserted) + len(others.deleted), "what came or went was found before"
+    ensure(not len(others.inserted) + len(others.deleted), "what came or went was found before")
     mine, yours = [found.before], [found.after]
     match = ColumnMatch(columns)
     for before, after in zip(_batches(others.before), _batches(others.after), strict=True):

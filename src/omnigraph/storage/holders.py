@@ -12,6 +12,8 @@ from omnigraph.errors import UsageError
 
 LOCK_FOLDER = "__locks"
 
+_MOST_DIGITS = 9
+
 
 @dataclass(frozen=True, slots=True)
 class Holder:
@@ -74,6 +76,14 @@ def lock_file(name: str) -> str:
 def lock_name(file: str) -> str:
     """The lock that a file or object is of."""
     return unquote(file.rpartition("/")[2])
+
+
+def count_setting(variable: str, default: int) -> int:
+    """A number of things, at least one, that the environment may set."""
+    text = os.environ.get(variable, str(default))
+    if not (text.isascii() and text.isdecimal() and len(text) <= _MOST_DIGITS and int(text)):
+        raise UsageError(f"{variable} is a number above zero, not {text!r}")
+    return int(text)
 
 
 def seconds_setting(variable: str, default: float, least: float = 0.0) -> float:

@@ -163,7 +163,8 @@ class Table:
         ]
         found = pa.concat_tables(parts)
         positions = pc.index_in(addresses, value_set=found[ROW_ADDRESS].combine_chunks())
-        assert not positions.null_count, "the addresses are of this version"
+        if positions.null_count:
+            raise Damaged(self.location.uri, f"{positions.null_count} rows are not where its indexes and files say")
         return found.drop_columns([ROW_ADDRESS]).take(positions)
 
     def indexed_columns(self) -> frozenset[str]:

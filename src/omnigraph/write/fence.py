@@ -7,7 +7,8 @@ from types import TracebackType
 from typing import Self
 from weakref import WeakValueDictionary
 
-from omnigraph.errors import FenceHeld
+from omnigraph.diagnostics import any_of
+from omnigraph.errors import FenceHeld, InternalError
 from omnigraph.storage import Location, Lock, Taken, locks_at, seconds_setting
 from omnigraph.write.queue import Queue
 
@@ -74,7 +75,9 @@ class WriteFence:
     def _in_turn(self, table_keys: Iterable[str]) -> Iterator[tuple[str, float]]:
         """The tables whose locks are to be taken, in the order in which everybody takes them, and since when."""
         wanted = sorted({*table_keys} - self._held.keys())
-        assert not (wanted and self._held), "locks are taken all at once, or two writers could wait for each other"
+        if wanted and self._held:
+            lacking = f"a writer holds {any_of(sorted(self._held))} and asks for {any_of(wanted)}"
+            raise InternalError(f"locks are taken all at once, or two writers could wait for each other, but {lacking}")
         began = time.monotonic()
         if len(wanted) > 1:
             self._locks.look(self._name(table_key) for table_key in wanted)

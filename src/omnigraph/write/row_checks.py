@@ -4,13 +4,14 @@ Each rule is one function over the column that it is about, so that whoever has 
 `origins` says where a row comes from, for those who know.
 """
 
+import math
 from collections.abc import Iterator
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from omnigraph.catalog import Check, EntityType, Enum, List, NodeType, Property, Range
+from omnigraph.catalog import Check, EntityType, Enum, List, NodeType, Property, Range, rows_not_finite
 from omnigraph.diagnostics import any_of, quoted
 from omnigraph.violations import Violation
 from omnigraph.write.change import NOWHERE, Origins, TableChange
@@ -37,6 +38,18 @@ def missing_values(
         return
     for row in _positions(pc.is_null(column)):
         yield origins.violation(entity, declared.name, "a value is required", row)
+
+
+def not_finite(
+    entity: EntityType, declared: Property, column: pa.ChunkedArray, origins: Origins = NOWHERE
+) -> Iterator[Violation]:
+    """Every row with NaN or an infinity in a number, a list or a vector.
+
+    This is about values that a write brings. Those that a graph holds already may stay beside others that change, and
+    go from branch to branch, so it is not among `row_violations`.
+    """
+    for row in rows_not_finite(column):
+        yield origins.violation(entity, declared.name, f"{_first_not_finite(column[row])} is not a finite number", row)
 
 
 def outside_enum(
@@ -92,6 +105,12 @@ def _bound(bound: int | float, type: pa.DataType) -> pa.Scalar:
         return pa.scalar(bound)
     limits = np.iinfo(type.to_pandas_dtype())
     return pa.scalar(min(max(bound, int(limits.min)), int(limits.max)), type)
+
+
+def _first_not_finite(value: pa.Scalar) -> float:
+    plain = value.as_py()
+    numbers: list[float] = plain if isinstance(plain, list) else [plain]
+    return next(number for number in numbers if not math.isfinite(number))
 
 
 def _not_in(value: str, values: tuple[str, ...]) -> str:

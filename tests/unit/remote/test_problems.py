@@ -61,6 +61,7 @@ ERRORS = [
     EmbeddingFailed("mock/x", "is gone", 3),
     ModelMismatch("mock/x", None, "configure it"),
     UnsuitableModel("Doc.vec", "mock/x", "is too small"),
+    errors.InternalError("locks are taken at once"),
     NoEmbeddingModel("mock/x", 4),
     SumOutOfRange("sum(age)", "I64"),
     WrongEmbedding(None, 4, 5),

@@ -1,0 +1,67 @@
+"""How many parts of a load are read and written at once, as the environment says."""
+
+import threading
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+import omnigraph as og
+from omnigraph.bulk import loading
+from omnigraph.bulk.sources import Numbered
+
+SCHEMA = "node Person { name: String @key, age: I32? }"
+
+
+@pytest.fixture
+def graph(tmp_path: Path) -> og.Graph:
+    return og.init(tmp_path / "graph.omni", SCHEMA)
+
+
+def at_once(graph: og.Graph, monkeypatch: pytest.MonkeyPatch, mode: str) -> int:
+    """The most parts of a load of several that are read at the same time."""
+    lock, running, most = threading.Lock(), 0, 0
+    together = threading.Event()
+    read = loading.ReadPart.__call__
+
+    def counted(work: loading.ReadPart, part: Numbered) -> loading.Outcome:
+        nonlocal running, most
+        with lock:
+            running += 1
+            most = max(most, running)
+            if running > 1:
+                together.set()
+        together.wait(1)
+        try:
+            return read(work, part)
+        finally:
+            with lock:
+                running -= 1
+
+    monkeypatch.setattr(loading.ReadPart, "__call__", counted)
+    tables = [{"Person": pa.table({"name": [str(number)]})} for number in range(3)]
+    graph.load(tables, mode=mode)
+    return most
+
+
+@pytest.mark.parametrize("mode", ["append", "merge", "overwrite"])
+def test_a_load_writes_one_part_at_a_time_if_it_shall(
+    graph: og.Graph, monkeypatch: pytest.MonkeyPatch, mode: str
+) -> None:
+    monkeypatch.setenv("OMNIGRAPH_LOAD_CONCURRENCY", "1")
+    assert at_once(graph, monkeypatch, mode) == 1
+
+
+def test_a_load_writes_several_parts_at_a_time_if_it_may(graph: og.Graph, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OMNIGRAPH_LOAD_CONCURRENCY", "3")
+    assert at_once(graph, monkeypatch, "append") > 1
+
+
+@pytest.mark.parametrize("value", ["", "0", "-1", "1.5", "many", "٣", "9" * 5_000])
+def test_what_is_not_a_number_above_zero_is_refused_before_anything_is_read(
+    graph: og.Graph, monkeypatch: pytest.MonkeyPatch, value: str
+) -> None:
+    monkeypatch.setenv("OMNIGRAPH_LOAD_CONCURRENCY", value)
+    with pytest.raises(og.UsageError, match="OMNIGRAPH_LOAD_CONCURRENCY is a number above zero"):
+        graph.load({"Person": [{"name": "a"}]})
+    assert list(graph.export()) == []
