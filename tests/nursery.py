@@ -37,6 +37,7 @@ _PIPES = 3
 _IMPORTED = (
     "omnigraph.graph",
     "omnigraph.opening",
+    "tests.consistency.actor",
     "tests.consistency.reader",
     "tests.consistency.worker",
     "tests.crash.schema_world",

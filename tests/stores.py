@@ -88,6 +88,28 @@ class Fault:
         return self.method in ("", request.command) and self.path in request.path
 
 
+class Hold:
+    """A request that a proxy keeps for itself, and with it all that come after it, until it is let go."""
+
+    def __init__(self, fault: Fault) -> None:
+        self.fault = fault
+        self._reached = threading.Event()
+        self._over = threading.Event()
+
+    def wait_until_reached(self, timeout: float = 60.0) -> None:
+        """Until the request is there."""
+        assert self._reached.wait(timeout), f"no {self.fault.method} of {self.fault.path} came"
+
+    def let_go(self) -> None:
+        """Passes the request on, and all others."""
+        self._over.set()
+
+    def keep(self) -> None:
+        """Keeps the request that this is about, in the thread of the proxy."""
+        self._reached.set()
+        self._over.wait()
+
+
 class _Server(HTTPServer):
     request_queue_size = 128
 
@@ -99,6 +121,7 @@ class FaultyProxy:
         self._store = store
         self._target = urlparse(store["aws_endpoint"]).netloc
         self._fault: Fault | None = None
+        self._hold: Hold | None = None
         self._seen = 0
         self.faults = 0
         self.ignores_conditions = False
@@ -137,6 +160,24 @@ class FaultyProxy:
         finally:
             self._fault = None
 
+    @contextmanager
+    def holding(self, fault: Fault) -> Iterator[Hold]:
+        """Holds one request back, and all that come after it: as if the net between a client and the store hung."""
+        self._seen, self._hold = 0, Hold(fault)
+        try:
+            yield self._hold
+        finally:
+            self._hold.let_go()
+            self._hold = None
+
+    def _wait_for_hold(self, request: BaseHTTPRequestHandler) -> None:
+        hold = self._hold
+        if hold is None or not hold.fault.concerns(request):
+            return
+        self._seen += 1
+        if self._seen == hold.fault.every:
+            hold.keep()
+
     def _due(self, request: BaseHTTPRequestHandler) -> Fault | None:
         fault = self._fault
         if fault is None or not fault.concerns(request):
@@ -166,6 +207,7 @@ class FaultyProxy:
 
     def _answer(self, request: BaseHTTPRequestHandler) -> None:
         body = request.rfile.read(int(request.headers.get("content-length", 0)))
+        self._wait_for_hold(request)
         fault = self._due(request)
         if fault is not None and fault.status is not None:
             _send(request, fault.status, [("Content-Length", "0")], b"")
