@@ -2,6 +2,7 @@
 
 import json
 import os
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -70,8 +71,8 @@ class Journal:
         self._number = 0
 
     def note(self, **line: Any) -> None:
-        """Appends a line."""
-        os.write(self._file, (json.dumps(line) + "\n").encode())
+        """Appends a line, with the time that all processes of the machine share."""
+        os.write(self._file, (json.dumps({"at": round(time.monotonic(), 3), **line}) + "\n").encode())
 
     @contextmanager
     def operation(self, kind: Kind, **what: Any) -> Iterator[dict[str, Any]]:

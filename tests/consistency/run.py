@@ -20,6 +20,8 @@ from tests.consistency.judge import tag_violations, violations_of
 
 ROOT = Path(__file__).parents[2]
 _END_PATIENCE = 120.0
+_MOST, _LONGEST = 30, 600
+"""How many violations are shown, and how many letters of each."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,7 +87,7 @@ class Report:
             f"skewed: {skews}",
             f"reads: {self.reads} ({self.unreadable} of commits that cleanup took)",
             f"violations: {len(self.violations)}",
-            *(f"  {each}" for each in self.violations[:50]),
+            *(f"  {each[:_LONGEST]}" for each in self.violations[:_MOST]),
         ]
         return "\n".join(lines)
 

@@ -15,14 +15,16 @@ from typing import Any
 import pytest
 
 import omnigraph as og
+from omnigraph.storage import location_of, objects_at
 from tests import nursery
 from tests.consistency import clocks, world
 from tests.consistency.journal import Outcome
-from tests.stores import Fault, FaultyProxy, Options
+from tests.stores import Concerns, FaultyProxy, Options
 
 LEASE = "1"
 AN_HOUR = 3600
-TABLE_VERSION = "_versions"
+BEFORE_LOOKING, BEFORE_PUTTING = "before it looks", "before it puts"
+_DONE = {"outcome": Outcome.DONE, "error": "", "text": ""}
 
 
 @dataclass(slots=True)
@@ -72,11 +74,11 @@ class Stage:
         """
         judge = self.actor()
         for verb, value in (("open", ""), ("transfer", "after"), ("add", "after"), ("optimize", ""), ("clean up", "")):
-            assert judge.do(verb, value)["outcome"] == Outcome.DONE, f"{verb} after it all"
+            assert judge.do(verb, value) == _DONE, f"{verb} after it all"
         self._look([*expected, "after"], maybe)
         judge.do("repair")
         self._look([*expected, "after"], maybe)
-        assert judge.do("add", "at last")["outcome"] == Outcome.DONE
+        assert judge.do("add", "at last") == _DONE
 
     def _look(self, expected: list[str], maybe: dict[str, dict[str, Any]]) -> None:
         graph = og.open(self.uri, "r", storage_options=self.options)
@@ -111,69 +113,109 @@ def in_store(s3_uri: str, s3_store: Options) -> Iterator[Stage]:
 needs_clocks = pytest.mark.skipif(clocks.library() is None, reason="needs libfaketime (Debian: faketime)")
 
 
-def _load_beside_cleanup(stage: Stage, cleaner_skew: int) -> None:
-    """A load whose clock is ahead is stopped when its files are written, and another process cleans up."""
-    loader, cleaner = stage.actor(skew=AN_HOUR), stage.actor(skew=cleaner_skew)
-    assert loader.do("add", "first")["outcome"] == Outcome.DONE
-    loader.begin("load", "loaded", failpoints="load.table_staged=pause")
-    loader.child.wait_until_stopped()
-    assert cleaner.do("clean up")["outcome"] == Outcome.DONE
-    loader.child.send_signal(signal.SIGCONT)
-    stage.check(["first"], {"loaded": loader.end()})
-
-
 @needs_clocks
 def test_cleanup_leaves_the_files_of_a_load_whose_clock_is_ahead(on_disk: Stage) -> None:
-    _load_beside_cleanup(on_disk, cleaner_skew=0)
+    loader, cleaner = on_disk.actor(skew=AN_HOUR), on_disk.actor()
+    assert loader.do("add", "first") == _DONE
+    loader.begin("load", "loaded", failpoints="load.table_staged=pause")
+    loader.child.wait_until_stopped()
+    assert cleaner.do("clean up") == _DONE
+    loader.child.send_signal(signal.SIGCONT)
+    on_disk.check(["first"], {"loaded": loader.end()})
 
 
 @needs_clocks
-def test_cleanup_leaves_the_files_of_a_load_when_both_clocks_are_ahead_of_the_store(in_store: Stage) -> None:
-    _load_beside_cleanup(in_store, cleaner_skew=AN_HOUR)
+def test_cleanup_leaves_the_files_of_a_load_whose_clock_is_ahead_of_the_store(
+    in_store: Stage, proxy: FaultyProxy
+) -> None:
+    """The load is slow, and renews its leases all the time."""
+    loader, cleaner = in_store.actor(proxy.options, skew=AN_HOUR), in_store.actor(skew=AN_HOUR)
+    assert loader.do("add", "first") == _DONE
+    with proxy.holding(lambda method, path: method == "PUT" and "/__locks/main" in path, alone=True) as hold:
+        loader.begin("load", "loaded")
+        hold.wait_until_reached()
+        assert cleaner.do("clean up") == _DONE
+    in_store.check(["first"], {"loaded": loader.end()})
+
+
+def _commit(stage: Stage, type: str, moment: str) -> Concerns:
+    """The request with which Lance looks for the newest version of a table, to commit the next, or puts that one."""
+    graph = og.open(stage.uri, "r", storage_options=stage.options)
+    number = graph.schema.catalog.nodes[type].identity
+    folders = objects_at(location_of(stage.uri, stage.options)).folders("nodes")
+    (folder,) = (name for name in folders if name.startswith(f"{number}-"))
+
+    def concerns(method: str, path: str) -> bool:
+        if folder not in path or "_versions" not in path:
+            return False
+        return method == "PUT" or (moment == BEFORE_LOOKING and "list-type" in path)
+
+    return concerns
+
+
+at_both_moments = pytest.mark.parametrize("moment", [BEFORE_LOOKING, BEFORE_PUTTING])
 
 
 @needs_clocks
-def test_a_commit_whose_files_cleanup_took_is_never_completed(in_store: Stage, proxy: FaultyProxy) -> None:
+@at_both_moments
+def test_a_commit_whose_files_cleanup_took_is_never_completed(
+    in_store: Stage, proxy: FaultyProxy, moment: str
+) -> None:
     """The version of a table lands when its write was undone already, and its files are gone."""
     writer, other = in_store.actor(proxy.options), in_store.actor(skew=AN_HOUR)
-    assert writer.do("add", "first")["outcome"] == Outcome.DONE
-    with proxy.holding(Fault(1, method="PUT", path=f"nodes/{_folder(in_store, 'Element')}/{TABLE_VERSION}")) as hold:
+    assert writer.do("add", "first") == _DONE
+    with proxy.holding(_commit(in_store, "Element", moment)) as hold:
         writer.begin("add", "held up")
         hold.wait_until_reached()
-        assert other.do("open")["outcome"] == Outcome.DONE
-        assert other.do("clean up")["outcome"] == Outcome.DONE
+        assert other.do("open") == _DONE
+        assert other.do("clean up") == _DONE
     in_store.check(["first"], {"held up": writer.end()})
 
 
-def test_a_version_that_lands_late_is_not_moved_to_a_later_number(in_store: Stage, proxy: FaultyProxy) -> None:
-    """The version of a table lands when others have written to it since."""
+@at_both_moments
+def test_a_version_that_comes_late_is_not_put_on_top_of_others(
+    in_store: Stage, proxy: FaultyProxy, moment: str
+) -> None:
+    """The version of a table is committed when others have written to it since."""
     writer, other = in_store.actor(proxy.options), in_store.actor()
-    assert writer.do("add", "first")["outcome"] == Outcome.DONE
-    with proxy.holding(Fault(1, method="PUT", path=f"nodes/{_folder(in_store, 'Element')}/{TABLE_VERSION}")) as hold:
+    assert writer.do("add", "first") == _DONE
+    with proxy.holding(_commit(in_store, "Element", moment)) as hold:
         writer.begin("add", "held up")
         hold.wait_until_reached()
-        assert other.do("open")["outcome"] == Outcome.DONE
-        assert other.do("add", "second")["outcome"] == Outcome.DONE
+        assert other.do("open") == _DONE
+        assert other.do("add", "second") == _DONE
     in_store.check(["first", "second"], {"held up": writer.end()})
 
 
-def test_what_a_recoverer_restores_late_takes_nothing_back(in_store: Stage, proxy: FaultyProxy) -> None:
+@at_both_moments
+def test_half_of_a_write_that_comes_late_is_not_published(in_store: Stage, proxy: FaultyProxy, moment: str) -> None:
+    """A write of two tables is held up at the first, and others have written to both since."""
+    writer, other = in_store.actor(proxy.options), in_store.actor()
+    with proxy.holding(_commit(in_store, "Account", moment)) as hold:
+        writer.begin("transfer", "held up")
+        hold.wait_until_reached()
+        assert other.do("open") == _DONE
+        assert other.do("transfer", "second") == _DONE
+    in_store.check(["second"], {"held up": writer.end()})
+
+
+@pytest.mark.parametrize("moment", ["stopped", BEFORE_LOOKING, BEFORE_PUTTING])
+def test_what_a_recoverer_restores_late_takes_nothing_back(in_store: Stage, proxy: FaultyProxy, moment: str) -> None:
     """A process that undoes the write of a dead one is held up, and others undo it and go on meanwhile."""
     dead = in_store.actor()
     dead.begin("transfer", "dead", failpoints="mutate.table_committed=crash")
     assert dead.child.wait() == -signal.SIGKILL
     recoverer, other = in_store.actor(proxy.options), in_store.actor()
-    with proxy.holding(Fault(1, method="PUT", path=f"nodes/{_folder(in_store, 'Account')}/{TABLE_VERSION}")) as hold:
-        recoverer.begin("open")
-        hold.wait_until_reached()
-        assert other.do("open")["outcome"] == Outcome.DONE
-        assert other.do("transfer", "second")["outcome"] == Outcome.DONE
+    with proxy.holding(_commit(in_store, "Account", moment)) as hold:
+        if moment == "stopped":
+            recoverer.begin("open", failpoints="recovery.before_restore=pause")
+            recoverer.child.wait_until_stopped()
+        else:
+            recoverer.begin("open")
+            hold.wait_until_reached()
+        assert other.do("open") == _DONE
+        assert other.do("transfer", "second") == _DONE
+        assert other.do("transfer", "third") == _DONE
+    recoverer.child.send_signal(signal.SIGCONT)
     recoverer.end()
-    in_store.check(["second"], {"dead": {"outcome": Outcome.UNKNOWN}})
-
-
-def _folder(stage: Stage, type: str) -> str:
-    """The folder of a type; folders are named by the numbers of types."""
-    graph = og.open(stage.uri, "r", storage_options=stage.options)
-    number = graph.schema.catalog.nodes[type].identity
-    return f"{number}-"
+    in_store.check(["second", "third"], {"dead": {"outcome": Outcome.UNKNOWN}})

@@ -7,7 +7,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -136,7 +136,10 @@ class Worker:
             Kind.CLEANUP: self.clean_up,
             Kind.TAG: self.tag,
         }
-        self.drop_old_branches()
+        with suppress(og.OmnigraphError):
+            self.drop_old_branches()
+            # Those of dead processes of this slot are taken over.
+            self.tags += [tag.name for tag in self.graph.tags.list() if tag.name.startswith(f"t{self.slot}.")]
         while not (self.folder / "stop").exists():
             kind = self.next_kind()
             self.counts[kind] += 1  # what is refused again and again must not keep the others waiting
