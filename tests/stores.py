@@ -20,7 +20,7 @@ Concerns = Callable[[str, str], bool]
 BUCKET = "bucket"
 
 # Says at which port it is, for no other process can take a port that a server has chosen itself; ends with its stdin.
-_STORE = """
+_MOTO = """
 import sys
 from moto.server import ThreadedMotoServer
 server = ThreadedMotoServer("127.0.0.1", 0, verbose=False)
@@ -35,7 +35,14 @@ _CONDITIONS = frozenset({"if-match", "if-none-match"})
 @pytest.fixture(scope="session")
 def s3_store() -> Iterator[Options]:
     """The options that reach a server with one empty bucket."""
-    command = [sys.executable, "-c", _STORE]
+    with moto_server() as options:
+        yield options
+
+
+@contextmanager
+def moto_server() -> Iterator[Options]:
+    """The options that reach a server with one empty bucket, as long as the block lasts."""
+    command = [sys.executable, "-c", _MOTO]
     pipe = subprocess.PIPE
     with subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=subprocess.DEVNULL, text=True) as server:
         try:

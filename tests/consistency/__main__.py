@@ -1,42 +1,67 @@
-"""Runs the consistency suite once, with settings of its own: `python -m tests.consistency --store disk --seed 7`."""
+"""Runs the consistency suite once: `python -m tests.consistency --store disk --operations 10000 --seed 7`.
+
+Exits with 1 if anything is violated, or if the run was not what was asked for. A store whose server is not installed is
+skipped, and the reason is printed.
+"""
 
 import argparse
+import os
 import sys
 import tempfile
-from contextlib import nullcontext
+from contextlib import ExitStack
 from pathlib import Path
 
 from tests.consistency.run import Run, Settings
+from tests.store_servers import SERVERS, NotInstalled
+
+_DISK = "disk"
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(prog="python -m tests.consistency", description=__doc__)
-    parser.add_argument("--folder", type=Path, help="where the journals, and on a disk the graph, are kept")
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--seconds", type=float, default=20)
-    parser.add_argument("--operations", type=int)
+    parser = argparse.ArgumentParser(
+        prog="python -m tests.consistency", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    preset = os.environ.get
+    parser.add_argument("--store", choices=[_DISK, *SERVERS], default=preset("OMNIGRAPH_CONSISTENCY_STORE", _DISK))
+    parser.add_argument("--seed", type=int, default=int(preset("OMNIGRAPH_CONSISTENCY_SEED", "1")))
+    seconds = float(preset("OMNIGRAPH_CONSISTENCY_SECONDS", "3600"))
+    parser.add_argument("--seconds", type=float, default=seconds, help="the longest that it may take")
+    operations = int(preset("OMNIGRAPH_CONSISTENCY_OPERATIONS", "1000"))
+    parser.add_argument("--operations", type=int, default=operations, help="ends when this many are acknowledged")
     parser.add_argument("--workers", type=int, default=3)
-    parser.add_argument("--lease", type=float, default=0.5)
-    parser.add_argument("--pauses", type=float, default=0.05)
-    parser.add_argument("--harm-every", type=float, default=2.0)
+    parser.add_argument("--lease", type=float, help="seconds that a lease lasts; pauses are measured by it on a disk too")
+    parser.add_argument("--pauses", type=float, default=0.1, help="the part of the operations that is harmed at a step")
+    parser.add_argument("--harm-every", type=float, default=4.0, help="seconds between two kills or stops from outside")
+    parser.add_argument("--folder", type=Path, help="keep the journals, and on a disk the graph, in this new folder")
     given = parser.parse_args()
-    with nullcontext(given.folder) if given.folder else tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
+    with ExitStack() as opened:
+        folder = given.folder or Path(opened.enter_context(tempfile.TemporaryDirectory()))
+        uri, options, skew, lease = str(folder / "graph.omni"), None, 3600, 0.5
+        if given.store != _DISK:
+            try:
+                store = opened.enter_context(SERVERS[given.store]())
+            except NotInstalled as error:
+                sys.stdout.write(f"skipped: {error}\n")
+                return
+            uri, options, skew, lease = store.new_uri(), store.options, store.skew, 2.0
         settings = Settings(
-            uri=str(folder / "graph.omni"),
-            options=None,
+            uri=uri,
+            options=options,
             folder=folder / "journals",
             seed=given.seed,
             seconds=given.seconds,
             operations=given.operations,
             workers=given.workers,
-            lease=given.lease,
+            lease=given.lease or lease,
             pauses=given.pauses,
             harm_every=given.harm_every,
+            skew=skew,
         )
         report = Run(settings).judge()
     sys.stdout.write(f"{report}\n")
-    sys.exit(bool(report.violations))
+    missing = report.missing()
+    sys.stdout.write("".join(f"not as asked for: {each}\n" for each in missing))
+    sys.exit(bool(report.violations or missing))
 
 
 if __name__ == "__main__":

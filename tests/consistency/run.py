@@ -20,6 +20,8 @@ from tests.consistency.judge import tag_violations, violations_of
 
 ROOT = Path(__file__).parents[2]
 _END_PATIENCE = 120.0
+LEAST_SHARE = 0.05
+"""Which part of the acknowledged operations each kind must be."""
 _MOST, _LONGEST = 30, 600
 """How many violations are shown, and how many letters of each."""
 
@@ -71,6 +73,22 @@ class Report:
     def shares(self) -> dict[Kind, float]:
         """Which part of the acknowledgements each kind is."""
         return {kind: self.acknowledged[kind] / max(1, self.total) for kind in Kind}
+
+    def missing(self) -> list[str]:
+        """What a long run must have had and has not; for runs that end when enough was acknowledged."""
+        rare = {kind: share for kind, share in self.shares().items() if share < LEAST_SHARE}
+        counts = {"kills": self.kills, "stops": self.stops, "pauses at a step": self.pauses.total()}
+        if clocks.library() is not None:
+            counts["wrong clocks"] = self.skews
+        return [
+            *(f"{kind} is {share:.1%} of what was acknowledged, below {LEAST_SHARE:.0%}" for kind, share in rare.items()),
+            *(f"there were no {name}" for name, count in counts.items() if not count),
+            *(
+                [f"{self.total} of {self.settings.operations} operations were acknowledged"]
+                if self.total < (self.settings.operations or 0)
+                else []
+            ),
+        ]
 
     def __str__(self) -> str:
         skews = f"{self.skews} processes with clocks {self.settings.skew} s off"
