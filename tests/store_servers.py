@@ -106,15 +106,18 @@ def fake_gcs() -> Iterator[Store]:
 def azurite() -> Iterator[Store]:
     """Azurite, in place of Azure Blob Storage."""
     program = _program("azurite-blob", "OMNIGRAPH_AZURITE")
-    with tempfile.TemporaryDirectory() as folder, _served(
-        lambda port: [
-            program,
-            *("--blobHost", "127.0.0.1", "--blobPort", str(port), "--location", folder),
-            *("--silent", "--skipApiVersionCheck", "--disableTelemetry"),
-        ],
-        f"/{_AZURE_ACCOUNT}?comp=list",
-        {},
-    ) as endpoint:
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        _served(
+            lambda port: [
+                program,
+                *("--blobHost", "127.0.0.1", "--blobPort", str(port), "--location", folder),
+                *("--silent", "--skipApiVersionCheck", "--disableTelemetry"),
+            ],
+            f"/{_AZURE_ACCOUNT}?comp=list",
+            {},
+        ) as endpoint,
+    ):
         _create_container(endpoint)
         options = {
             "azure_storage_account_name": _AZURE_ACCOUNT,

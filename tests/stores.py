@@ -177,7 +177,7 @@ class FaultyProxy:
 
     @contextmanager
     def holding(self, concerns: Concerns, *, alone: bool = False) -> Iterator[Hold]:
-        """Holds back the first request of a kind, and all that come after it, as if the net hung; or that one `alone`."""
+        """Holds back the first request of a kind, and all that come after it, as if the net hung, or it `alone`."""
         self._hold = Hold(concerns, alone=alone)
         try:
             yield self._hold

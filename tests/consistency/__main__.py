@@ -29,7 +29,9 @@ def main() -> None:
     operations = int(preset("OMNIGRAPH_CONSISTENCY_OPERATIONS", "1000"))
     parser.add_argument("--operations", type=int, default=operations, help="ends when this many are acknowledged")
     parser.add_argument("--workers", type=int, default=3)
-    parser.add_argument("--lease", type=float, help="seconds that a lease lasts; pauses are measured by it on a disk too")
+    parser.add_argument(
+        "--lease", type=float, help="seconds that a lease lasts; pauses are measured by it on a disk too"
+    )
     parser.add_argument("--pauses", type=float, default=0.1, help="the part of the operations that is harmed at a step")
     parser.add_argument("--harm-every", type=float, default=4.0, help="seconds between two kills or stops from outside")
     parser.add_argument("--folder", type=Path, help="keep the journals, and on a disk the graph, in this new folder")

@@ -44,7 +44,7 @@ _VERBS: dict[str, Callable[[og.Graph, str], Any]] = {
     "clean up": lambda graph, _: graph.cleanup(keep=1, grace="0s", confirm=True),
     "optimize": lambda graph, _: graph.optimize(),
     "repair": lambda graph, _: graph.repair(confirm=True, force=True),
-    "open": lambda graph, _: None,
+    "open": lambda graph, _: graph.refresh(),
 }
 
 

@@ -8,6 +8,7 @@ import select
 import time
 from functools import cache
 from pathlib import Path
+from typing import SupportsIndex
 
 _LIBRARIES = (
     "/usr/lib/x86_64-linux-gnu/faketime/libfaketimeMT.so.1",
@@ -40,10 +41,10 @@ def environment(seconds: int) -> dict[str, str]:
 
 
 def mend_sleep() -> None:
-    """Makes `time.sleep` work under libfaketime, which takes the absolute monotonic time that it waits for for a date."""
+    """Makes `time.sleep` work under libfaketime, which takes the moment that it waits for for a time of day."""
     if "FAKETIME" in os.environ:
         time.sleep = _sleep
 
 
-def _sleep(seconds: float, /) -> None:
-    select.select([], [], [], seconds)
+def _sleep(seconds: float | SupportsIndex, /) -> None:
+    select.select([], [], [], float(seconds))

@@ -104,9 +104,9 @@ def _branches(operations: list[Operation], content: Mapping[str, Any]) -> list[s
         if outcome is Outcome.DONE and gone:
             found.append(f"branch {name} was created and never deleted, and is gone")
     for each in operations:
-        branch = each.what.get("branch")
+        branch: str = each.what.get("branch", "main")
         if each.kind in (Kind.ADD, Kind.LOAD) and branch != "main" and branch in content:
-            there = Counter(content[branch]["elements"])
+            there: Counter[str] = Counter(content[branch]["elements"])
             name = f"{each.kind} of {each.what['values']} on {branch}"
             found += _verdict(name, each.outcome, [there[value] for value in each.what["values"]], each.error)
     return found

@@ -1,4 +1,4 @@
-"""A process that reads the graph while others change it, and journals what is wrong: `python -m` runs it."""
+"""A process that reads the graph while others change it, and journals what is wrong."""
 
 import json
 import random
@@ -88,7 +88,7 @@ def main() -> None:
     job = json.loads(sys.argv[1])
     folder = Path(job["folder"])
     journal = Journal(folder / f"reader-{job['slot']}-{job['turn']}.jsonl")
-    chance = random.Random(f"{job['seed']}/reader/{job['turn']}")
+    chance = random.Random(f"{job['seed']}/reader/{job['turn']}")  # noqa: S311
     try:
         graph = og.open(job["uri"], "r", storage_options=job["options"])
         reader = Reader(graph, journal, chance)

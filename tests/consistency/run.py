@@ -81,7 +81,10 @@ class Report:
         if clocks.library() is not None:
             counts["wrong clocks"] = self.skews
         return [
-            *(f"{kind} is {share:.1%} of what was acknowledged, below {LEAST_SHARE:.0%}" for kind, share in rare.items()),
+            *(
+                f"{kind} is {share:.1%} of what was acknowledged, below {LEAST_SHARE:.0%}"
+                for kind, share in rare.items()
+            ),
             *(f"there were no {name}" for name, count in counts.items() if not count),
             *(
                 [f"{self.total} of {self.settings.operations} operations were acknowledged"]
@@ -135,7 +138,7 @@ class Run:
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
-        self._chance = random.Random(settings.seed)
+        self._chance = random.Random(settings.seed)  # noqa: S311
         self._report = Report(settings)
         self._processes: list[_Process] = []
         self._told: dict[Path, tuple[int, Told]] = {}

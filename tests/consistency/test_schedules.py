@@ -158,9 +158,7 @@ at_both_moments = pytest.mark.parametrize("moment", [BEFORE_LOOKING, BEFORE_PUTT
 
 @needs_clocks
 @at_both_moments
-def test_a_commit_whose_files_cleanup_took_is_never_completed(
-    in_store: Stage, proxy: FaultyProxy, moment: str
-) -> None:
+def test_a_commit_whose_files_cleanup_took_is_never_completed(in_store: Stage, proxy: FaultyProxy, moment: str) -> None:
     """The version of a table lands when its write was undone already, and its files are gone."""
     writer, other = in_store.actor(proxy.options), in_store.actor(skew=AN_HOUR)
     assert writer.do("add", "first") == _DONE

@@ -1,4 +1,4 @@
-"""A process that changes the graph, one operation after the other, and journals what it is told: `python -m` runs it."""
+"""A process that changes the graph, one operation after the other, and journals what it is told."""
 
 import fcntl
 import json
@@ -283,10 +283,8 @@ class Worker:
                 self.merge(name)
             case "transfer":
                 self.transfer(name)
-                try:
+                with suppress(og.MergeConflicts):  # others may have changed one of the accounts
                     self.merge(name)
-                except og.MergeConflicts:
-                    pass  # others have changed one of the accounts
             case "conflict":
                 self.merge_conflicting(name)
             case "dropped":
@@ -312,7 +310,7 @@ class Worker:
         self.expect(ours if strategy == "ours" else theirs, found, f"cell {cell} after a merge with {strategy}")
 
     def change_schema(self) -> None:
-        """One step along the circle of schemas, if no other worker is at one: an application has one schema at a time."""
+        """One step along the circle of schemas, if no other worker is at one: an application has one at a time."""
         with (self.folder / "schema").open("a") as file:
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -368,7 +366,7 @@ def main() -> None:
             slot=slot,
             turn=turn,
             pauses=job["pauses"],
-            chance=random.Random(f"{job['seed']}/{slot}/{turn}"),
+            chance=random.Random(f"{job['seed']}/{slot}/{turn}"),  # noqa: S311
             journal=journal,
         ).run()
     except Exception as error:
