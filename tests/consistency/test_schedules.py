@@ -19,6 +19,7 @@ from omnigraph.storage import location_of, objects_at
 from tests import nursery
 from tests.consistency import clocks, world
 from tests.consistency.journal import Outcome
+from tests.crash.children import SOAKING
 from tests.stores import Concerns, FaultyProxy, Options
 
 LEASE = "1"
@@ -153,11 +154,12 @@ def _commit(stage: Stage, type: str, moment: str) -> Concerns:
     return concerns
 
 
-at_both_moments = pytest.mark.parametrize("moment", [BEFORE_LOOKING, BEFORE_PUTTING])
+MOMENTS = [BEFORE_LOOKING, *([BEFORE_PUTTING] if SOAKING else [])]
+at_all_moments = pytest.mark.parametrize("moment", MOMENTS)
 
 
 @needs_clocks
-@at_both_moments
+@at_all_moments
 def test_a_commit_whose_files_cleanup_took_is_never_completed(in_store: Stage, proxy: FaultyProxy, moment: str) -> None:
     """The version of a table lands when its write was undone already, and its files are gone."""
     writer, other = in_store.actor(proxy.options), in_store.actor(skew=AN_HOUR)
@@ -170,7 +172,7 @@ def test_a_commit_whose_files_cleanup_took_is_never_completed(in_store: Stage, p
     in_store.check(["first"], {"held up": writer.end()})
 
 
-@at_both_moments
+@at_all_moments
 def test_a_version_that_comes_late_is_not_put_on_top_of_others(
     in_store: Stage, proxy: FaultyProxy, moment: str
 ) -> None:
@@ -185,7 +187,7 @@ def test_a_version_that_comes_late_is_not_put_on_top_of_others(
     in_store.check(["first", "second"], {"held up": writer.end()})
 
 
-@at_both_moments
+@at_all_moments
 def test_half_of_a_write_that_comes_late_is_not_published(in_store: Stage, proxy: FaultyProxy, moment: str) -> None:
     """A write of two tables is held up at the first, and others have written to both since."""
     writer, other = in_store.actor(proxy.options), in_store.actor()
@@ -197,7 +199,7 @@ def test_half_of_a_write_that_comes_late_is_not_published(in_store: Stage, proxy
     in_store.check(["second"], {"held up": writer.end()})
 
 
-@pytest.mark.parametrize("moment", ["stopped", BEFORE_LOOKING, BEFORE_PUTTING])
+@pytest.mark.parametrize("moment", ["stopped", *MOMENTS])
 def test_what_a_recoverer_restores_late_takes_nothing_back(in_store: Stage, proxy: FaultyProxy, moment: str) -> None:
     """A process that undoes the write of a dead one is held up, and others undo it and go on meanwhile."""
     dead = in_store.actor()
