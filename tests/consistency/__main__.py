@@ -33,19 +33,19 @@ def main() -> None:
         "--lease", type=float, help="seconds that a lease lasts; pauses are measured by it on a disk too"
     )
     parser.add_argument("--pauses", type=float, default=0.1, help="the part of the operations that is harmed at a step")
-    parser.add_argument("--harm-every", type=float, default=4.0, help="seconds between two kills or stops from outside")
+    parser.add_argument("--harm-every", type=float, help="seconds between two kills or stops from outside")
     parser.add_argument("--folder", type=Path, help="keep the journals, and on a disk the graph, in this new folder")
     given = parser.parse_args()
     with ExitStack() as opened:
         folder = given.folder or Path(opened.enter_context(tempfile.TemporaryDirectory()))
-        uri, options, skew, lease = str(folder / "graph.omni"), None, 3600, 0.5
+        uri, options, skew, lease, harm_every = str(folder / "graph.omni"), None, 3600, 0.5, 4.0
         if given.store != _DISK:
             try:
                 store = opened.enter_context(SERVERS[given.store]())
             except NotInstalled as error:
                 sys.stdout.write(f"skipped: {error}\n")
                 return
-            uri, options, skew, lease = store.new_uri(), store.options, store.skew, 2.0
+            uri, options, skew, lease, harm_every = store.new_uri(), store.options, store.skew, 2.0, 10.0
         settings = Settings(
             uri=uri,
             options=options,
@@ -56,7 +56,7 @@ def main() -> None:
             workers=given.workers,
             lease=given.lease or lease,
             pauses=given.pauses,
-            harm_every=given.harm_every,
+            harm_every=given.harm_every or harm_every,
             skew=skew,
         )
         report = Run(settings).judge()

@@ -40,16 +40,23 @@ class Outcome(StrEnum):
     """The process was killed, or was told that the outcome is not known."""
 
 
-_UNKNOWN = (og.FenceLost, og.OutcomeUnknown)
+_FINAL_NOTES = ("nothing of write", "is still to be undone")
+"""Notes of an error that say that nothing becomes visible, whatever is left to do."""
 
 
-def outcome_of(error: og.OmnigraphError) -> Outcome:
-    """What an error says about the operation that it ended."""
+def outcome_of(error: og.OmnigraphError, kind: Kind | None = None) -> Outcome:
+    """What an error says about the operation that it ended.
+
+    A write that lost its lease is settled before its error is raised. What is not a write, such as the creation of a
+    branch, may have taken effect.
+    """
     if isinstance(error, og.NotDurable):
         return Outcome.DONE
-    # A note says that the write is still to be undone.
-    undecided = isinstance(error, _UNKNOWN) or bool(getattr(error, "__notes__", ()))
-    return Outcome.UNKNOWN if undecided else Outcome.REFUSED
+    is_open = isinstance(error, og.OutcomeUnknown) or any(
+        not any(final in note for final in _FINAL_NOTES) for note in getattr(error, "__notes__", ())
+    )
+    lost = isinstance(error, og.FenceLost) and kind in (Kind.BRANCH, Kind.TAG, Kind.CLEANUP)
+    return Outcome.UNKNOWN if is_open or lost else Outcome.REFUSED
 
 
 @dataclass(slots=True)
@@ -85,7 +92,7 @@ class Journal:
             yield result
         except og.OmnigraphError as error:
             notes = getattr(error, "__notes__", [])
-            self.note(end=number, outcome=outcome_of(error), error=error.code, text=[str(error), *notes])
+            self.note(end=number, outcome=outcome_of(error, kind), error=error.code, text=[str(error), *notes])
             raise
         self.note(end=number, outcome=Outcome.DONE, result=result)
 

@@ -175,7 +175,7 @@ class Run:
             "turn": turn,
             "seed": settings.seed,
             "pauses": settings.pauses,
-            "rest": 0.2,
+            "rest": 0.2 if settings.options is None else 1.0,
         }
         process = nursery.started(
             f"from tests.consistency.{program} import main; main()",
