@@ -37,6 +37,11 @@ soak: $(READY) ## Try many more random histories and kill many more processes th
 	OMNIGRAPH_HISTORIES=20000 $(BIN)/python -m pytest -q tests/behaviour/test_model.py
 	OMNIGRAPH_SCHEMA_CHAINS=500 $(BIN)/python -m pytest -q tests/behaviour/test_schema_chains.py
 	OMNIGRAPH_POWER_CUTS=200 $(BIN)/python -m pytest -q tests/crash tests/behaviour/test_server_under_load.py
+	$(BIN)/python -m pytest -q -rs tests/consistency
+	$(BIN)/python -m tests.consistency --store disk --operations 10000
+	$(BIN)/python -m tests.consistency --store moto --operations 1000
+	$(BIN)/python -m tests.consistency --store minio --operations 1000
+	$(BIN)/python -m tests.consistency --store azurite --operations 1000
 
 format: $(READY) ## Rewrite the sources in the house style
 	$(BIN)/ruff check --fix .

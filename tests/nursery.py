@@ -8,6 +8,7 @@ the process that the others are forked from never uses it.
 import atexit
 import gc
 import json
+import math
 import os
 import signal
 import socket
@@ -33,6 +34,15 @@ _PATIENCE = 120.0
 _STOPPED = "stopped"
 _LENGTH_BYTES = 8
 _PIPES = 3
+_IMPORTED = (
+    "omnigraph.graph",
+    "omnigraph.opening",
+    "tests.consistency.actor",
+    "tests.consistency.reader",
+    "tests.consistency.worker",
+    "tests.crash.schema_world",
+    "tests.crash.world",
+)
 _NURSERY = """
 import sys
 from tests.nursery import program_of_a_child
@@ -40,9 +50,18 @@ exec(program_of_a_child(int(sys.argv[1])))
 """
 
 
-def started(program: str, *arguments: str, environment: Mapping[str, str] | None = None) -> "Child":
-    """A process that runs a program, as `python -c` would, with more in its environment than this one has."""
-    return _nursery().started(program, list(arguments), {**os.environ, **(environment or {})})
+def started(
+    program: str,
+    *arguments: str,
+    environment: Mapping[str, str] | None = None,
+    born_with: Mapping[str, str] | None = None,
+) -> "Child":
+    """A process that runs a program, as `python -c` would, with more in its environment than this one has.
+
+    What libraries read when they are loaded is given as `born_with`: it is there from the first on.
+    """
+    nursery = _nursery(tuple(sorted((born_with or {}).items())))
+    return nursery.started(program, list(arguments), {**os.environ, **(born_with or {}), **(environment or {})})
 
 
 def ended(program: str, *arguments: str, environment: Mapping[str, str] | None = None) -> tuple[int, str]:
@@ -103,6 +122,12 @@ class Child:
     def kill(self) -> None:
         self.send_signal(signal.SIGKILL)
 
+    def poll(self) -> int | None:
+        """Its exit code, if it has ended."""
+        if self.returncode is None:
+            self._look(math.inf)
+        return self.returncode
+
     def wait(self, timeout: float = _PATIENCE) -> int:
         """Its exit code, once it has ended; a signal that killed it is a negative one."""
         deadline = time.monotonic() + timeout
@@ -139,7 +164,7 @@ class Child:
 class _Nursery:
     """The process that others are forked from; answers one request after the other."""
 
-    def __init__(self) -> None:
+    def __init__(self, environment: Mapping[str, str]) -> None:
         self._channel, theirs = socket.socketpair()
         self._turn = threading.Lock()
         self._process = subprocess.Popen(
@@ -147,6 +172,7 @@ class _Nursery:
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             cwd=ROOT,
+            env={**os.environ, **environment},
             pass_fds=[theirs.fileno()],
         )
         theirs.close()
@@ -165,9 +191,9 @@ class _Nursery:
 
 
 @cache
-def _nursery() -> _Nursery:
-    """That of this process, started when the first asks for it, ended with this process."""
-    nursery = _Nursery()
+def _nursery(environment: tuple[tuple[str, str], ...]) -> _Nursery:
+    """One of this process, started when the first asks for it, ended with this process."""
+    nursery = _Nursery(dict(environment))
     atexit.register(nursery.close)
     return nursery
 
@@ -229,7 +255,7 @@ def _news(pid: int) -> str | int | None:
 
 def _import_everything() -> None:
     """What the programs of tests import; and the languages are ready to be read."""
-    for name in ("omnigraph.graph", "omnigraph.opening", "tests.crash.schema_world", "tests.crash.world"):
+    for name in _IMPORTED:
         import_module(name)
     compile_schema("node Any { name: String @key }")
     gc.collect()

@@ -5,20 +5,22 @@ import sys
 import threading
 import urllib.request
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from http.client import HTTPConnection
-from http.server import BaseHTTPRequestHandler, HTTPServer
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import urlparse
 
 import pytest
 
 Options = dict[str, str]
+Concerns = Callable[[str, str], bool]
+"""Whether a request is meant, by its method and its path with the query."""
 BUCKET = "bucket"
 
 # Says at which port it is, for no other process can take a port that a server has chosen itself; ends with its stdin.
-_STORE = """
+_MOTO = """
 import sys
 from moto.server import ThreadedMotoServer
 server = ThreadedMotoServer("127.0.0.1", 0, verbose=False)
@@ -33,7 +35,14 @@ _CONDITIONS = frozenset({"if-match", "if-none-match"})
 @pytest.fixture(scope="session")
 def s3_store() -> Iterator[Options]:
     """The options that reach a server with one empty bucket."""
-    command = [sys.executable, "-c", _STORE]
+    with moto_server() as options:
+        yield options
+
+
+@contextmanager
+def moto_server() -> Iterator[Options]:
+    """The options that reach a server with one empty bucket, as long as the block lasts."""
+    command = [sys.executable, "-c", _MOTO]
     pipe = subprocess.PIPE
     with subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=subprocess.DEVNULL, text=True) as server:
         try:
@@ -88,17 +97,46 @@ class Fault:
         return self.method in ("", request.command) and self.path in request.path
 
 
-class _Server(HTTPServer):
+class Hold:
+    """A request that a proxy keeps for itself until it is let go; with it all that come after it, unless `alone`."""
+
+    def __init__(self, concerns: Concerns, *, alone: bool) -> None:
+        self.concerns = concerns
+        self.alone = alone
+        self._reached = threading.Event()
+        self._over = threading.Event()
+
+    def wait_until_reached(self, timeout: float = 60.0) -> None:
+        """Until the request is there."""
+        assert self._reached.wait(timeout), "the request that was to be held back did not come"
+
+    def let_go(self) -> None:
+        """Passes the request on, and all others."""
+        self._over.set()
+
+    def keep(self) -> None:
+        """Keeps the request that this is about, in a thread of the proxy."""
+        self._reached.set()
+        self._over.wait()
+
+    @property
+    def is_reached(self) -> bool:
+        return self._reached.is_set()
+
+
+class _Server(ThreadingHTTPServer):
     request_queue_size = 128
 
 
 class FaultyProxy:
-    """A server that passes requests on to the store, one at a time."""
+    """A server that passes requests on to the store, one after the other."""
 
     def __init__(self, store: Options) -> None:
         self._store = store
         self._target = urlparse(store["aws_endpoint"]).netloc
         self._fault: Fault | None = None
+        self._hold: Hold | None = None
+        self._turn = threading.Lock()
         self._seen = 0
         self.faults = 0
         self.ignores_conditions = False
@@ -118,7 +156,7 @@ class FaultyProxy:
 
     @contextmanager
     def running(self) -> Iterator["FaultyProxy"]:
-        """Serves, in one thread, until the end of the block."""
+        """Serves until the end of the block."""
         thread = threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.01})
         thread.start()
         try:
@@ -136,6 +174,23 @@ class FaultyProxy:
             yield
         finally:
             self._fault = None
+
+    @contextmanager
+    def holding(self, concerns: Concerns, *, alone: bool = False) -> Iterator[Hold]:
+        """Holds back the first request of a kind, and all that come after it, as if the net hung, or it `alone`."""
+        self._hold = Hold(concerns, alone=alone)
+        try:
+            yield self._hold
+        finally:
+            self._hold.let_go()
+            self._hold = None
+
+    def _held(self, request: BaseHTTPRequestHandler) -> Hold | None:
+        """What holds this request back, if anything does."""
+        hold = self._hold
+        if hold is None or hold.is_reached or not hold.concerns(request.command, request.path):
+            return None
+        return hold
 
     def _due(self, request: BaseHTTPRequestHandler) -> Fault | None:
         fault = self._fault
@@ -166,6 +221,15 @@ class FaultyProxy:
 
     def _answer(self, request: BaseHTTPRequestHandler) -> None:
         body = request.rfile.read(int(request.headers.get("content-length", 0)))
+        hold = self._held(request)
+        if hold is not None and hold.alone:
+            hold.keep()
+        with self._turn:
+            if hold is not None:
+                hold.keep()
+            self._pass_on(request, body)
+
+    def _pass_on(self, request: BaseHTTPRequestHandler, body: bytes) -> None:
         fault = self._due(request)
         if fault is not None and fault.status is not None:
             _send(request, fault.status, [("Content-Length", "0")], b"")
