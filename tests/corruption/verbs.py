@@ -143,7 +143,7 @@ def _diffs(place: Place, _: Any) -> Any:
 def _changes(place: Place, _: Any) -> Any:
     graph = _read(place)
     blocks = []
-    for branch, count in (("main", 6), (BRANCH, 2)):
+    for branch, count in (("main", 4), (BRANCH, 2)):
         log = graph._branches.log(branch)
         start = graph.commits.list(branch, limit=count + 1)[-1].manifest_version
         state = {"branch": branch, "incarnation": log.incarnation, "version": start}
@@ -155,8 +155,8 @@ def _changes(place: Place, _: Any) -> Any:
 def _commits(place: Place, _: Any) -> Any:
     graph = _read(place)
     listed = {branch: [each.as_json() for each in graph.commits.list(branch)] for branch in ("main", BRANCH)}
-    shown = [graph.commits.show(each["graph_commit_id"]).as_json() for each in listed["main"][::5]]
-    changed = [plain(c.as_json() for c in graph.commits.changes(each["graph_commit_id"])) for each in listed["main"][:3]]
+    shown = [graph.commits.show(each["graph_commit_id"]).as_json() for each in listed["main"][::25]]
+    changed = [plain(c.as_json() for c in graph.commits.changes(listed["main"][1]["graph_commit_id"]))]
     return listed, shown, changed
 
 
@@ -175,7 +175,7 @@ def _status(place: Place, _: Any) -> Any:
             status.head.graph_commit_id,
             status.commits,
             [[table.table_key, table.rows] for table in status.tables],
-            [each.name for each in status.branches],
+            [each.info.name for each in status.branches],
             [each.name for each in status.tags],
             len(status.pending),
             None if status.last_recovery is None else status.last_recovery.operation_id,
@@ -282,8 +282,8 @@ def _tag(place: Place, _: Any) -> Any:
 
 def _optimize(place: Place, _: Any) -> Any:
     graph = _write(place)
-    results = [graph.optimize(branch=branch) for branch in ("main", BRANCH)]
-    return [sorted([each.table_key, each.committed, str(each.skipped)] for each in done.tables) for done in results]
+    done = graph.optimize()
+    return sorted([each.table_key, each.committed, str(each.skipped)] for each in done.tables)
 
 
 def _ensure(place: Place, _: Any) -> Any:
@@ -466,7 +466,7 @@ VERBS = {
         Verb("delete a branch", _delete_branch),
         Verb("merge", _merge),
         Verb("create tags", _tag),
-        Verb("optimize", _optimize),
+        Verb("optimize", _optimize, is_sampled=True),
         Verb("build indexes", _ensure),
         Verb("repair preview", _repair_preview),
         Verb("repair confirm", _repair(force=False)),

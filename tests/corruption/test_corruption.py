@@ -1,0 +1,40 @@
+"""Any one file of a graph may be damaged in any way: every verb then gives the right answer, or an error that is true.
+
+In a soak every file, damage and verb is tried; otherwise a sample that is the same each time.
+"""
+
+import os
+import time
+
+import pytest
+
+from tests.corruption.driving import Driver, World, all_cases, build_world, sampled_cases, whole_cases
+from tests.corruption.kinds import Kind
+
+pytestmark = [pytest.mark.xdist_group("corruption"), pytest.mark.long]
+SOAKING = os.environ.get("OMNIGRAPH_SOAK") == "1"
+_SECONDS, _SEED, _VERBS = 30.0, 17, 1
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> World:
+    return build_world(tmp_path_factory.mktemp("corruption"))
+
+
+def test_every_file_of_the_graph_has_a_kind_and_every_kind_has_a_file(world: World) -> None:
+    assert {kind for kinds in world.kinds.values() for kind in kinds.values()} == set(Kind)
+
+
+def test_a_whole_graph_answers_every_verb_the_same_way_twice(world: World) -> None:
+    cases = whole_cases(world)
+    report = Driver(world).run(cases if SOAKING else cases[:1], None if SOAKING else time.monotonic() + _SECONDS)
+    assert not report.forbidden, report.causes()
+
+
+def test_no_damaged_file_leads_to_a_wrong_answer_a_crash_a_deletion_or_a_lost_commit(world: World) -> None:
+    if SOAKING:
+        report = Driver(world).run(all_cases(world, _SEED))
+    else:
+        report = Driver(world).run(sampled_cases(world, _SEED, _VERBS), time.monotonic() + _SECONDS)
+    print(report.table())  # noqa: T201 - the table is what a soak is run for
+    assert not report.forbidden, f"{report.table()}\n\n{report.causes()}"
