@@ -18,7 +18,7 @@ from typing import Any
 
 from tests.corruption.damages import DAMAGES
 from tests.corruption.graph import Variant, build, leave
-from tests.corruption.kinds import Kind
+from tests.corruption.kinds import Kind, files_in_use
 from tests.corruption.trying import FORBIDDEN, WHOLE, Case, Finding, Outcome, write_kinds
 from tests.corruption.verbs import VERBS
 
@@ -31,6 +31,44 @@ ENVIRONMENT = {
     "LANCE_CPU_THREADS": "2",
     "RUST_BACKTRACE": "0",
 }
+_READS_ALL = ("query all", "export", "read old states", "load merge", "update", "optimize", "verify")
+_MANIFEST = ("open for reading", "commits", "insert", "open for writing", "cleanup confirm", "changes", "GET /commits")
+_BRANCH = ("branches and tags", "insert on a branch", "merge", "cleanup confirm", "delete a branch", "status")
+_SETTLING = ("open for writing", "insert", "recoveries", "cleanup confirm", "repair force", "status")
+NEAR: dict[Kind, tuple[str, ...]] = {
+    Kind.MANIFEST_VERSION: (*_MANIFEST, "read every commit", "merge", "verify"),
+    Kind.MANIFEST_DATA: (*_MANIFEST, "read every commit", "merge", "verify"),
+    Kind.MANIFEST_TRANSACTION: ("insert", "merge", "open for writing"),
+    Kind.MANIFEST_HINT: ("insert", "open for reading"),
+    Kind.BRANCH_REF: (*_BRANCH, "export a branch"),
+    Kind.TABLE_VERSION: ("query all", "insert", "cleanup confirm", "status", "repair force", "read old states", "merge"),
+    Kind.TABLE_DATA: (*_READS_ALL, "entities", "traverse", "diff"),
+    Kind.TABLE_DELETIONS: (*_READS_ALL, "delete", "diff", "cleanup confirm", "merge"),
+    Kind.TABLE_TRANSACTION: ("repair preview", "repair confirm", "insert", "optimize", *_SETTLING),
+    Kind.TABLE_HINT: ("insert", "status"),
+    Kind.FORK_REF: _BRANCH,
+    Kind.BTREE: ("filter by BTREE", "filter by range", "query by key", "insert", "update", "load merge", "traverse from one"),
+    Kind.BITMAP: ("filter by BITMAP", "traverse", "optimize"),
+    Kind.LABEL_LIST: ("filter by LABEL_LIST", "optimize"),
+    Kind.NGRAM: ("filter by NGRAM", "optimize"),
+    Kind.FULL_TEXT: ("search words", "rank by words", "optimize"),
+    Kind.VECTOR: ("nearest", "optimize"),
+    Kind.AUDIT_VERSION: _SETTLING,
+    Kind.AUDIT_DATA: _SETTLING,
+    Kind.AUDIT_TRANSACTION: _SETTLING,
+    Kind.AUDIT_HINT: _SETTLING,
+    Kind.HEAD_NOTE: ("open for reading", "insert", "cleanup confirm", "export a branch"),
+    Kind.RETAINED_NOTE: ("read old states", "commits", "cleanup confirm", "insert", "read every commit", "open for reading"),
+    Kind.ARCHIVE: ("commits", "merge", "cleanup confirm", "status", "branches and tags"),
+    Kind.SCHEMA: ("open for reading", "read old states", "schemas", "apply a schema", "merge", "open for writing"),
+    Kind.SCHEMA_FILE: ("status", "apply a schema", "open for writing"),
+    Kind.STAGED_SCHEMA_FILE: ("open for writing", "insert", "apply a schema"),
+    Kind.TAG: ("branches and tags", "cleanup confirm", "read old states", "delete a branch"),
+    Kind.SIDECAR: _SETTLING,
+    Kind.LOCK: ("insert", "cleanup confirm"),
+}
+"""The verbs that are most likely to read a file of a kind, for samples."""
+
 AT_WORK = frozenset({"read with an open graph", "write with an open graph"})
 
 
@@ -40,6 +78,8 @@ class World:
 
     work: Path
     kinds: dict[Variant, dict[str, Kind]]
+    in_use: dict[Variant, frozenset[str]]
+    """The files that the newest commits of the branches need."""
 
 
 def build_world(work: Path) -> World:
@@ -47,15 +87,17 @@ def build_world(work: Path) -> World:
     graph, copies = work / "graph.omni", work / "copies"
     build(graph, work)
     shutil.copytree(graph, copies / Variant.SETTLED)
+    in_use = {Variant.SETTLED: files_in_use(graph)}
     for variant in Variant:
         if variant is not Variant.SETTLED:
             shutil.rmtree(graph)
             shutil.copytree(copies / Variant.SETTLED, graph)
             leave(variant, graph)
+            in_use[variant] = files_in_use(graph)
             shutil.copytree(graph, copies / variant)
     shutil.rmtree(graph)
     build_beside(work)
-    return World(work, write_kinds(work, list(Variant)))
+    return World(work, write_kinds(work, list(Variant)), in_use)
 
 
 def build_beside(work: Path) -> None:
@@ -109,14 +151,17 @@ def all_cases(world: World, seed: int) -> list[Case]:
 
 
 def sampled_cases(world: World, seed: int, verbs: int) -> list[Case]:
-    """For each kind and damage one file, the newest or any other, and so many verbs."""
+    """For each kind and damage one file, mostly one in use, and so many verbs, most of them likely to read it."""
     numbers = Random(seed)
     cases = []
     for variant, kind, files in files_by_kind(world):
+        used = [file for file in files if file in world.in_use[variant]] or files
         for damage in DAMAGES:
-            file = numbers.choice([files[0], files[-1], numbers.choice(files)])
-            chosen = numbers.sample(all_verbs(variant), verbs)
-            cases.append(Case(variant, file, kind, damage, numbers.randrange(1 << 32), tuple(chosen)))
+            file = numbers.choice(used if numbers.random() < 0.75 else files)
+            possible = all_verbs(variant)
+            near = [name for name in NEAR[kind] if name in possible]
+            chosen = {numbers.choice(near if numbers.random() < 0.75 else possible) for _ in range(verbs)}
+            cases.append(Case(variant, file, kind, damage, numbers.randrange(1 << 32), tuple(sorted(chosen))))
     numbers.shuffle(cases)
     return cases
 

@@ -6,6 +6,7 @@ from enum import StrEnum
 from pathlib import Path
 
 import lance
+import omnigraph as og
 from omnigraph.catalog.indexes import IndexKind
 
 
@@ -120,6 +121,33 @@ def kinds_of(graph: Path) -> dict[str, Kind]:
     """The kind of every file of a graph; a file that is of no kind is a `LookupError`."""
     indexes = dict(_indexes(graph))
     return {file: _kind(file, indexes) for file in files_of(graph)}
+
+
+def files_in_use(graph: Path) -> frozenset[str]:
+    """The files that the newest commits of all branches need, of the manifest and of tables."""
+    opened = og.open(graph, mode="r")
+    found: set[str] = set()
+    for branch in (each.name for each in opened.branches.list()):
+        manifest = opened.snapshot(branch).manifest
+        folder = "__manifest" if branch == "main" else f"__manifest/tree/{branch}"
+        for path, version in [(folder, manifest.version), *((pin.path, pin.version) for pin in manifest.pins.values())]:
+            found.update(_files_of_version(graph, path, version))
+    return frozenset(found)
+
+
+def _files_of_version(graph: Path, folder: str, version: int) -> Iterator[str]:
+    """The files of one version of a table; a fork may have some of them in the table that it was forked from."""
+    yield f"{folder}/_versions/{2**64 - 1 - version:020}.manifest"
+    root = folder.partition("/tree/")[0]
+    dataset = lance.dataset(str(graph / folder), version=version)
+    names = {str(segment.uuid) for index in dataset.describe_indices() for segment in index.segments}
+    for fragment in dataset.get_fragments():
+        names.update(file.path for file in fragment.metadata.files)
+        if fragment.metadata.deletion_file is not None:
+            names.add(Path(fragment.metadata.deletion_file.path(fragment.fragment_id)).name)
+    for path in (graph / root).rglob("*"):
+        if path.is_file() and not names.isdisjoint((path.name, path.parent.name)):
+            yield str(path.relative_to(graph))
 
 
 def _kind(file: str, indexes: Mapping[str, Kind]) -> Kind:
