@@ -33,7 +33,7 @@ ENVIRONMENT = {
 }
 _READS_ALL = ("query all", "export", "read old states", "load merge", "update", "optimize", "verify")
 _MANIFEST = ("open for reading", "commits", "insert", "open for writing", "cleanup confirm", "changes", "GET /commits")
-_BRANCH = ("branches and tags", "insert on a branch", "merge", "cleanup confirm", "delete a branch", "status")
+_BRANCH = ("branches and tags", "insert on a branch", "merge", "cleanup confirm", "delete a branch", "status", "first insert on a branch")
 _SETTLING = ("open for writing", "insert", "recoveries", "cleanup confirm", "repair force", "status")
 NEAR: dict[Kind, tuple[str, ...]] = {
     Kind.MANIFEST_VERSION: (*_MANIFEST, "read every commit", "merge", "verify"),
@@ -63,7 +63,7 @@ NEAR: dict[Kind, tuple[str, ...]] = {
     Kind.SCHEMA: ("open for reading", "read old states", "schemas", "apply a schema", "merge", "open for writing"),
     Kind.SCHEMA_FILE: ("status", "apply a schema", "open for writing"),
     Kind.STAGED_SCHEMA_FILE: ("open for writing", "insert", "apply a schema"),
-    Kind.TAG: ("branches and tags", "cleanup confirm", "read old states", "delete a branch"),
+    Kind.TAG: ("branches and tags", "cleanup confirm", "read old states", "delete a tag", "delete a branch"),
     Kind.SIDECAR: _SETTLING,
     Kind.LOCK: ("insert", "cleanup confirm"),
 }

@@ -8,7 +8,7 @@ from pathlib import Path
 import omnigraph as og
 from tests import nursery
 
-BRANCH, TAG, BRANCH_TAG = "review", "v1", "seen"
+BRANCH, SPARE, TAG, BRANCH_TAG = "review", "spare", "v1", "seen"
 PEOPLE = 300
 DIMENSIONS = 8
 SCHEMA = """
@@ -71,6 +71,8 @@ def build(uri: Path, scratch: Path) -> None:
     graph.ensure_indices()
     _write(graph, 'delete Person where name = "person 299"')
     graph.tags.create(TAG, message="before the schema changed")
+    graph.branches.create(SPARE)
+    _write(graph, 'insert Town { name: "Spare" }', SPARE)
     graph.schema.apply(CHANGED_SCHEMA)
     graph.branches.create(BRANCH)
     _write(graph, 'insert Person { name: "Rita", age: 41, nick: "r", bio: "reviews a lantern" }', BRANCH)

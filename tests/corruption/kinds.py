@@ -56,8 +56,6 @@ OURS = frozenset(
         Kind.TAG,
         Kind.SIDECAR,
         Kind.BRANCH_REF,
-        Kind.AUDIT_VERSION,
-        Kind.AUDIT_DATA,
     }
 )
 """Kinds of which a checksum, or another record of ours, can tell that they are not as they were written.

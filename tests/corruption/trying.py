@@ -138,6 +138,7 @@ class Bench:
         self._current: Variant | None = None
         self._expected: dict[tuple[Variant, str], Expected] = {}
         self._before: dict[Variant, Mapping[str, Any]] = {}
+        self._acknowledged = frozenset(self._trees[Variant.SETTLED].files)
         self._kinds = {variant: dict(json.loads((work / f"{variant}.kinds").read_text())) for variant in self._trees}
 
     def damaged_content(self, case: Case) -> bytes | None:
@@ -164,6 +165,10 @@ class Bench:
 
     def try_verb(self, case: Case, name: str) -> list[Finding]:
         """What comes of a verb after the damage."""
+        # All that is compared with is tried first: that uses the same place.
+        self._expect(case.variant, "open for writing")
+        if self._may_be_undone(case):
+            self._undone(name)
         expected = self._expect(case.variant, name)
         tree = self._tree(case.variant)
         with ExitStack() as stack:
@@ -172,9 +177,9 @@ class Bench:
                 tree.damage(case.file, self.damaged_content(case))
             answer, error = _asked(VERBS[name], self._place, prepared)
         changed = tree.look()
-        findings = [*self._judge_answer(case, expected, answer, error)]
+        findings = [*self._judge_answer(case, name, expected, answer, error)]
         if changed:
-            findings += self._judge_tree(case, tree, expected, changed, is_error=error is not None)
+            findings += self._judge_tree(case, name, tree, expected, changed, is_error=error is not None)
         findings = self._weighed(case, tree, findings)
         tree.restore()
         return findings
@@ -198,10 +203,10 @@ class Bench:
         return [Finding(outcome, e.site, e.detail) if e.outcome is Outcome.WRONG else e for e in findings]
 
     def _judge_answer(
-        self, case: Case, expected: Expected, answer: str | None, error: BaseException | None
+        self, case: Case, name: str, expected: Expected, answer: str | None, error: BaseException | None
     ) -> Iterator[Finding]:
         if error is None:
-            if answer == expected.answer:
+            if answer == expected.answer or (self._may_be_undone(case) and answer == self._undone(name).answer):
                 yield Finding(Outcome.RIGHT)
             else:
                 yield Finding(Outcome.WRONG, "answer", _difference(str(expected.answer or expected.error), str(answer)))
@@ -228,16 +233,19 @@ class Bench:
                 yield Finding(Outcome.UNTRUE, f"{_site(error)} {untrue or type(error).__name__}", text[:300])
 
     def _judge_tree(
-        self, case: Case, tree: Tree, expected: Expected, changed: Changed, *, is_error: bool
+        self, case: Case, name: str, tree: Tree, expected: Expected, changed: Changed, *, is_error: bool
     ) -> Iterator[Finding]:
         """What became of files that nobody may touch, and what the graph holds once the damaged file is back."""
         kinds = self._kinds[case.variant]
         gone = changed.removed - expected.removed
-        if any(not _comes_and_goes(kinds[file]) for file in gone):
-            lost = sorted(file for file in gone if not _comes_and_goes(kinds[file]))
-            own = " (the damaged file)" if case.file in lost else ""
-            yield Finding(Outcome.DELETION, f"{kinds[lost[0]]}{own}", f"{len(lost)} files, {lost[0]}")
+        if self._may_be_undone(case):
+            gone &= self._acknowledged
+        if lost := sorted(file for file in gone if not _comes_and_goes(kinds[file])):
+            what = "the damaged file" if lost == [case.file] else ", ".join(sorted({kinds[file] for file in lost}))
+            yield Finding(Outcome.DELETION, what, f"{len(lost)} files, {lost[0]}")
         for file in sorted((changed.altered | changed.added) & tree.files - expected.altered):
+            if self._may_be_undone(case) and file not in self._acknowledged:
+                continue
             if kinds[file] not in CHANGING and (tree.place / file).read_bytes() != tree.content(file):
                 own = " (the damaged file)" if file == case.file else ""
                 yield Finding(Outcome.LOST, f"{kinds[file]} overwritten{own}", file)
@@ -249,7 +257,7 @@ class Bench:
         except Exception as error:
             yield Finding(Outcome.LOST, f"unreadable after the file is back: {_site(error)}", f"{error}"[:300])
             return
-        yield from self._judge_state(case, expected, now, is_error=is_error)
+        yield from self._judge_state(case, name, expected, now, is_error=is_error)
 
     def _put_back(self, case: Case, tree: Tree, expected: Expected, changed: Changed) -> None:
         """The damaged file as it was; one that the verb should have replaced or removed stays as the verb left it."""
@@ -259,7 +267,7 @@ class Bench:
             tree.restore_file(case.file)
 
     def _judge_state(
-        self, case: Case, expected: Expected, now: Mapping[str, Any], *, is_error: bool
+        self, case: Case, name: str, expected: Expected, now: Mapping[str, Any], *, is_error: bool
     ) -> Iterator[Finding]:
         before = self._before[case.variant]
         allowed = [expected.state, before, self._expect(case.variant, "open for writing").state]
@@ -267,9 +275,19 @@ class Bench:
             missing = [each for each in before["commits"][branch] if each not in now["commits"][branch]]
             if missing:
                 yield Finding(Outcome.LOST, f"commits of {'main' if branch == 'main' else 'a branch'}", str(missing))
-        if _content(now) not in [_content(each) for each in (allowed if is_error else allowed[:1])]:
+        if not is_error:
+            allowed = [expected.state, *([self._undone(name).state] if self._may_be_undone(case) else [])]
+        if _content(now) not in [_content(each) for each in allowed]:
             what = "after an error" if is_error else "after success"
             yield Finding(Outcome.WRONG, f"content {what}", _difference(str(_content(allowed[0])), str(_content(now))))
+
+    def _may_be_undone(self, case: Case) -> bool:
+        """Whether what was damaged is part of a write that nobody was told of, which may be undone then."""
+        return case.file not in self._acknowledged and case.kind is not Kind.SIDECAR
+
+    def _undone(self, name: str) -> Expected:
+        """What a verb does when the unfinished write has never been."""
+        return self._expect(Variant.SETTLED, name)
 
     def _expect(self, variant: Variant, name: str) -> Expected:
         """What a verb does on the whole graph; it is tried when it is first needed."""

@@ -22,7 +22,7 @@ import omnigraph as og
 from omnigraph.cli.main import app as command_line
 from omnigraph.server.app import app_of
 from omnigraph.server.settings import Settings
-from tests.corruption.graph import BRANCH, BRANCH_TAG, NEXT_SCHEMA, TAG
+from tests.corruption.graph import BRANCH, BRANCH_TAG, NEXT_SCHEMA, SPARE, TAG
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +58,10 @@ class Verb:
 
 
 ANY = "query q { match { $p: Person } return { $p.name, $p.age, $p.city, $p.tags, $p.bio } order { $p.name } }"
-ADD = 'query add { insert Person { name: "New", age: 5, bio: "a new lantern", nick: "n", tags: ["t1"] } }'
+ADD = """query add {
+    insert Person { name: "New", age: 5, bio: "a new lantern", nick: "n", tags: ["t1"] }
+    insert Knows { id: "new knows", from: "New", to: "person 002", since: 1 }
+}"""
 LINK = 'query link { insert Knows { id: "linked", from: "person 001", to: "person 002", since: 1 } }'
 CHANGE = 'query change { update Person set { age: 3 } where name = "person 020" }'
 DROP = 'query drop { delete Person where name = "person 021" }'
@@ -179,7 +182,6 @@ def _status(place: Place, _: Any) -> Any:
             [each.name for each in status.tags],
             len(status.pending),
             None if status.last_recovery is None else status.last_recovery.operation_id,
-            status.schema_edited,
         ]
     return found
 
@@ -231,13 +233,13 @@ def _open_writing(place: Place, _: Any) -> Any:
     return [_rows(graph, "query q { match { $p: Person } return { count($p) as n } }"), graph.recoveries.pending() == []]
 
 
-def _mutations(*sources: str, branch: str = "main") -> Callable[[Place, Any], Any]:
-    return lambda place, _: _mutated(_write(place), *sources, branch=branch)
+def _mutation(source: str, branch: str = "main") -> Callable[[Place, Any], Any]:
+    return lambda place, _: _mutated(_write(place), source, branch=branch)
 
 
-def _mutated(graph: og.Graph, *sources: str, branch: str = "main") -> Any:
-    results = [graph.mutate(source, branch=branch) for source in sources]
-    return [[result.affected["nodes"], result.affected["edges"]] for result in results]
+def _mutated(graph: og.Graph, source: str, branch: str = "main") -> Any:
+    result = graph.mutate(source, branch=branch)
+    return [result.affected["nodes"], result.affected["edges"]]
 
 
 def _load(mode: str) -> Callable[[Place, Any], Any]:
@@ -253,19 +255,25 @@ def _load(mode: str) -> Callable[[Place, Any], Any]:
     return ask
 
 
-def _branch(place: Place, _: Any) -> Any:
-    graph = _write(place)
-    graph.branches.create("another")
-    graph.branches.create("older", TAG)
-    graph.mutate(LINK, branch="another")
-    return sorted(each.name for each in graph.branches.list())
+def _branch(from_: str) -> Callable[[Place, Any], Any]:
+    def ask(place: Place, _: Any) -> Any:
+        graph = _write(place)
+        graph.branches.create("another", from_)
+        return sorted(each.name for each in graph.branches.list())
+
+    return ask
 
 
 def _delete_branch(place: Place, _: Any) -> Any:
     graph = _write(place)
+    graph.branches.delete(SPARE)
+    return [each.name for each in graph.branches.list()]
+
+
+def _delete_tag(place: Place, _: Any) -> Any:
+    graph = _write(place)
     graph.tags.delete(BRANCH_TAG)
-    graph.branches.delete(BRANCH)
-    return [each.name for each in graph.branches.list()], [tag.name for tag in graph.tags.list()]
+    return [tag.name for tag in graph.tags.list()]
 
 
 def _merge(place: Place, _: Any) -> Any:
@@ -275,8 +283,7 @@ def _merge(place: Place, _: Any) -> Any:
 
 def _tag(place: Place, _: Any) -> Any:
     graph = _write(place)
-    graph.tags.create("v2")
-    graph.tags.create("v3", BRANCH)
+    graph.tags.create("v2", BRANCH)
     return [tag.name for tag in graph.tags.list()]
 
 
@@ -322,9 +329,8 @@ def _apply(place: Place, _: Any) -> Any:
 
 def _catch_up(place: Place, _: Any) -> Any:
     graph = _write(place)
-    graph.schema.apply(NEXT_SCHEMA)
-    graph.schema.catch_up(BRANCH)
-    return graph.schema.at(BRANCH).number
+    graph.schema.catch_up(SPARE)
+    return graph.schema.at(SPARE).number
 
 
 def _embed(place: Place, _: Any) -> Any:
@@ -347,7 +353,7 @@ def _held_read(_place: Place, graph: Any) -> Any:
 
 
 def _held_write(_place: Place, graph: Any) -> Any:
-    return _mutated(graph, ADD, LINK)
+    return _mutated(graph, ADD)
 
 
 # --- as a command ---
@@ -389,7 +395,7 @@ def _request(method: str, path: str, *, compared: bool = True, **given: Any) -> 
             raise NeighbourHarmed(beside.text)
         if not answer.is_success:
             try:
-                code = answer.json()["error"]["code"]
+                code = answer.json()["code"]
             except (ValueError, KeyError, TypeError):
                 code = answer.text[:100]
             raise ServerError(answer.status_code, str(code), answer.text)
@@ -456,16 +462,19 @@ VERBS = {
         Verb("explain", _explain),
         Verb("verify", _verify),
         Verb("open for writing", _open_writing),
-        Verb("insert", _mutations(ADD, LINK)),
-        Verb("update", _mutations(CHANGE)),
-        Verb("delete", _mutations(DROP)),
-        Verb("insert on a branch", _mutations(ADD, LINK, branch=BRANCH)),
+        Verb("insert", _mutation(ADD)),
+        Verb("update", _mutation(CHANGE)),
+        Verb("delete", _mutation(DROP)),
+        Verb("insert on a branch", _mutation(ADD, branch=BRANCH)),
+        Verb("first insert on a branch", _mutation(LINK, branch=SPARE)),
         Verb("load append", _load("append")),
         Verb("load merge", _load("merge")),
-        Verb("create branches", _branch),
+        Verb("create a branch", _branch("main")),
+        Verb("create a branch at a tag", _branch(TAG)),
         Verb("delete a branch", _delete_branch),
         Verb("merge", _merge),
-        Verb("create tags", _tag),
+        Verb("create a tag", _tag),
+        Verb("delete a tag", _delete_tag),
         Verb("optimize", _optimize, is_sampled=True),
         Verb("build indexes", _ensure),
         Verb("repair preview", _repair_preview),
