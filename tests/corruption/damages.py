@@ -92,12 +92,12 @@ def _is_number(value: Any) -> bool:
     return isinstance(value, int) and not isinstance(value, bool)
 
 
+ANY_FLIP = "some byte flipped"
 DAMAGES: Mapping[str, Damage] = {
     "first byte flipped": _flip(lambda size, _: 0),
     "last byte flipped": _flip(lambda size, _: size - 1),
     "middle byte flipped": _flip(lambda size, _: size // 2),
-    "some byte flipped": _flip(lambda size, numbers: numbers.randrange(size)),
-    "some other byte flipped": _flip(lambda size, numbers: numbers.randrange(size)),
+    ANY_FLIP: _flip(lambda size, numbers: numbers.randrange(size)),
     "cut by 1 byte": _cut(lambda size: size - 1),
     "cut by 20 bytes": _cut(lambda size: size - 20),
     "cut by half": _cut(lambda size: size // 2),
@@ -112,3 +112,14 @@ DAMAGES: Mapping[str, Damage] = {
     "another text": _edited(lambda value, _: value[::-1] if isinstance(value, str) and value != value[::-1] else None),
     "object as list": _edited(lambda value, _: [*value] if isinstance(value, dict) else None),
 }
+
+SUBTLE = frozenset(DAMAGES) - {
+    "cut by 1 byte",
+    "cut by 20 bytes",
+    "cut by half",
+    "emptied",
+    REMOVED,
+    "garbage",
+    "zeros",
+}
+"""Damages after which a file may still look like one that was written."""

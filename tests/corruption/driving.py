@@ -16,7 +16,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from tests.corruption.damages import DAMAGES
+from tests.corruption.damages import ANY_FLIP, DAMAGES
 from tests.corruption.graph import Variant, build, leave
 from tests.corruption.kinds import Kind, files_in_use
 from tests.corruption.trying import FORBIDDEN, WHOLE, Case, Finding, Outcome, write_kinds
@@ -33,21 +33,45 @@ ENVIRONMENT = {
 }
 _READS_ALL = ("query all", "export", "read old states", "load merge", "update", "optimize", "verify")
 _MANIFEST = ("open for reading", "commits", "insert", "open for writing", "cleanup confirm", "changes", "GET /commits")
-_BRANCH = ("branches and tags", "insert on a branch", "merge", "cleanup confirm", "delete a branch", "status", "first insert on a branch")
+_BRANCH = (
+    "branches and tags",
+    "insert on a branch",
+    "merge",
+    "cleanup confirm",
+    "delete a branch",
+    "status",
+    "first insert on a branch",
+)
 _SETTLING = ("open for writing", "insert", "recoveries", "cleanup confirm", "repair force", "status")
 NEAR: dict[Kind, tuple[str, ...]] = {
-    Kind.MANIFEST_VERSION: (*_MANIFEST, "read every commit", "merge", "verify"),
-    Kind.MANIFEST_DATA: (*_MANIFEST, "read every commit", "merge", "verify"),
+    Kind.MANIFEST_VERSION: (*_MANIFEST, "read old commits", "merge", "verify"),
+    Kind.MANIFEST_DATA: (*_MANIFEST, "read old commits", "merge", "verify"),
     Kind.MANIFEST_TRANSACTION: ("insert", "merge", "open for writing"),
     Kind.MANIFEST_HINT: ("insert", "open for reading"),
     Kind.BRANCH_REF: (*_BRANCH, "export a branch"),
-    Kind.TABLE_VERSION: ("query all", "insert", "cleanup confirm", "status", "repair force", "read old states", "merge"),
+    Kind.TABLE_VERSION: (
+        "query all",
+        "insert",
+        "cleanup confirm",
+        "status",
+        "repair force",
+        "read old states",
+        "merge",
+    ),
     Kind.TABLE_DATA: (*_READS_ALL, "entities", "traverse", "diff"),
     Kind.TABLE_DELETIONS: (*_READS_ALL, "delete", "diff", "cleanup confirm", "merge"),
     Kind.TABLE_TRANSACTION: ("repair preview", "repair confirm", "insert", "optimize", *_SETTLING),
     Kind.TABLE_HINT: ("insert", "status"),
     Kind.FORK_REF: _BRANCH,
-    Kind.BTREE: ("filter by BTREE", "filter by range", "query by key", "insert", "update", "load merge", "traverse from one"),
+    Kind.BTREE: (
+        "filter by BTREE",
+        "filter by range",
+        "query by key",
+        "insert",
+        "update",
+        "load merge",
+        "traverse from one",
+    ),
     Kind.BITMAP: ("filter by BITMAP", "traverse", "optimize"),
     Kind.LABEL_LIST: ("filter by LABEL_LIST", "optimize"),
     Kind.NGRAM: ("filter by NGRAM", "optimize"),
@@ -58,7 +82,14 @@ NEAR: dict[Kind, tuple[str, ...]] = {
     Kind.AUDIT_TRANSACTION: _SETTLING,
     Kind.AUDIT_HINT: _SETTLING,
     Kind.HEAD_NOTE: ("open for reading", "insert", "cleanup confirm", "export a branch"),
-    Kind.RETAINED_NOTE: ("read old states", "commits", "cleanup confirm", "insert", "read every commit", "open for reading"),
+    Kind.RETAINED_NOTE: (
+        "read old states",
+        "commits",
+        "cleanup confirm",
+        "insert",
+        "read old commits",
+        "open for reading",
+    ),
     Kind.ARCHIVE: ("commits", "merge", "cleanup confirm", "status", "branches and tags"),
     Kind.SCHEMA: ("open for reading", "read old states", "schemas", "apply a schema", "merge", "open for writing"),
     Kind.SCHEMA_FILE: ("status", "apply a schema", "open for writing"),
@@ -147,6 +178,18 @@ def all_cases(world: World, seed: int) -> list[Case]:
                 verbs = [name for name in all_verbs(variant) if not VERBS[name].is_sampled or numbers.random() < 0.1]
                 cases.append(Case(variant, file, kind, damage, numbers.randrange(1 << 32), tuple(verbs)))
     numbers.shuffle(cases)
+    return [*cases, *flipped_cases(world, seed, times=20)]
+
+
+def flipped_cases(world: World, seed: int, times: int) -> list[Case]:
+    """Files in use of each kind with a bit flipped anywhere, so many of each, and the verbs that may read them."""
+    numbers = Random(seed)
+    cases = []
+    for variant, kind, files in files_by_kind(world):
+        used = [file for file in files if file in world.in_use[variant]] or files
+        near = tuple(name for name in NEAR[kind] if name in all_verbs(variant) and not VERBS[name].is_sampled)
+        for file in numbers.choices(used, k=times):
+            cases.append(Case(variant, file, kind, ANY_FLIP, numbers.randrange(1 << 32), near))
     return cases
 
 
@@ -201,7 +244,9 @@ class Report:
                     "verb": verb,
                 }
             )
-            text = f"{verb}; {case.kind} {case.damage} ({case.variant}: {case.file}, seed {case.seed}): {finding.detail}"
+            text = (
+                f"{verb}; {case.kind} {case.damage} ({case.variant}: {case.file}, seed {case.seed}): {finding.detail}"
+            )
             if len(self.examples.setdefault(cause, [])) < 2:
                 self.examples[cause].append(text)
 
@@ -212,7 +257,9 @@ class Report:
 
     def table(self) -> str:
         """What was tried, and what came of it, by kind of file."""
-        used = [outcome for outcome in Outcome if any(self.counts[kind, outcome] for kind in Kind) or outcome in FORBIDDEN]
+        used = [
+            outcome for outcome in Outcome if any(self.counts[kind, outcome] for kind in Kind) or outcome in FORBIDDEN
+        ]
         lines = [
             f"{len(self.files)} files x {len(self.damages)} damages x {len(self.verbs)} verbs, {self.tried} tried",
             "| kind | " + " | ".join(used) + " |",

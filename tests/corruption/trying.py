@@ -13,7 +13,7 @@ from typing import Any
 import lance
 import omnigraph as og
 from omnigraph.storage import tables
-from tests.corruption.damages import DAMAGES, REMOVED, NothingToDamage
+from tests.corruption.damages import DAMAGES, REMOVED, SUBTLE, NothingToDamage
 from tests.corruption.graph import BRANCH, Variant
 from tests.corruption.kinds import CHANGING, OURS, Kind, kinds_of
 from tests.corruption.trees import Changed, Tree
@@ -185,7 +185,7 @@ class Bench:
         return findings
 
     def _weighed(self, case: Case, tree: Tree, findings: list[Finding]) -> list[Finding]:
-        """Wrong answers where nothing of ours could tell count as silent; `verify` is asked about them."""
+        """Wrong answers count as silent where the file can still be read as what it is not; `verify` is asked then."""
         if (case.kind, case.damage) in _UNTELLABLE:
             return [
                 Finding(Outcome.UNTELLABLE, each.site, each.detail)
@@ -193,7 +193,8 @@ class Bench:
                 else each
                 for each in findings
             ]
-        if case.kind in OURS or all(each.outcome is not Outcome.WRONG for each in findings):
+        could_be_told = case.kind in OURS or case.damage not in SUBTLE
+        if could_be_told or all(each.outcome is not Outcome.WRONG for each in findings):
             return findings
         tree.restore()
         if case.damage != WHOLE:
@@ -249,7 +250,7 @@ class Bench:
             if kinds[file] not in CHANGING and (tree.place / file).read_bytes() != tree.content(file):
                 own = " (the damaged file)" if file == case.file else ""
                 yield Finding(Outcome.LOST, f"{kinds[file]} overwritten{own}", file)
-        if case.damage != WHOLE and case.kind is not Kind.LOCK and case.file not in expected.removed - changed.removed:
+        if case.damage != WHOLE:
             self._put_back(case, tree, expected, changed)
         _forget()
         try:
@@ -260,8 +261,8 @@ class Bench:
         yield from self._judge_state(case, name, expected, now, is_error=is_error)
 
     def _put_back(self, case: Case, tree: Tree, expected: Expected, changed: Changed) -> None:
-        """The damaged file as it was; one that the verb should have replaced or removed stays as the verb left it."""
-        is_due = case.file in expected.removed | expected.altered
+        """The damaged file as it was; one that the verb could replace or remove stays as the verb left it."""
+        is_due = case.file in expected.removed | expected.altered or self._may_be_undone(case)
         was_touched = case.file in changed.removed | changed.altered | changed.added
         if not (is_due and was_touched):
             tree.restore_file(case.file)
@@ -381,6 +382,8 @@ def _site(error: BaseException) -> str:
 
 def _difference(expected: str, found: str) -> str:
     """The first place at which two texts differ."""
-    at = next((i for i, (a, b) in enumerate(zip(expected, found, strict=False)) if a != b), min(len(expected), len(found)))
+    at = next(
+        (i for i, (a, b) in enumerate(zip(expected, found, strict=False)) if a != b), min(len(expected), len(found))
+    )
     start = max(0, at - 40)
     return f"expected …{expected[start : at + 80]}… found …{found[start : at + 80]}…"
