@@ -94,7 +94,7 @@ def _is_number(value: Any) -> bool:
 
 ANY_FLIP = "some byte flipped"
 DAMAGES: Mapping[str, Damage] = {
-    "first byte flipped": _flip(lambda size, _: 0),
+    "first byte flipped": _flip(lambda _size, _: 0),
     "last byte flipped": _flip(lambda size, _: size - 1),
     "middle byte flipped": _flip(lambda size, _: size // 2),
     ANY_FLIP: _flip(lambda size, numbers: numbers.randrange(size)),

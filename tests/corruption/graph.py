@@ -114,7 +114,7 @@ def _write(graph: og.Graph, text: str, branch: str = "main") -> None:
 
 def _records() -> str:
     """People who differ in everything, towns, and edges with ids, so that every build has the same content."""
-    numbers = random.Random(7)
+    numbers = random.Random(7)  # noqa: S311
     lines: list[dict[str, object]] = [{"type": "Town", "data": {"name": name}} for name in ("Berlin", "Oslo", "Quito")]
     for number in range(PEOPLE):
         person = {

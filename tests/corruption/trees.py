@@ -46,7 +46,7 @@ class Tree:
     def damage(self, file: str, content: bytes | None) -> None:
         """Gives a file another content, or none; the others stay as they are."""
         path = self.place / file
-        times = os.stat(self.copy / file)
+        times = (self.copy / file).stat()
         path.unlink()
         self._damaged.add(file)
         self._seen.pop(file, None)
@@ -92,7 +92,7 @@ class Tree:
 
 def _folders(root: Path) -> Iterator[str]:
     for path, names, _ in os.walk(root):
-        yield from (os.path.relpath(os.path.join(path, name), root) for name in names)
+        yield from (str((Path(path) / name).relative_to(root)) for name in names)
 
 
 def _scan(folder: Path, prefix: str = "") -> Iterator[tuple[str, Signature]]:

@@ -11,7 +11,7 @@ import hashlib
 import json
 from collections.abc import Callable, Iterable
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -52,9 +52,18 @@ class Verb:
 
     name: str
     ask: Callable[[Place, Any], Any]
-    prepare: Callable[[Place, ExitStack], Any] = field(default=lambda _place, _stack: None)
+    prepare: Callable[[Place, ExitStack], Any] | None = None
     is_sampled: bool = False
     """Whether it takes so long that not every file and damage gets it."""
+
+    @property
+    def is_prepared(self) -> bool:
+        """Whether something is open before the damage."""
+        return self.prepare is not None
+
+    def prepared(self, place: Place, stack: ExitStack) -> Any:
+        """What is open before the damage, until the stack is closed."""
+        return None if self.prepare is None else self.prepare(place, stack)
 
 
 ANY = "query q { match { $p: Person } return { $p.name, $p.age, $p.city, $p.tags, $p.bio } order { $p.name } }"
@@ -426,10 +435,11 @@ def _verify(place: Place, _: Any) -> Any:
 
 def findings_of_verify(place: Place) -> list[str] | None:
     """What `verify` finds wrong, an error of it included; None on a version that has no such verb."""
-    if not hasattr(og.Graph, "verify"):
+    verify = getattr(og.Graph, "verify", None)
+    if verify is None:
         return None
     try:
-        result = og.open(place.uri, mode="r").verify(data=True)
+        result = verify(og.open(place.uri, mode="r"), data=True)
     except og.OmnigraphError as error:
         return [str(error)]
     return [str(each) for each in result.damaged]
