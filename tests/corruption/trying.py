@@ -307,9 +307,8 @@ class Bench:
                 variant is Variant.SETTLED or not isinstance(error, (og.OmnigraphError, ServerError))
             ):
                 raise error  # a verb that fails on a whole graph tells nothing about a damaged one
-            self._expected[variant, name] = Expected(
-                answer, spelled, changed.removed, changed.altered, _state(self._place)
-            )
+            state = _state(self._place) if changed else self._before[variant]
+            self._expected[variant, name] = Expected(answer, spelled, changed.removed, changed.altered, state)
             kept.parent.mkdir(exist_ok=True)
             kept.write_text(json.dumps(self._expected[variant, name].as_json()))
         return self._expected[variant, name]
