@@ -33,9 +33,10 @@ bench: $(READY) ## Measure; prints ratios with the raw numbers beside them
 	$(BIN)/python -m benchmarks
 
 soak: export OMNIGRAPH_SOAK = 1
-soak: $(READY) ## Try many more random histories and kill many more processes than the tests do
+soak: $(READY) ## Try many more random histories, killed processes and damaged files than the tests do
 	OMNIGRAPH_HISTORIES=20000 $(BIN)/python -m pytest -q tests/behaviour/test_model.py
 	OMNIGRAPH_SCHEMA_CHAINS=500 $(BIN)/python -m pytest -q tests/behaviour/test_schema_chains.py
+	$(BIN)/python -m pytest -q -rP tests/corruption
 	OMNIGRAPH_POWER_CUTS=200 $(BIN)/python -m pytest -q tests/crash tests/behaviour/test_server_under_load.py
 	$(BIN)/python -m pytest -q -rs tests/consistency
 	$(BIN)/python -m tests.consistency --store disk --operations 10000
