@@ -36,13 +36,11 @@ from omnigraph.versioning.manifest import (
     commit_from_row,
     commit_to_row,
 )
-from omnigraph.versioning.names import check_branch_name, logical_name, physical_name
+from omnigraph.versioning.names import archive_file, check_branch_name, logical_name, physical_name
 from omnigraph.versioning.removal import REMOVED
 from omnigraph.versioning.retained import delete_retained
 from omnigraph.versioning.schemas import Schemas
 from omnigraph.versioning.snapshot import Snapshot
-
-_ARCHIVE = "__history"
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,7 +192,16 @@ class Branches:
 
     def was_deleted(self, incarnation: str) -> bool:
         """Whether a branch was deleted: whoever does that writes down its commits first."""
-        return objects_at(self._graph).exists(_archive_file(incarnation))
+        return objects_at(self._graph).exists(archive_file(incarnation))
+
+    def check_archived(self, place: Place) -> None:
+        """Raises `Damaged` for a place on a branch that is neither there nor archived, as deleted ones are."""
+        try:
+            self._log_at(place)
+        except NotFound as error:
+            if not self.was_deleted(place.incarnation):
+                uri = self._graph.child(archive_file(place.incarnation)).uri
+                raise Damaged(uri, f"the commits of branch `{place.branch}`, which was deleted, are missing") from error
 
     def unlisted_trees(self) -> list[str]:
         """The trees of manifests that no ref lists: of branches whose creation or deletion was cut short.
@@ -211,7 +218,7 @@ class Branches:
 
     def archive_of(self, incarnation: str) -> Archive | None:
         """What is still known of a branch that was deleted."""
-        file = _archive_file(incarnation)
+        file = archive_file(incarnation)
         content = objects_at(self._graph).read(file)
         if content is None:
             return None
@@ -261,7 +268,7 @@ class Branches:
             remembered = log.commits_to(own[0].manifest_version)
         assert log.origin is not None
         archived = _Archived(log.origin, [_spelled(commit_to_row(each)) for each in commits])
-        objects_at(self._graph).replace(_archive_file(log.incarnation), encode_record(asdict(archived)))
+        objects_at(self._graph).replace(archive_file(log.incarnation), encode_record(asdict(archived)))
 
     def _public_refs(self) -> list[BranchRef]:
         return [ref for ref in branch_refs(self._root) if not logical_name(ref.name).startswith("__")]
@@ -275,10 +282,6 @@ def fork_location(table_root: Location, log: ManifestLog) -> Location:
 def fork_name(log: ManifestLog) -> str:
     """The name of a table's fork: that of the branch and of its incarnation, so that no two branches share one."""
     return f"{physical_name(log.branch)}.{log.incarnation}"
-
-
-def _archive_file(incarnation: str) -> str:
-    return f"{_ARCHIVE}/{incarnation}.json"
 
 
 def _spelled(row: dict[str, Any]) -> dict[str, Any]:

@@ -188,6 +188,7 @@ class CommitGraph:
         except NotFound:
             archive = self._branches.archive_of(place.incarnation)
             if archive is None:
+                self._branches.check_archived(place)
                 raise
             commits = archive.commits
         for commit in commits:

@@ -43,7 +43,7 @@ from omnigraph.versioning.manifest import (
     manifest_from_rows,
     manifest_to_rows,
 )
-from omnigraph.versioning.names import physical_name
+from omnigraph.versioning.names import archive_file, physical_name
 from omnigraph.versioning.retained import Retained, milestone_of, read_retained, write_retained
 from omnigraph.versioning.schemas import Schemas
 
@@ -229,9 +229,14 @@ class ManifestLog:
 
     def _noted_version(self) -> int | None:
         note = read_head_note(self._graph, self._name)
-        if note is None or note.incarnation not in (None, self.incarnation) or note.version < self.first_version:
+        if note is None or note.version < self.first_version:
             return None
-        return note.version
+        if note.incarnation in (None, self.incarnation):
+            return note.version
+        if not objects_at(self._graph).exists(archive_file(note.incarnation)):
+            # The branch that was noted is still there, so the ref that led here is another's.
+            raise Damaged(self._location.uri, f"the ref of branch `{self.branch}` is that of another branch")
+        return None
 
     def _read(self, version: int) -> tuple[Table, Manifest]:
         """A version that is there; `Damaged` if it does not say what was written."""

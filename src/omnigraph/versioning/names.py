@@ -64,3 +64,8 @@ def physical_name(name: str) -> str:
 def logical_name(physical: str) -> str:
     """The name that `physical_name` spelled."""
     return _ESCAPED.sub(lambda found: bytes.fromhex(found[0].replace("_", "")).decode(), physical)
+
+
+def archive_file(incarnation: str) -> str:
+    """Where the commits of a branch are kept that was deleted; it is written before the branch goes."""
+    return f"__history/{incarnation}.json"

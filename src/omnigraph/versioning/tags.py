@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import Any
 
-from omnigraph.errors import NotFound, TagExists, UsageError
+from omnigraph.errors import Damaged, NotFound, TagExists, UsageError
 from omnigraph.storage import Location, decode_as, decode_record, encode_record, objects_at
 from omnigraph.versioning.manifest import Place
 from omnigraph.versioning.names import check_branch_name, logical_name, physical_name
@@ -89,7 +89,12 @@ def delete_tag(graph: Location, name: str) -> None:
 def _read(graph: Location, name: str) -> Tag | None:
     content = objects_at(graph).read(_file(name))
     uri = graph.child(_file(name)).uri
-    return None if content is None else decode_as(Tag, uri, decode_record(uri, content).content)
+    if content is None:
+        return None
+    tag = decode_as(Tag, uri, decode_record(uri, content).content)
+    if tag.name != name:
+        raise Damaged(uri, f"holds tag `{tag.name}`")
+    return tag
 
 
 def _file(name: str) -> str:
