@@ -20,6 +20,7 @@ from omnigraph.embedding import fill
 from omnigraph.embedding.errors import EmbeddingFailed
 from omnigraph.write.change import TableChange
 from omnigraph.write.validate import validate
+from tests.behaviour.contents import entity_of, lines_of
 from tests.behaviour.unchecked import numbers_unchecked
 
 SCHEMA = """
@@ -33,7 +34,7 @@ node Reading {
 }
 edge Follows: Reading -> Reading { weight: F64? }
 """
-WRONG = {
+WRONG: dict[str, list[Any]] = {
     "wide": [math.nan, math.inf, -math.inf],
     "narrow": [math.nan, math.inf, 1e39],
     "place": [[math.nan, 1.0], [1.0, -math.inf], [1e39, 1.0]],
@@ -131,7 +132,7 @@ def test_a_load_refuses_what_is_not_finite_and_says_where_it_stands(
             assert any(words in violation.problem for words in known)
         else:
             assert violation.problem == "this is not JSON: NaN is not JSON"
-    assert list(graph.export()) == []
+    assert lines_of(graph) == []
 
 
 @pytest.mark.parametrize("word", ["NaN", "Infinity", "-Infinity"])
@@ -170,10 +171,10 @@ def test_a_default_is_finite(given: str) -> None:
 def test_in_a_frame_of_pandas_nan_is_a_missing_value_and_nothing_else(graph: og.Graph) -> None:
     frame = pd.DataFrame({"name": ["a", "b"], "wide": [1.5, math.nan]}, index=["x", "y"])
     graph.load({"Reading": frame})
-    assert [graph.entity("Reading", name)["wide"] for name in "ab"] == [1.5, None]
+    assert [entity_of(graph, "Reading", name)["wide"] for name in "ab"] == [1.5, None]
     back = graph.query("query q() { match { $r: Reading } return { $r.name as name, $r.wide as wide } }").to_pandas()
     graph.load({"Reading": back}, mode="overwrite")
-    assert [graph.entity("Reading", name)["wide"] for name in "ab"] == [1.5, None]
+    assert [entity_of(graph, "Reading", name)["wide"] for name in "ab"] == [1.5, None]
     for column in ([1.0, math.inf], pd.array([pa.scalar(1.0), pa.scalar(math.nan)], dtype=pd.ArrowDtype(pa.float64()))):
         with pytest.raises(og.ValidationError, match=r"Reading:2: Reading\.wide: (inf|nan) is not a finite number"):
             graph.load({"Reading": pd.DataFrame({"name": ["c", "d"], "wide": column})})
@@ -194,7 +195,7 @@ def test_every_number_that_can_be_stored_is_exported_and_loaded_again(graph: og.
     for source in ("out.jsonl", "csv", "parquet"):
         copy = og.init(tmp_path / f"copy-{source}.omni", SCHEMA)
         copy.load(tmp_path / source)
-        assert list(copy.export(ordered=True)) == list(graph.export(ordered=True))
+        assert lines_of(copy) == lines_of(graph)
 
 
 # --- graphs that hold such numbers already ---
@@ -210,23 +211,23 @@ def older(graph: og.Graph) -> og.Graph:
 
 
 def test_numbers_that_are_there_already_are_read_compared_and_merged(older: og.Graph) -> None:
-    assert math.isnan(older.entity("Reading", "a")["wide"])
+    assert math.isnan(entity_of(older, "Reading", "a")["wide"])
     older.branches.create("side")
     older.mutate('query q() { update Reading set { narrow: 1.0 } where name = "a" }', "q", branch="side")
     assert [(each.id, each.changed_properties) for each in older.diff("main", "side")] == [("a", ("narrow",))]
     older.mutate('query q() { insert Reading { name: "c" } }', "q")
     older.merge("side")
-    assert older.entity("Reading", "a")["narrow"] == 1.0
-    assert math.isnan(older.entity("Reading", "a")["wide"])
+    assert entity_of(older, "Reading", "a")["narrow"] == 1.0
+    assert math.isnan(entity_of(older, "Reading", "a")["wide"])
 
 
 def test_an_entity_that_has_such_a_number_can_be_changed_and_healed(older: og.Graph) -> None:
     older.mutate('query q() { update Reading set { narrow: 2.0 } where name = "b" }', "q")
     older.load({"Reading": [{"name": "b", "steps": [1.0]}]}, mode="merge")
-    row = older.entity("Reading", "b")
+    row = entity_of(older, "Reading", "b")
     assert (row["wide"], row["narrow"], row["steps"]) == (math.inf, 2.0, [1.0])
     older.mutate('query q() { update Reading set { wide: null } where name = "b" }', "q")
-    assert older.entity("Reading", "b")["wide"] is None
+    assert entity_of(older, "Reading", "b")["wide"] is None
     with pytest.raises(og.ValidationError):
         older.load({"Reading": [{"name": "b", "wide": math.inf}]}, mode="merge")
 
@@ -237,7 +238,7 @@ def test_an_entity_that_has_such_a_number_can_be_changed_and_healed(older: og.Gr
 def test_the_validator_refuses_the_numbers_that_a_change_brings(older: og.Graph) -> None:
     entity = older.schema.catalog.nodes["Reading"]
     schema = table_schema(entity)
-    stored = [older.entity("Reading", name) for name in "ab"]
+    stored = [entity_of(older, "Reading", name) for name in "ab"]
     for rows, wrong in (
         (stored, []),
         ([{**stored[0], "wide": math.inf}, stored[1]], ["wide"]),
@@ -269,4 +270,4 @@ def test_a_model_that_gives_numbers_that_are_not_finite_fills_nothing(
         graph.load({"Note": [{"text": "a"}]})
     with pytest.raises(EmbeddingFailed, match="not finite"):
         graph.mutate('query q() { insert Note { text: "a" } }', "q")
-    assert list(graph.export()) == []
+    assert lines_of(graph) == []

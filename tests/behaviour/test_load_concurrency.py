@@ -9,6 +9,7 @@ import pytest
 import omnigraph as og
 from omnigraph.bulk import loading
 from omnigraph.bulk.sources import Numbered
+from tests.behaviour.contents import lines_of
 
 SCHEMA = "node Person { name: String @key, age: I32? }"
 
@@ -64,4 +65,4 @@ def test_what_is_not_a_number_above_zero_is_refused_before_anything_is_read(
     monkeypatch.setenv("OMNIGRAPH_LOAD_CONCURRENCY", value)
     with pytest.raises(og.UsageError, match="OMNIGRAPH_LOAD_CONCURRENCY is a number above zero"):
         graph.load({"Person": [{"name": "a"}]})
-    assert list(graph.export()) == []
+    assert lines_of(graph) == []

@@ -14,6 +14,7 @@ from typer.testing import CliRunner
 
 import omnigraph as og
 from omnigraph.cli.main import app
+from tests.behaviour.contents import lines_of
 from tests.behaviour.http_graph import door
 
 SCHEMA = """
@@ -51,7 +52,7 @@ def test_a_record_with_a_name_twice_is_refused_with_its_line(
     (violation,) = caught.value.violations
     assert (violation.file, violation.line) == (str(path), 2)
     assert violation.problem == f'this is not JSON: an object has the name "{name}" twice'
-    assert list(graph.export()) == []
+    assert lines_of(graph) == []
 
 
 def test_arrow_refuses_a_block_with_a_name_twice_so_that_its_lines_are_read_one_by_one() -> None:
@@ -117,7 +118,7 @@ def test_a_frame_with_two_columns_of_one_name_is_refused(graph: og.Graph) -> Non
 def test_a_name_of_a_column_that_is_not_text_is_refused(graph: og.Graph, rows: Any) -> None:
     with pytest.raises(og.ValidationError, match="the name of a column must be text"):
         graph.load({"Person": rows})
-    assert list(graph.export()) == []
+    assert lines_of(graph) == []
 
 
 @pytest.mark.parametrize("suffix", ["parquet", "arrow"])

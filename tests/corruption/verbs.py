@@ -433,16 +433,13 @@ def _verify(place: Place, _: Any) -> Any:
     return findings_of_verify(place)
 
 
-def findings_of_verify(place: Place) -> list[str] | None:
-    """What `verify` finds wrong, an error of it included; None on a version that has no such verb."""
-    verify = getattr(og.Graph, "verify", None)
-    if verify is None:
-        return None
+def findings_of_verify(place: Place) -> list[str]:
+    """What `verify` finds wrong, an error of it included."""
     try:
-        result = verify(og.open(place.uri, mode="r"), data=True)
+        result = og.open(place.uri, mode="r").verify(data=True)
     except og.OmnigraphError as error:
         return [str(error)]
-    return [str(each) for each in result.damaged]
+    return [str(each) for each in result.damage]
 
 
 VERBS = {

@@ -234,7 +234,7 @@ def read_part(numbered: Numbered, reader: RecordReader, scratch: Scratch) -> Ite
                 for table, first in _csv_tables(file, codec):
                     read_table(reader, entities[key], table, place + first)
                     yield
-            except pa.ArrowInvalid as error:
+            except (pa.ArrowInvalid, UnicodeDecodeError) as error:
                 reader.faults.report(Violation(entities[key].name, None, f"this is not CSV: {error}", file.name))
         case RowGroups(file, key, groups):
             for table, first in _group_tables(file, groups):

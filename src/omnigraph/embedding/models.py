@@ -6,8 +6,7 @@ So it is the same on all branches and for whoever writes or asks, whatever their
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
-from omnigraph.catalog import Catalog, EntityType, Property, Vector
-from omnigraph.catalog.model import Interface
+from omnigraph.catalog import Catalog, EntityType, Interface, Property, Vector
 from omnigraph.diagnostics import any_of, quoted
 from omnigraph.embedding.errors import UnsuitableModel
 from omnigraph.embedding.settings import BASE_URL, MODEL, PROVIDER, Settings
@@ -104,7 +103,7 @@ def _with_model(owner: str, declared: Property, settings: Settings) -> Property:
 
 def unusable_models(catalog: Catalog) -> Iterator[UnsuitableModel]:
     """The vectors whose model, named with its provider, can fill them nowhere, whatever is configured."""
-    owners: list[EntityType | Interface] = [*catalog.interfaces.values(), *catalog.entities]
+    owners: list[Interface | EntityType] = [*catalog.interfaces.values(), *catalog.entities]
     for owner in owners:
         for declared in owner.properties.values():
             named = declared.embedding.model if declared.embedding is not None else None

@@ -23,6 +23,7 @@ from omnigraph.bulk.sources import (
 )
 from omnigraph.bulk.tabular import wrong_names
 from omnigraph.catalog import Catalog, EntityType, arrow_type
+from omnigraph.diagnostics import printable
 from omnigraph.errors import NotFound, UsageError, ValidationError
 from omnigraph.operations.engines import size_reasons
 from omnigraph.storage.inputs import InputFile, input_files
@@ -35,7 +36,7 @@ _BYTES_A_RECORD = 100
 _FRAME_RECORDS = 64_000_000
 _COMPRESSION = 6
 _FILES = (str, Path, InputFile)
-_NOT_ARROW = (pa.ArrowException, OverflowError, TypeError)
+_NOT_ARROW = (pa.ArrowException, OverflowError, TypeError, UnicodeEncodeError)
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,7 +209,9 @@ def _column(entity: EntityType, name: str, values: list[Any], first: int) -> pa.
         try:
             pa.array([value], kind)
         except _NOT_ARROW:
-            problem = f"{value!r} does not fit {'a column of texts' if declared is None else declared.type}"
+            problem = (
+                f"{printable(repr(value))} does not fit {'a column of texts' if declared is None else declared.type}"
+            )
             raise ValidationError([Violation(entity.name, name, problem, file=entity.name, line=row)]) from None
     raise UsageError(f"the values of {entity.name}.{name} do not make a column")
 
@@ -229,7 +232,11 @@ def _table(name: str, rows: Any) -> pa.Table:
     if rows.__class__.__module__.partition(".")[0] == "pandas":
         _check_names(name, getattr(rows, "columns", ()))
         # In a column of numpy's floats NaN is how pandas says that a value is missing: it becomes null.
-        return pa.Table.from_pandas(rows, preserve_index=False)
+        try:
+            return pa.Table.from_pandas(rows, preserve_index=False)
+        except (*_NOT_ARROW, ValueError, AttributeError) as error:
+            problem = f"the frame does not become a table: {printable(str(error))}"
+            raise ValidationError([Violation(name, None, problem, file=name)]) from error
     if hasattr(rows, "__arrow_c_stream__"):
         return pa.table(rows)
     raise UsageError(f"the rows of {name} are a path, an Arrow table or a frame, not {rows.__class__.__name__}")

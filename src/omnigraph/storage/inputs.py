@@ -10,11 +10,14 @@ from typing import Any
 import obstore
 from obstore.exceptions import BaseError
 
+from omnigraph.diagnostics import printable
 from omnigraph.errors import NotFound, StorageError
 from omnigraph.storage.location import Location, location_of
 from omnigraph.storage.objects import store_at
 
 _READ_AHEAD = 8 * 1024 * 1024
+
+_LONGEST_SHOWN = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,8 +76,12 @@ def input_files(source: str | Path, storage_options: dict[str, str] | None = Non
     In a folder, files whose names begin with a dot or an underscore are left out, as everywhere in the lakehouse.
     """
     text = str(source)
-    location = location_of(text, storage_options)
-    found = _local(text, location) if location.path is not None else _remote(text, location)
+    try:
+        location = location_of(text, storage_options)
+        found = _local(text, location) if location.path is not None else _remote(text, location)
+    except (OSError, ValueError) as error:
+        # A name that is too long, or has NUL or half of a character in it.
+        raise StorageError(printable(text[:_LONGEST_SHOWN]), f"cannot be found: {printable(str(error))}") from error
     if not found:
         raise NotFound("file", text)
     return found

@@ -20,7 +20,7 @@ from lance.fragment import FragmentMetadata, RowIdSequence, write_fragments
 import lance
 from lance import LanceOperation as Operation
 from omnigraph.catalog.types import BLOB_METADATA
-from omnigraph.errors import HeadMoved, StorageError
+from omnigraph.errors import HeadMoved, InternalError, StorageError
 from omnigraph.storage.location import Location
 from omnigraph.storage.objects import objects_at
 from omnigraph.storage.tables import ROW_ADDRESS, ROW_ID, Table, has_version, typed_errors
@@ -328,7 +328,8 @@ def _as_written(table: Table, rows: pa.Table) -> pa.Table:
 def fragment_of(table: Table, number: int) -> lance.LanceFragment:
     """A fragment that a table has."""
     fragment = table.dataset.get_fragment(number)
-    assert fragment is not None, "a version knows its fragments"
+    if fragment is None:
+        raise InternalError("a version knows its fragments")
     return fragment
 
 
