@@ -72,7 +72,7 @@ def test_several_processes_write_and_are_harmed(store: Store, tmp_path: Path) ->
 
 
 def test_the_server_in_place_of_googles_store_cannot_hold_a_graph() -> None:
-    """It lacks the requests that write objects. When it has them, this fails, and `gs://` can be tested as others are."""
+    """It lacks the requests that write objects. Once it has them, `gs://` can be tested as the others are."""
     with ExitStack() as running:
         try:
             store = running.enter_context(SERVERS["fake-gcs"]())
