@@ -125,7 +125,7 @@ def azurite() -> Iterator[Store]:
             "azure_endpoint": f"{endpoint}/{_AZURE_ACCOUNT}",
             "allow_http": "true",
         }
-        yield Store(f"az://{BUCKET}", options, skew=600)
+        yield Store(f"az://{BUCKET}", options)
 
 
 SERVERS: dict[str, Callable[[], AbstractContextManager[Store]]] = {

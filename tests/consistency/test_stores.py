@@ -69,3 +69,14 @@ def test_several_processes_write_and_are_harmed(store: Store, tmp_path: Path) ->
     )
     report = Run(settings).judge()
     assert report.violations == [], str(report)
+
+
+def test_the_server_in_place_of_googles_store_cannot_hold_a_graph() -> None:
+    """It lacks the requests that write objects. Once it has them, `gs://` can be tested as the others are."""
+    with ExitStack() as running:
+        try:
+            store = running.enter_context(SERVERS["fake-gcs"]())
+        except NotInstalled as error:
+            pytest.skip(str(error))
+        with pytest.raises(og.StorageError, match="invalid uploadType"):
+            og.init(store.new_uri(), "node Any { name: String @key }", storage_options=store.options)
