@@ -249,8 +249,7 @@ def test_a_load_whose_files_are_gone_from_an_object_store_is_refused(
     nodes = location_of(s3_uri, s3_store).child("nodes")
     before = {file.name for file in files_below(nodes)}
     given = {"storage_options": s3_store}
-    lasting = {"OMNIGRAPH_LEASE_SECONDS": "3600"}
-    child = loading(s3_uri, records, "load.before_phase_a=pause", given=given, **lasting)
+    child = loading(s3_uri, records, "load.before_phase_a=pause", given=given, OMNIGRAPH_LEASE_SECONDS="3600")
     try:
         child.wait_until_stopped()
         (written,) = {file.name for file in files_below(nodes)} - before

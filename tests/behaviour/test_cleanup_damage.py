@@ -139,7 +139,7 @@ def test_nothing_goes_of_a_table_of_which_a_fork_is_damaged(graph: og.Graph, dam
     damage(file_of(graph, fork))
     before = files(graph, root)
     code, output = run_cleanup(graph, "--confirm")
-    assert (code, errors_in(output).keys()) == (1, {PERSON})
+    assert (code, {*errors_in(output)}) == (1, {PERSON})
     assert files(graph, root) == before
     assert ages(other_handle(graph))["Ada"] == 4
 
@@ -201,7 +201,7 @@ def test_nothing_goes_of_a_table_that_lacks_a_file_which_a_version_needs(graph: 
     root = pin_of(graph).path
     before = files(graph, root)
     code, output = run_cleanup(graph, "--confirm")
-    assert (code, errors_in(output).keys()) == (1, {PERSON})
+    assert (code, {*errors_in(output)}) == (1, {PERSON})
     assert files(graph, root) == before
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import omnigraph as og
-from omnigraph.storage import deletions
+from omnigraph.storage import soundness
 
 ROWS = 2_000
 READS = """
@@ -103,6 +103,6 @@ def test_any_flipped_bit_is_found_or_harmless(graph: Path, tmp_path: Path) -> No
 def test_a_file_is_read_once(graph: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     table = og.open(graph).snapshot().table("node:Person")
     table.scan(["id"])
-    monkeypatch.setattr(deletions, "_check", lambda *_: pytest.fail("it was checked before"))
+    monkeypatch.setattr(soundness, "_problem", lambda *_: pytest.fail("it was checked before"))
     table.scan(["id"])
     og.open(graph).snapshot().table("node:Person").scan(["id"])

@@ -19,7 +19,7 @@ from omnigraph.cli.main import app
 from omnigraph.errors import ChangesGap, DataStillNeeded, NotFound, StorageError
 from omnigraph.storage import index_segments, location_of, objects_at
 from omnigraph.storage.files import files_below
-from omnigraph.versioning.snapshot import REMOVED
+from omnigraph.versioning.removal import REMOVED
 from tests import nursery
 from tests.crash.children import SOAKING
 from tests.nursery import Child
