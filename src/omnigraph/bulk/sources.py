@@ -353,7 +353,7 @@ def _guarded_batches(content: Any, groups: Sequence[int]) -> Iterator[pa.RecordB
     columns = [schema.column(index) for index in range(len(schema))]
     texts = [each.path for each in columns if each.physical_type == "BYTE_ARRAY"]
     content.seek(0)
-    return pq.ParquetFile(content, read_dictionary=texts).iter_batches(_GUARDED_ROWS, row_groups=list(groups))
+    yield from pq.ParquetFile(content, read_dictionary=texts).iter_batches(_GUARDED_ROWS, row_groups=list(groups))
 
 
 def _plain_bytes(column: pa.Array) -> int:
@@ -363,7 +363,8 @@ def _plain_bytes(column: pa.Array) -> int:
         return size
     values = column.dictionary
     if not any(is_kind(values.type) for is_kind in _TEXTS):
-        return len(column) * (values.nbytes // max(len(values), 1) + 1)
+        width: int = values.nbytes // max(len(values), 1) + 1
+        return len(column) * width
     return int(pc.sum(pc.binary_length(values).cast(pa.int64()).take(column.indices)).as_py() or 0)
 
 
