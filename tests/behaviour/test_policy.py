@@ -12,6 +12,7 @@ import pytest
 import omnigraph as og
 from omnigraph.handles import Commits, GraphBranches, GraphTags, Schema
 from omnigraph.policy import Action, policy_of
+from omnigraph.spark.writer import Writer, write_options
 
 SCHEMA = """
 interface Named { name: String }
@@ -410,3 +411,14 @@ def test_what_a_write_was_refused_for_tells_nothing_of_types_that_may_not_be_rea
 def test_what_a_write_was_refused_for_is_told_of_types_that_may_be_read(graph: og.Graph) -> None:
     with pytest.raises(og.ValidationError, match="there is no `Person` with the id `Nobody`"):
         under(graph, NO_SECRETS).load({"Knows": [{"from": "Ada", "to": "Nobody"}]})
+
+
+def test_the_format_of_spark_asks_before_it_tells_whether_there_is_a_type(graph: og.Graph, tmp_path: Path) -> None:
+    rules = tmp_path / "rules.yaml"
+    rules.write_text(only("read"))
+    for type in ("Secret", "Secrets"):
+        options = write_options(
+            {"path": graph.uri, "type": type, "policy": str(rules), "actor": "ada"}, overwrite=False
+        )
+        with pytest.raises(og.PolicyDenied):
+            Writer(options)

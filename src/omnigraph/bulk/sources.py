@@ -377,8 +377,8 @@ def _plain_bytes(column: pa.Array) -> int:
         return size
     values = column.dictionary
     if not any(is_kind(values.type) for is_kind in _TEXTS):
-        size_of_all: int = len(column) * (values.nbytes // max(len(values), 1) + 1)
-        return size_of_all
+        width: int = values.nbytes // max(len(values), 1) + 1
+        return len(column) * width
     return int(pc.sum(pc.binary_length(values).cast(pa.int64()).take(column.indices)).as_py() or 0)
 
 

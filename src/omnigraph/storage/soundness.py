@@ -150,8 +150,8 @@ def _names_its_encodings(column: bytes) -> bool:
             if column[place] < 0x80:
                 break
         place += 1 + length
-    named = [found for found in _ENCODING.finditer(column) if found[1][0] == len(found[2])]
-    return len(named) >= wanted
+    named: int = sum(found[1][0] == len(found[2]) for found in _ENCODING.finditer(column))
+    return named >= wanted
 
 
 def _read(file: RawIOBase, start: int, length: int) -> bytes:

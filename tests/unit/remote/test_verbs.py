@@ -18,6 +18,7 @@ ONLY_HERE = {
     "acting_as": "who asks is told by the token",
     "under": "the rules are those of the server",
     "actor": "who asks is told by the token",
+    "check_load": "a server asks before it receives a load",
     "check_there": "a server looks after itself",
     "durability": "the server decides",
 }

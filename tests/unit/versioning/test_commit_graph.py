@@ -68,6 +68,9 @@ class Histories:
         assert incarnation in {each.incarnation for each in self.commits.values()}
         return None
 
+    def check_archived(self, place: Place) -> None:
+        assert place.incarnation in {each.incarnation for each in self.commits.values()}
+
     def bases(self, one: str, other: str) -> set[str]:
         found = self.graph.merge_bases(self.commits[one], self.commits[other])
         ids = [commit.graph_commit_id for commit in found]
