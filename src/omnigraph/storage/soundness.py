@@ -27,6 +27,7 @@ _ENTRY = struct.Struct("<QQ")
 """An entry of the tables before the end of a file: where something is, and how long."""
 _ENCODED = (0x0A, 0x12)
 _ENCODING = re.compile(rb"\n(.)(/lance\.encodings[\w.]*)", re.DOTALL)
+_USUAL = (b"\n\x1d/lance.encodings21.PageLayout", b"\n\x1f/lance.encodings.ColumnEncoding")
 _ALIGNMENT = 1024
 _MAGIC, _MAJOR = b"LANC", 2
 _MOST_KNOWN = 200_000
@@ -64,7 +65,7 @@ def _check_first(roots: list[Path], name: str, location: Location) -> None:
             return
         if (problem := _problem(path)) is not None:
             raise Damaged(location.uri, f"{name}: {problem}")
-        if path.exists():
+        if _is_known(path):
             return
 
 
@@ -116,10 +117,12 @@ def _problem_of_rows(file: RawIOBase, size: int) -> str | None:
     ):
         return "its end does not fit the rest of the file"
     rest = _read(file, columns_at, size - columns_at)
-    if not all(
-        _names_its_encodings(rest[start - columns_at : start + length - columns_at])
+    described = rest[: column_table - columns_at]
+    wanted = sum(
+        _encodings_of(described, start - columns_at, start + length - columns_at)
         for start, length in _entries(rest, column_table - columns_at, columns)
-    ):
+    )
+    if sum(map(described.count, _USUAL)) < wanted > _encodings_named(described):
         return "what it says of its columns is damaged"
     # Lance writes no such byte into a schema. An error that names a column with one would abort the process: Arrow's
     # interface between languages hands over messages as texts that end there.
@@ -133,25 +136,30 @@ def _entries(content: bytes, start: int, count: int) -> Iterator[tuple[int, int]
     return _ENTRY.iter_unpack(content[start : start + count * _ENTRY.size])
 
 
-def _names_its_encodings(column: bytes) -> bool:
-    """Whether all encodings of a column are named as Lance names them, for the same reason as above.
+def _encodings_of(described: bytes, place: int, end: int) -> int:
+    """How many encodings a column has, which is a message of Protocol Buffers.
 
-    A column is a message of Protocol Buffers: field 1 is its own encoding, field 2 a page, which has one as well.
+    Field 1 is an encoding of its own, field 2 a page, which has one as well. Whether all of them are named is asked
+    because Lance quotes a name that it does not know, and one with a NUL in it aborts the process as said below.
     """
-    wanted = place = 0
-    while place < len(column):
-        tag, length, shift = column[place], 0, 0
-        if tag not in _ENCODED:
-            break
-        wanted += 1
-        while (place := place + 1) < len(column):
-            length |= (column[place] & 0x7F) << shift
+    found = 0
+    end = min(end, len(described))
+    while 0 <= place < end and described[place] in _ENCODED:
+        found += 1
+        length = shift = 0
+        while (place := place + 1) < end:
+            byte = described[place]
+            length |= (byte & 0x7F) << shift
             shift += 7
-            if column[place] < 0x80:
+            if byte < 0x80:
                 break
         place += 1 + length
-    named: int = sum(found[1][0] == len(found[2]) for found in _ENCODING.finditer(column))
-    return named >= wanted
+    return found
+
+
+def _encodings_named(described: bytes) -> int:
+    """How many encodings are named, by whichever names; each stands after its length."""
+    return sum(found[1][0] == len(found[2]) for found in _ENCODING.finditer(described))
 
 
 def _read(file: RawIOBase, start: int, length: int) -> bytes:
