@@ -142,7 +142,6 @@ class Worker:
             self.tags += [tag.name for tag in self.graph.tags.list() if tag.name.startswith(f"t{self.slot}.")]
         while not (self.folder / "stop").exists():
             kind = self.next_kind()
-            self.counts[kind] += 1  # what is refused again and again must not keep the others waiting
             try:
                 verbs[kind]()
             except (og.RecoveryRequired, og.RecoveryPending, og.RecoveryFailed):
@@ -153,7 +152,7 @@ class Worker:
                 time.sleep(self.chance.uniform(0, 0.02))
 
     def next_kind(self) -> Kind:
-        """A kind that is behind its share, or now and then any."""
+        """Any of the kinds that are behind their share of what was acknowledged."""
         total = sum(self.counts.values()) + 1
         behind = [kind for kind, share in SHARES.items() if self.counts[kind] < share * total / sum(SHARES.values())]
         kinds = [kind for kind in behind or SHARES if kind is not Kind.BRANCH]
@@ -162,6 +161,12 @@ class Worker:
     @contextmanager
     def step(self, kind: Kind, **what: Any) -> Iterator[dict[str, Any]]:
         """One operation, journaled; now and then the process is harmed at one of its steps."""
+        with self._harmed(kind, what) as result:
+            yield result
+        self.counts[kind] += 1
+
+    @contextmanager
+    def _harmed(self, kind: Kind, what: dict[str, Any]) -> Iterator[dict[str, Any]]:
         points = failpoints_of(kind)
         if not points or self.chance.random() >= self.pauses:
             with self.journal.operation(kind, **what) as result:
@@ -257,13 +262,11 @@ class Worker:
         name = f"b{self.slot}-{self.turn}-{self.name().rpartition('.')[2]}"
         with self.step(Kind.BRANCH, create=name):
             self.graph.branches.create(name)
-        self.counts[Kind.BRANCH] += 1
         return name
 
     def delete_branch(self, name: str) -> None:
         with self.step(Kind.BRANCH, delete=name):
             self.graph.branches.delete(name)
-        self.counts[Kind.BRANCH] += 1
 
     def merge(self, name: str, **options: Any) -> None:
         with self.step(Kind.MERGE, branch=name, **options):
