@@ -254,10 +254,15 @@ def versions_after(location: Location, version: int) -> list[int]:
 
 
 def _versions_down(location: Location) -> Iterator[int]:
-    """The versions that are listed, newest first; a store is asked for more than a page only if more are needed."""
+    """The versions that are listed, newest first: their files are named so that the newest sorts first.
+
+    A store is asked for more than a page only if more are needed, and no name is looked at before it is needed.
+    """
     for names in objects_at(location).pages(VERSIONS):
-        found = (version_in(f"{VERSIONS}/{name}") for name in names)
-        yield from sorted((version for version in found if version is not None), reverse=True)
+        for name in sorted(names):
+            version = version_in(f"{VERSIONS}/{name}")
+            if version is not None:
+                yield version
 
 
 def has_version(location: Location, version: int) -> bool:
