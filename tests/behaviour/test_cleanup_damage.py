@@ -53,8 +53,9 @@ def remove(path: Path) -> None:
 
 
 def replace_by_older(path: Path) -> None:
-    """The content of the file of the same folder that was written just before."""
-    others = sorted((each for each in path.parent.iterdir() if each != path), key=lambda each: each.stat().st_mtime)
+    """The content of the file of its kind in the same folder that was written just before."""
+    others = [each for each in path.parent.glob(f"*{path.suffix}") if each != path]
+    others.sort(key=lambda each: each.stat().st_mtime)
     path.write_bytes(others[-1].read_bytes())
 
 

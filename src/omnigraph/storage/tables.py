@@ -308,8 +308,12 @@ def open_pinned(location: Location, version: int) -> Table:
     """The table at a version that must be there; `Damaged` names its file when that is not as it was written."""
     try:
         return open_table(location, version)
-    except StorageError:
+    except StorageError as error:
         check_version(location, version)
+        if isinstance(error.__cause__, ValueError):
+            # The store gave the file, and Lance finds another version in it, or none.
+            problem = f"the file of version {version} does not hold that version: {error.__cause__}"
+            raise Damaged(location.child(version_file(version)).uri, problem) from error
         raise
 
 
