@@ -214,6 +214,8 @@ repair --force
 recovery list
 recovery show nowhere
 recovery show {lost}
+verify
+verify --data
 cleanup
 cleanup --keep 1
 cleanup --keep 0

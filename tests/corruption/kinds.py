@@ -42,6 +42,7 @@ class Kind(StrEnum):
     STAGED_SCHEMA_FILE = "staged schema file"
     TAG = "tag"
     SIDECAR = "sidecar"
+    CHECKSUMS = "checksums of files"
     LOCK = "lock"
 
 
@@ -73,6 +74,7 @@ CHANGING = frozenset(
         Kind.TABLE_HINT,
         Kind.AUDIT_HINT,
         Kind.SIDECAR,
+        Kind.CHECKSUMS,
         Kind.LOCK,
     }
 )
@@ -105,6 +107,7 @@ _PATTERNS = {
     Kind.STAGED_SCHEMA_FILE: r"(?:_schema\.pg|_schema\.ir\.json|__schema_state\.json)\.staging",
     Kind.TAG: r"__tags/.+\.json",
     Kind.SIDECAR: r"__recovery/.+\.json",
+    Kind.CHECKSUMS: r"__checksums/.+\.json",
     Kind.LOCK: r"__locks/.+",
 }
 _INDEX_FILE = re.compile(r"(?:nodes|edges)/[^/]+/(?:tree/[^/]+/)?_indices/([0-9a-f-]{36})/.+")

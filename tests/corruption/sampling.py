@@ -76,6 +76,7 @@ NEAR: dict[Kind, tuple[str, ...]] = {
     Kind.STAGED_SCHEMA_FILE: ("open for writing", "insert", "apply a schema"),
     Kind.TAG: ("branches and tags", "cleanup confirm", "read old states", "delete a tag", "delete a branch"),
     Kind.SIDECAR: _SETTLING,
+    Kind.CHECKSUMS: ("verify", "insert", "cleanup confirm"),
     Kind.LOCK: ("insert", "cleanup confirm"),
 }
 """The verbs that are most likely to read a file of a kind, for samples."""
