@@ -167,8 +167,11 @@ def _decide(
         grace = policy.grace if oldest is None else max(policy.grace, now - oldest)
         return replace(policy, grace=grace), Clock(now=now, written=written)
 
+    # They are read before the newest manifests. All versions after what is kept stay, and a write that is announced
+    # later may promise one beyond those of commits that were made since.
+    unfinished = [*unfinished_writes(graph)]
     lines = kept_lines(branches, [tag.place for tag in tags(graph)], clock)
-    needed = versions_to_keep(_manifests(lines), unfinished_writes(graph))
+    needed = versions_to_keep(_manifests(lines), unfinished)
     return _Decided(lines=lines, needed=needed, now=seen[0], since=seen[0] - policy.grace)
 
 
