@@ -37,11 +37,17 @@ def _load(graph: og.Graph, value: str) -> None:
     graph.load({"Element": pa.table({"value": [value], "batch": [value]})})
 
 
+def _clean_up(graph: og.Graph, _: str) -> None:
+    result = graph.cleanup(keep=1, grace="0s", confirm=True)
+    if result.failed:
+        raise og.StorageError(graph.uri, f"cleanup reports {result.failed}")
+
+
 _VERBS: dict[str, Callable[[og.Graph, str], Any]] = {
     "transfer": _transfer,
     "add": lambda graph, value: graph.mutate(world.ADD, params={"value": value, "batch": value}),
     "load": _load,
-    "clean up": lambda graph, _: graph.cleanup(keep=1, grace="0s", confirm=True),
+    "clean up": _clean_up,
     "optimize": lambda graph, _: graph.optimize(),
     "repair": lambda graph, _: graph.repair(confirm=True, force=True),
     "open": lambda graph, _: graph.refresh(),

@@ -139,6 +139,31 @@ def test_cleanup_leaves_the_files_of_a_load_whose_clock_is_ahead_of_the_store(
     in_store.check(["first"], {"loaded": loader.end()})
 
 
+def test_commits_that_are_made_during_a_cleanup_stay_whole(on_disk: Stage) -> None:
+    """Cleanup has read what commits need, and then reads what writes at work have announced: later versions."""
+    writer, other, cleaner = on_disk.actor(), on_disk.actor(), on_disk.actor()
+    assert writer.do("add", "before") == _DONE
+    assert cleaner.do("open") == _DONE
+    cleaner.begin("clean up", failpoints="recovery.sidecar_list=pause@1;cleanup.decided=pause")
+    cleaner.child.wait_until_stopped()
+    for name in ("first", "second"):
+        assert writer.do("add", name) == _DONE
+    other.begin("add", "third", failpoints="mutate.after_phase_a=pause")
+    other.child.wait_until_stopped()
+    cleaner.child.send_signal(signal.SIGCONT)
+    cleaner.child.wait_until_stopped()  # it has seen the sidecars
+    other.child.send_signal(signal.SIGCONT)
+    assert other.end() == _DONE
+    cleaner.child.send_signal(signal.SIGCONT)
+    assert cleaner.end() == _DONE
+    graph = og.open(on_disk.uri, "r")
+    for number, commit in enumerate(graph.commits.list(limit=3)):
+        at = graph.snapshot_at(commit=commit.graph_commit_id)
+        assert len(world.read_state(graph, at, everything=True).elements) == 4 - number
+    assert not og.open(on_disk.uri).cleanup(keep=3, grace="0s").failed
+    on_disk.check(["before", "first", "second", "third"], {})
+
+
 def _commit(stage: Stage, type: str, moment: str) -> Concerns:
     """The request with which Lance looks for the newest version of a table, to commit the next, or puts that one."""
     graph = og.open(stage.uri, "r", storage_options=stage.options)
