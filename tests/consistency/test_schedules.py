@@ -140,11 +140,11 @@ def test_cleanup_leaves_the_files_of_a_load_whose_clock_is_ahead_of_the_store(
 
 
 def test_commits_that_are_made_during_a_cleanup_stay_whole(on_disk: Stage) -> None:
-    """Cleanup has decided what stays. What comes after that stays too, whatever it then sees of writes at work."""
+    """Cleanup has read what commits need, and then reads what writes at work have announced: later versions."""
     writer, other, cleaner = on_disk.actor(), on_disk.actor(), on_disk.actor()
     assert writer.do("add", "before") == _DONE
     assert cleaner.do("open") == _DONE
-    cleaner.begin("clean up", failpoints="cleanup.decided=pause;recovery.sidecar_list=pause@2")
+    cleaner.begin("clean up", failpoints="recovery.sidecar_list=pause@1;cleanup.decided=pause")
     cleaner.child.wait_until_stopped()
     for name in ("first", "second"):
         assert writer.do("add", name) == _DONE
