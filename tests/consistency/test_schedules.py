@@ -140,7 +140,7 @@ def test_cleanup_leaves_the_files_of_a_load_whose_clock_is_ahead_of_the_store(
 
 
 def test_commits_that_are_made_during_a_cleanup_stay_whole(on_disk: Stage) -> None:
-    """Cleanup has read what commits need, and then reads what writes at work have announced: later versions."""
+    """Commits are made, and a write is announced, while cleanup reads what commits need and what writes announced."""
     writer, other, cleaner = on_disk.actor(), on_disk.actor(), on_disk.actor()
     assert writer.do("add", "before") == _DONE
     assert cleaner.do("open") == _DONE
@@ -156,10 +156,7 @@ def test_commits_that_are_made_during_a_cleanup_stay_whole(on_disk: Stage) -> No
     assert other.end() == _DONE
     cleaner.child.send_signal(signal.SIGCONT)
     assert cleaner.end() == _DONE
-    graph = og.open(on_disk.uri, "r")
-    for number, commit in enumerate(graph.commits.list(limit=3)):
-        at = graph.snapshot_at(commit=commit.graph_commit_id)
-        assert len(world.read_state(graph, at, everything=True).elements) == 4 - number
+    assert og.open(on_disk.uri, "r").verify().damage == ()
     assert not og.open(on_disk.uri).cleanup(keep=3, grace="0s").failed
     on_disk.check(["before", "first", "second", "third"], {})
 
