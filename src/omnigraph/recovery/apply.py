@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from omnigraph import failpoints
+from omnigraph.errors import InternalError
 from omnigraph.failpoints import Point
 from omnigraph.recovery.audit import Recovery, RecoveryKind, TableOutcome, record
 from omnigraph.recovery.decide import Action, Decision
@@ -91,7 +92,8 @@ def _roll_back(unfinished: Unfinished, seen: Observation, decision: Decision) ->
         fence.check()
         failpoints.hit(Point.RECOVERY_BEFORE_RESTORE)
         key = pinned_key(head, table)
-        assert key is not None, "only what the graph sees is restored"
+        if key is None:
+            raise InternalError("only what the graph sees is restored")
         restored[key] = restore(graph.child(table.path), head=table.head, version=table.pin, operation=sidecar.undo_id)
         failpoints.hit(Point.RECOVERY_TABLE_RESTORED)
     sync_versions(restored.values())
