@@ -186,6 +186,9 @@ def _status(place: Place, _: Any) -> Any:
     found = []
     for branch in ("main", BRANCH):
         status = graph.status(branch)
+        for table in status.tables:
+            if table.error is not None:  # it tells which table cannot be read, and does not hide the others
+                raise og.StorageError(table.table_key, table.error)
         found += [
             status.head.graph_commit_id,
             status.commits,
@@ -430,7 +433,9 @@ def _start_server(place: Place, _: Any) -> Any:
 
 def _verify(place: Place, _: Any) -> Any:
     """Whether all is whole; on a version without `verify`, nothing is claimed."""
-    return findings_of_verify(place)
+    if found := findings_of_verify(place):  # it tells what is damaged, as an error would
+        raise og.Damaged(place.uri, "; ".join(found))
+    return []
 
 
 def findings_of_verify(place: Place) -> list[str]:

@@ -13,8 +13,11 @@ from typing import Any
 import pyarrow as pa
 
 from omnigraph import failpoints
+from omnigraph.errors import Damaged, StorageError
 from omnigraph.failpoints import Point
-from omnigraph.storage import Location, append_row, has_version, open_table
+from omnigraph.storage import Location, append_row, has_version, listed_versions, open_table
+from omnigraph.storage.tables import NO_TABLE, version_file
+from omnigraph.write.sidecar import pending_operations
 
 AUDIT_FOLDER = "_graph_commit_recoveries"
 
@@ -89,16 +92,27 @@ def record(graph: Location, recovery: Recovery) -> None:
 
 
 def recoveries(graph: Location) -> list[Recovery]:
-    """What became of each write that was settled, oldest first."""
+    """What became of each write that was settled, oldest first.
+
+    A sidecar goes after its row is there. So without one, the newest version was whole, and is damaged if it is not.
+    """
+    location = graph.child(AUDIT_FOLDER)
+    newest = next(iter(listed_versions(location)), None)
+    if newest is not None and not has_version(location, newest) and not pending_operations(graph):
+        problem = f"version {newest} of the table of recoveries is damaged; restore it from a backup"
+        raise Damaged(location.child(version_file(newest)).uri, problem)
     return sorted(_last_rows(graph).values(), key=lambda each: each.recovered_at)
 
 
 def _last_rows(graph: Location) -> dict[str, Recovery]:
     """The last row of each write. The order is that of the table: the clocks of those who settled it may disagree."""
-    location = graph.child(AUDIT_FOLDER)
-    if not has_version(location, 1):
+    try:
+        table = open_table(graph.child(AUDIT_FOLDER))
+    except StorageError as error:
+        if error.problem != NO_TABLE:
+            raise
         return {}
-    found = map(_recovery, open_table(location).scan().to_pylist())
+    found = map(_recovery, table.scan().to_pylist())
     return {each.operation_id: each for each in found}
 
 

@@ -88,6 +88,13 @@ class Served:
         async with watched(self._receive, self.cancellation):
             return await asyncio.shield(future)
 
+    async def run_before_body(self, work: Callable[[], _Result]) -> _Result:
+        """What `work` gives, from a thread, while the body of the request is still to be read.
+
+        Whoever watches for the client to leave drops what comes of the body, so nobody watches here.
+        """
+        return await asyncio.shield(self._hosting.begun(work, self.cancellation))
+
     def stream(
         self,
         chunks: Iterable[bytes],

@@ -201,7 +201,9 @@ class Branches:
         except NotFound as error:
             if not self.was_deleted(place.incarnation):
                 uri = self._graph.child(archive_file(place.incarnation)).uri
-                raise Damaged(uri, f"the commits of branch `{place.branch}`, which was deleted, are missing") from error
+                raise Damaged(
+                    uri, f"the commits of branch `{place.branch}` are missing: it is neither there nor archived"
+                ) from error
 
     def unlisted_trees(self) -> list[str]:
         """The trees of manifests that no ref lists: of branches whose creation or deletion was cut short.

@@ -88,7 +88,7 @@ async def load(
         else:
             served.graph.check_load(branch, begins_at)
 
-    await served.run(check)
+    await served.run_before_body(check)
     async with spooled(request, served, file) as spool:
 
         def work() -> dict[str, Any]:
