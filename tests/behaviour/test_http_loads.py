@@ -5,6 +5,7 @@ import io
 import json
 import tarfile
 import tempfile
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,8 @@ import pytest
 
 from omnigraph.bulk import sources
 from omnigraph.bulk.duck import connection
+from omnigraph.graph import Graph
+from omnigraph.server import serving
 from omnigraph.server.scratch import Scratch
 from omnigraph.server.spooling import file_name
 from omnigraph.server.streams import ROWS_IN_A_PIECE
@@ -51,6 +54,25 @@ def parquet(**columns: Any) -> bytes:
     content = io.BytesIO()
     pyarrow.parquet.write_table(pa.table(columns), content)
     return content.getvalue()
+
+
+def test_the_body_of_a_load_is_whole_however_long_the_policy_takes(
+    served: Door, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever watches for a client to leave takes what comes from it, which must not be its records."""
+    check = Graph.check_load
+
+    def check_slowly(graph: Graph, branch: str, begins_at: str | None) -> None:
+        time.sleep(0.2)
+        check(graph, branch, begins_at)
+
+    monkeypatch.setattr(Graph, "check_load", check_slowly)
+    monkeypatch.setattr(serving, "_WATCHED_AFTER", 0.0)
+    served.ok("POST", "/load", content=person("Patient"), headers=LINES)
+    found = served.ok(
+        "POST", "/query", json={"source": 'query q { match { $p: Person { name: "Patient" } } return { $p.name } }'}
+    )
+    assert len(found["rows"]) == 1
 
 
 def test_a_form_loads_files_of_all_kinds_as_one_commit(served: Door, spool: Path) -> None:

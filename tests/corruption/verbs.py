@@ -432,9 +432,9 @@ def _start_server(place: Place, _: Any) -> Any:
 
 
 def _verify(place: Place, _: Any) -> Any:
-    """Whether all is whole; on a version without `verify`, nothing is claimed."""
+    """Whether all is whole."""
     if found := findings_of_verify(place):  # it tells what is damaged, as an error would
-        raise og.Damaged(place.uri, "; ".join(found))
+        raise og.Damaged(str(place.uri), "; ".join(found))
     return []
 
 
