@@ -18,12 +18,12 @@ from omnigraph.catalog import EdgeType
 from omnigraph.catalog.model import DESTINATION, ID, SOURCE
 from omnigraph.errors import Damaged, NotFound, OmnigraphError, RecoveryFailed, StorageError
 from omnigraph.recovery.audit import recoveries
-from omnigraph.storage import Location, decode_record, objects_at, open_table
+from omnigraph.storage import Location, decode_record, objects_at
 from omnigraph.storage.checksums import FileChecksum, checksum_files
 from omnigraph.storage.files import StoredFile, files_below
 from omnigraph.storage.reclaim import known_name
 from omnigraph.storage.references import referred_names
-from omnigraph.storage.tables import listed_versions, typed_errors, version_file
+from omnigraph.storage.tables import listed_versions, open_unread, typed_errors, version_file
 from omnigraph.versioning import Branches, Manifest, ManifestLog, Pin
 from omnigraph.versioning.file_checksums import recorded_checksums
 from omnigraph.versioning.tags import TAG_FOLDER, tags
@@ -294,7 +294,7 @@ class _Verification:
             try:
                 if (problem := self._problem_of(folder, file)) is not None:
                     raise Damaged(f"{root}/{file}", problem)
-                table = open_table(self.graph.child(pin.path), pin.version)
+                table = open_unread(self.graph.child(pin.path), pin.version)
                 with typed_errors(table.location, "its files cannot be listed"):
                     names = [*referred_names(table)]
             except StorageError as error:

@@ -214,8 +214,17 @@ def is_panic(error: BaseException) -> bool:
 
 def open_table(location: Location, version: int | None = None) -> Table:
     """The table at an exact version, or at the newest one there is."""
-    if version is None:
-        version = newest_version(location)
+    table = open_unread(location, newest_version(location) if version is None else version)
+    with typed_errors(location, f"cannot open version {table.version}"):
+        check_files(location, table.dataset)
+    return table
+
+
+def open_unread(location: Location, version: int) -> Table:
+    """The table at an exact version, for those who look at what it refers to and read none of it.
+
+    Its files have not been looked at, and some damage of them would end the process.
+    """
     with typed_errors(location, f"cannot open version {version}"):
         dataset = lance.dataset(
             location.uri, version=version, storage_options=location.storage_options, session=_session
@@ -223,7 +232,6 @@ def open_table(location: Location, version: int | None = None) -> Table:
         # Column names that Arrow's interface between languages cannot take are found here, and not in a stream, where
         # they would abort the process.
         _ = dataset.schema
-        check_files(location, dataset)
     if dataset.version != version:
         file = location.child(version_file(version)).uri
         raise Damaged(file, f"expected version {version} of the table, found version {dataset.version}")
