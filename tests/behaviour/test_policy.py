@@ -102,6 +102,7 @@ VERBS: dict[str, tuple[tuple[str, ...], Callable[[og.Graph], Any]]] = {
     "ensure_indices": (("maintain",), lambda g: g.ensure_indices()),
     "indexes": (("maintain",), lambda g: g.indexes()),
     "repair": (("maintain",), lambda g: g.repair()),
+    "verify": (("maintain",), lambda g: g.verify()),
     "cleanup": (("maintain",), lambda g: g.cleanup(keep=1)),
     "status": (("maintain",), lambda g: g.status()),
     "recoveries": (("maintain",), lambda g: g.recoveries.list()),
