@@ -125,6 +125,7 @@ def test_cleanup_leaves_the_files_of_a_load_whose_clock_is_ahead(on_disk: Stage)
     on_disk.check(["first"], {"loaded": loader.end()})
 
 
+@pytest.mark.skipif(not SOAKING, reason="one of the rarer moments; make soak has them")
 @needs_clocks
 def test_cleanup_leaves_the_files_of_a_load_whose_clock_is_ahead_of_the_store(
     in_store: Stage, proxy: FaultyProxy
@@ -209,6 +210,7 @@ def test_a_version_that_comes_late_is_not_put_on_top_of_others(
     in_store.check(["first", "second"], {"held up": writer.end()})
 
 
+@pytest.mark.skipif(not SOAKING, reason="one of the rarer moments; make soak has them")
 @at_all_moments
 def test_half_of_a_write_that_comes_late_is_not_published(in_store: Stage, proxy: FaultyProxy, moment: str) -> None:
     """A write of two tables is held up at the first, and others have written to both since."""

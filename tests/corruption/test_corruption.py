@@ -16,7 +16,7 @@ from tests.corruption.world import World, build_world
 
 pytestmark = [pytest.mark.xdist_group("corruption"), pytest.mark.long]
 SOAKING = os.environ.get("OMNIGRAPH_SOAK") == "1"
-_SEED, _CASES, _VERBS = 17, 120, 10
+_SEED, _CASES, _VERBS = 17, 60, 10
 
 
 @pytest.fixture(scope="module")
