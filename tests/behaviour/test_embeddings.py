@@ -19,6 +19,7 @@ from omnigraph.bulk.engine import Progress
 from omnigraph.cli.main import app
 from omnigraph.embedding.mock import MockModel
 from omnigraph.failpoints import VARIABLE, armed
+from omnigraph.operations import init
 from omnigraph.operations.diff import diff_snapshots
 from omnigraph.query import NoEmbeddingModel
 from tests.behaviour.http_graph import door
@@ -307,11 +308,10 @@ def test_another_model_than_the_recorded_one_is_refused_everywhere(
     assert vectors(graph)["c"] == GIVEN
 
 
-def test_a_graph_that_records_no_model_fills_nothing(graph: og.Graph) -> None:
+def test_a_graph_that_records_no_model_fills_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """As graphs were created before models were recorded."""
-    (accepted,) = (Path(graph.uri) / "__schemas").iterdir()
-    accepted.write_text(accepted.read_text().replace('"mock/x"', "null"))
-    older = og.open(graph.uri)
+    monkeypatch.setattr(init, "with_models", lambda catalog, _settings: catalog)
+    older = og.init(tmp_path / "older.omni", SCHEMA.replace(', model="MODEL"', ""), durability="fast")
     older.load({"Doc": [{"slug": "a", "text": "one"}]})
     assert vectors(older) == {"a": None}
     with pytest.raises(NoEmbeddingModel):
