@@ -194,7 +194,7 @@ def test_a_sidecar_that_nobody_can_read_is_shown_with_its_problem(graph: og.Grap
     (folder / "01ARZ3NDEKTSV4RRFFQ69G5FAV.json").write_text("?")
     status = og.open(graph.uri, "r").status()
     assert [each.operation_id for each in status.pending] == ["01ARZ3NDEKTSV4RRFFQ69G5FAV"]
-    assert "cannot be understood" in status.advice[0]
+    assert "is not a JSON document" in status.advice[0]
 
 
 def test_branches_are_shown_with_what_only_they_hold(graph: og.Graph) -> None:

@@ -20,6 +20,7 @@ from omnigraph.maintenance.indexes import IndexBuild, IndexState, IndexStatus
 from omnigraph.maintenance.optimize import OptimizeResult, Skipped, TableOptimizeStats
 from omnigraph.maintenance.repair import Classification, RepairAction, RepairResult, TableRepair
 from omnigraph.maintenance.status import BranchStatus, Leftover, PendingWrite, Status, TableStatus
+from omnigraph.maintenance.verify import Damage, VerifiedCommit, VerifyResult
 from omnigraph.operations.branches import BranchInfo
 from omnigraph.operations.diff import Change, ChangeKind
 from omnigraph.operations.embed import EmbedResult
@@ -174,6 +175,16 @@ VALUES = [
             ),
         ),
         COMMIT,
+    ),
+    VerifyResult(
+        data=True,
+        damage=(Damage("nodes/1/data/x.lance", "is missing", 2),),
+        commits=(VerifiedCommit(graph_commit_id=None, branch="main", manifest_version=4, whole=False),),
+        records=3,
+        files=2,
+        bytes=10,
+        rows=1,
+        unverified=0,
     ),
     CleanupResult(True, (TableCleanupStats(table_key="t", bytes_removed=3, forks_removed=("b",), error="busy"),)),
 ]
