@@ -28,6 +28,8 @@ ERRORS = [
     errors.ExpectedVersionMismatch("node:Person", 3, 4),
     errors.FenceHeld("node:Person", "main", "process 7", 60.0),
     errors.FenceLost("main/node:Person"),
+    errors.ForkUnsettled("node:Person", "b"),
+    errors.StagedFileGone("nodes/1/data/a.lance"),
     errors.KeyConflict("Person", "Ada"),
     errors.MergeConflicts("b", "main", [CONFLICT]),
     errors.NotFound("branch", "x"),
