@@ -45,7 +45,7 @@ class BroughtChecksums:
     def record(self, graph: Location, operation_id: str, parts: Mapping[str, StagedTable]) -> None:
         """Records the checksums of all files of a write whose tables are committed, with those of their versions.
 
-        Nothing depends on the record but `verify`, so a failure is no reason to fail the write.
+        Nothing depends on the record but `verify`, so a failure does not fail the write.
         """
         try:
             for part in parts.values():

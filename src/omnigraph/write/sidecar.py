@@ -102,7 +102,7 @@ class Sidecar:
 def write_sidecar(graph: Location, sidecar: Sidecar) -> None:
     """Writes a sidecar whole, and through to the disk."""
     failpoints.hit(Point.SIDECAR_WRITE)
-    objects_at(graph).create(_name(sidecar.operation_id), _encoded(sidecar))
+    objects_at(graph).create(_name(sidecar.operation_id), _encode_sidecar(sidecar))
 
 
 def doom_sidecar(graph: Location, operation_id: str) -> Sidecar | None:
@@ -122,11 +122,11 @@ def claim_completion(graph: Location, operation_id: str) -> Sidecar | None:
 def _mark(graph: Location, operation_id: str, **mark: bool) -> Sidecar | None:
     objects = objects_at(graph)
     while (found := objects.read_tagged(_name(operation_id))) is not None:
-        sidecar = _decoded(graph, operation_id, found[0])
+        sidecar = _decode_sidecar(graph, operation_id, found[0])
         if sidecar.doomed or sidecar.completing:
             return sidecar
         marked = replace(sidecar, **mark)  # type: ignore[arg-type]
-        if objects.swap(_name(operation_id), _encoded(marked), found[1]) is not None:
+        if objects.swap(_name(operation_id), _encode_sidecar(marked), found[1]) is not None:
             return marked
     return None
 
@@ -147,10 +147,10 @@ def pending_operations(graph: Location) -> list[str]:
 def read_sidecar(graph: Location, operation_id: str) -> Sidecar | None:
     """A sidecar, or None when it is gone; one that cannot be understood is an error, and stays."""
     content = objects_at(graph).read(_name(operation_id))
-    return None if content is None else _decoded(graph, operation_id, content)
+    return None if content is None else _decode_sidecar(graph, operation_id, content)
 
 
-def _decoded(graph: Location, operation_id: str, content: bytes) -> Sidecar:
+def _decode_sidecar(graph: Location, operation_id: str, content: bytes) -> Sidecar:
     uri = graph.child(_name(operation_id)).uri
     try:
         data = decode_record(uri, content).content
@@ -167,7 +167,7 @@ def _decoded(graph: Location, operation_id: str, content: bytes) -> Sidecar:
     return sidecar
 
 
-def _encoded(sidecar: Sidecar) -> bytes:
+def _encode_sidecar(sidecar: Sidecar) -> bytes:
     return encode_record({"format": _FORMAT, **asdict(sidecar)})
 
 
