@@ -1,7 +1,6 @@
 """Cleanup of a damaged graph: what cannot be read keeps everything that it might need, and is reported."""
 
 import json
-import random
 from collections.abc import Callable
 from pathlib import Path
 
@@ -14,6 +13,7 @@ from omnigraph.versioning import Pin
 from omnigraph.write.forks import table_root
 from tests import nursery
 from tests.behaviour.people import ages, files, other_handle, set_age, small_world, write
+from tests.file_damages import DAMAGES, Damage, cut, empty, flip, remove, replace_by_older, scramble
 
 FOLDERS = ("nodes", "edges", "__manifest")
 PERSON = "node:Person"
@@ -31,39 +31,6 @@ try:
 except og.OmnigraphError as error:
     print(type(error).__name__, error)
 """
-Damage = Callable[[Path], None]
-
-
-def flip(path: Path) -> None:
-    content = bytearray(path.read_bytes())
-    content[-1] ^= 1
-    path.write_bytes(content)
-
-
-def cut(path: Path) -> None:
-    path.write_bytes(path.read_bytes()[:-20])
-
-
-def empty(path: Path) -> None:
-    path.write_bytes(b"")
-
-
-def remove(path: Path) -> None:
-    path.unlink()
-
-
-def replace_by_older(path: Path) -> None:
-    """The content of the file of its kind in the same folder that was written just before."""
-    others = [each for each in path.parent.glob(f"*{path.suffix}") if each != path]
-    others.sort(key=lambda each: each.stat().st_mtime)
-    path.write_bytes(others[-1].read_bytes())
-
-
-def scramble(path: Path) -> None:
-    path.write_bytes(random.Random(1).randbytes(path.stat().st_size))  # noqa: S311 - rows, and no secrets
-
-
-DAMAGES = [flip, cut, empty, remove, replace_by_older, scramble]
 
 
 @pytest.fixture

@@ -1,8 +1,6 @@
 """What we write ourselves and find damaged is an error that says so: never an older state, and never lost."""
 
 import json
-import shutil
-from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
@@ -13,11 +11,11 @@ from omnigraph import failpoints
 from omnigraph.storage import encode_record, location_of
 from omnigraph.storage.tables import version_file
 from omnigraph.write.sidecar import read_sidecar
+from tests.file_damages import DAMAGES, Damage, cut, empty, flip, remove, scramble
 
 SCHEMA = "node Person { name: String @key, age: I32? }"
 ADD = "query add($name: String) { insert Person { name: $name } }"
 NAMES = "query names { match { $p: Person } return { $p.name as name } order { $p.name asc } }"
-Damage = Callable[[Path], None]
 
 
 def names(graph: og.Graph) -> list[str]:
@@ -29,36 +27,6 @@ def version_after_adding(graph: og.Graph, name: str) -> int:
     commit = graph.mutate(ADD, params={"name": name}).commit
     assert commit is not None
     return commit.manifest_version
-
-
-def flip(path: Path, place: int = -1) -> None:
-    content = bytearray(path.read_bytes())
-    content[place] ^= 1
-    path.write_bytes(bytes(content))
-
-
-def cut(path: Path) -> None:
-    path.write_bytes(path.read_bytes()[:-20])
-
-
-def empty(path: Path) -> None:
-    path.write_bytes(b"")
-
-
-def remove(path: Path) -> None:
-    path.unlink()
-
-
-def garble(path: Path) -> None:
-    path.write_bytes(b"\x00garbage\xff" * 20)
-
-
-def replace_by_older(path: Path) -> None:
-    """The file of the version before it; Lance counts its names down."""
-    shutil.copyfile(path.with_name(f"{int(path.stem) + 1:020}.manifest"), path)
-
-
-DAMAGES: list[Damage] = [flip, cut, empty, remove, garble, replace_by_older]
 
 
 @pytest.fixture
@@ -101,7 +69,7 @@ def test_no_write_takes_the_number_of_a_damaged_manifest(graph: og.Graph, damage
     assert sorted(Path(graph.uri, "__manifest").rglob("*")) == left
 
 
-@pytest.mark.parametrize("damage", [flip, cut, empty, remove, garble])
+@pytest.mark.parametrize("damage", [flip, cut, empty, remove, scramble])
 def test_damaged_rows_of_the_newest_manifest_are_an_error(graph: og.Graph, damage: Damage) -> None:
     newest = max(Path(graph.uri, "__manifest", "data").iterdir(), key=lambda path: path.stat().st_mtime_ns)
     damage(newest)
@@ -145,7 +113,7 @@ def test_a_graph_is_never_created_over_a_damaged_one(graph: og.Graph) -> None:
 # --- head notes ---
 
 
-@pytest.mark.parametrize("damage", [flip, cut, empty, remove, garble])
+@pytest.mark.parametrize("damage", [flip, cut, empty, remove, scramble])
 def test_a_damaged_note_of_the_newest_version_does_no_harm(graph: og.Graph, damage: Damage) -> None:
     damage(Path(graph.uri, "__heads", "main"))
     reopened = og.open(graph.uri)
@@ -161,7 +129,7 @@ def test_an_older_note_does_no_harm(graph: og.Graph) -> None:
 # --- branches ---
 
 
-@pytest.mark.parametrize("damage", [cut, empty, remove, garble])
+@pytest.mark.parametrize("damage", [cut, empty, remove, scramble])
 def test_a_branch_whose_ref_is_damaged_is_not_taken_for_one_that_never_was(graph: og.Graph, damage: Damage) -> None:
     graph.branches.create("review")
     graph.mutate(ADD, params={"name": "Dan"}, branch="review")
@@ -207,7 +175,7 @@ def _use_records(graph: og.Graph) -> None:
 
 
 @pytest.mark.parametrize("which", [0, 1, 2], ids=["schema", "tag", "retained"])
-@pytest.mark.parametrize("damage", [flip, cut, empty, garble])
+@pytest.mark.parametrize("damage", [flip, cut, empty, scramble])
 def test_a_damaged_record_is_an_error_with_its_file(graph: og.Graph, which: int, damage: Damage) -> None:
     file = _record_files(graph)[which]
     damage(file)

@@ -12,6 +12,7 @@ from omnigraph.cli.main import app
 from omnigraph.storage import location_of
 from omnigraph.storage.tables import version_file
 from omnigraph.versioning import Branches
+from tests.file_damages import flip
 
 SCHEMA = """
 node Person { name: String @key, age: I32?, bio: String? @index }
@@ -37,12 +38,6 @@ def graph(tmp_path: Path) -> og.Graph:
 def tree(graph: og.Graph) -> dict[str, bytes]:
     root = Path(graph.uri)
     return {str(path.relative_to(root)): path.read_bytes() for path in root.rglob("*") if path.is_file()}
-
-
-def flip(path: Path, place: int) -> None:
-    content = bytearray(path.read_bytes())
-    content[place] ^= 4
-    path.write_bytes(bytes(content))
 
 
 def files_of_kind(graph: og.Graph, kind: str) -> list[Path]:
