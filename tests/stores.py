@@ -20,9 +20,17 @@ Concerns = Callable[[str, str], bool]
 BUCKET = "bucket"
 
 # Says at which port it is, for no other process can take a port that a server has chosen itself; ends with its stdin.
+# A store compares and puts in one step; moto does it in two, so of two puts with one condition both could succeed.
 _MOTO = """
 import sys
+import threading
+from moto.s3.responses import S3Response
 from moto.server import ThreadedMotoServer
+turn, put = threading.Lock(), S3Response.put_object
+def put_in_turn(*arguments, **options):
+    with turn:
+        return put(*arguments, **options)
+S3Response.put_object = put_in_turn
 server = ThreadedMotoServer("127.0.0.1", 0, verbose=False)
 server.start()
 print(server.get_host_and_port()[1], flush=True)
