@@ -83,8 +83,8 @@ class KeptLine:
 class Clock:
     """The time, and when the versions of manifests were written, both by the clock of the store.
 
-    A commit is as young as its own date or the date of its file, whichever is later: so a writer whose clock is behind
-    makes nothing look older, and one whose clock is ahead makes its commits look younger than they are.
+    A commit is as old as the file of its version. The date that its writer gave it counts only where there is no file:
+    the clock of a writer may be wrong, and the commits of one that is ahead would stay until its time has come.
     """
 
     now: datetime
@@ -92,9 +92,8 @@ class Clock:
     """By the line of the manifests, and the version."""
 
     def date_of(self, log: ManifestLog, commit: Commit) -> datetime:
-        """When a commit was made, at the latest."""
-        written = self.written.get(line_of(log), {}).get(commit.manifest_version)
-        return commit.created_at if written is None else max(commit.created_at, written)
+        """When a commit was made."""
+        return self.written.get(line_of(log), {}).get(commit.manifest_version, commit.created_at)
 
 
 def line_of(log: ManifestLog) -> str:
