@@ -161,3 +161,12 @@ def test_the_command_ends_with_1_when_something_is_damaged(graph: og.Graph) -> N
     assert found.exit_code == 1
     assert json.loads(found.stdout)["damage"][0]["path"].endswith(path.name)
     assert runner.invoke(app, ["verify", graph.uri]).exit_code == 0
+
+
+def test_an_index_that_cleanup_removes_at_this_moment_keeps_nobody_from_reading(graph: og.Graph) -> None:
+    """A link that leads nowhere is what a folder looks like that was listed, and is gone when it is looked at."""
+    for folder in Path(graph.uri, "nodes").glob("*/_indices"):
+        (folder / "25d90939-5f39-4f2e-a310-aca176e27e6d").symlink_to("nowhere")
+        (folder / "a file").write_text("of somebody else")
+    again = og.open(graph.uri, mode="r")
+    assert len(again.query("query q { match { $p: Person } return { $p.name } }")) == 49

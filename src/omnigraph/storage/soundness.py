@@ -71,12 +71,11 @@ def _check_first(roots: list[Path], name: str, location: Location) -> None:
 
 def _check_indexes(folder: Path, location: Location, dataset: lance.LanceDataset) -> None:
     """Checks the indexes below a folder, of which this version need not have all."""
-    if not folder.is_dir():
-        return
-    for index in folder.iterdir():
+    for index in _content_of(folder):
         if _is_known(index):
             continue
-        for file in index.iterdir():
+        files = _content_of(index)
+        for file in files:
             problem = _problem(file)
             if problem is not None:
                 used = {str(segment.uuid) for each in dataset.describe_indices() for segment in each.segments}
@@ -84,7 +83,16 @@ def _check_indexes(folder: Path, location: Location, dataset: lance.LanceDataset
                     raise Damaged(location.uri, f"_indices/{index.name}/{file.name}: {problem}")
                 break
         else:
-            _know(index)
+            if files:
+                _know(index)
+
+
+def _content_of(folder: Path) -> list[Path]:
+    """What is in a folder. Cleanup may remove one that no version needs at any moment, and then there is nothing."""
+    try:
+        return [*folder.iterdir()]
+    except OSError:
+        return []
 
 
 def _problem(path: Path) -> str | None:
