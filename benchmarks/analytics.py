@@ -16,7 +16,7 @@ from omnigraph.analytics.edges import Edges
 from omnigraph.analytics.ranks import pagerank
 from omnigraph.catalog import table_schema
 from omnigraph.failpoints import Writer
-from omnigraph.operations.writing import WriteRequest
+from omnigraph.graph.writes import WriteRequest
 from omnigraph.write import TableChange, write_changes
 from omnigraph.write.ids import new_ids
 

@@ -35,8 +35,8 @@ _STOPPED = "stopped"
 _LENGTH_BYTES = 8
 _PIPES = 3
 _IMPORTED = (
-    "omnigraph.graph",
-    "omnigraph.opening",
+    "omnigraph.graph.graph",
+    "omnigraph.graph.opening",
     "tests.consistency.actor",
     "tests.consistency.reader",
     "tests.consistency.worker",

@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from omnigraph import spark
+    from omnigraph.branching.branches import BranchInfo
     from omnigraph.catalog import Catalog, compile_schema
-    from omnigraph.catalog.migration import MigrationPlan
+    from omnigraph.changes.diff import Change
+    from omnigraph.changes.feed import ChangeBlock
     from omnigraph.compiler import CompiledQuery, compile_queries, compile_query
     from omnigraph.embedding import EmbeddingFailed, ModelMismatch, UnsuitableModel
     from omnigraph.errors import (
@@ -58,24 +60,22 @@ if TYPE_CHECKING:
         UsageError,
         ValidationError,
     )
-    from omnigraph.graph import Graph
+    from omnigraph.evolution.migration import MigrationPlan
+    from omnigraph.graph.graph import Graph
+    from omnigraph.graph.opening import init, open  # noqa: A004 - as in the interface
+    from omnigraph.loading.load import LoadResult
     from omnigraph.maintenance.cleanup import CleanupResult
     from omnigraph.maintenance.optimize import OptimizeResult
     from omnigraph.maintenance.repair import RepairResult
     from omnigraph.maintenance.status import Status
     from omnigraph.maintenance.verify import VerifyResult
-    from omnigraph.opening import init, open  # noqa: A004 - as in the interface
-    from omnigraph.operations.branches import BranchInfo
-    from omnigraph.operations.diff import Change
-    from omnigraph.operations.embed import EmbedResult
-    from omnigraph.operations.feed import ChangeBlock
-    from omnigraph.operations.load import LoadResult
-    from omnigraph.operations.merge import MergeResult
-    from omnigraph.operations.mutate import MutationResult
-    from omnigraph.operations.read import QueryResult
-    from omnigraph.operations.three_way import MergeConflict
+    from omnigraph.merging.merge import MergeResult
+    from omnigraph.merging.three_way import MergeConflict
     from omnigraph.query.cancelling import Cancellation
+    from omnigraph.query.reading import QueryResult
     from omnigraph.remote import RemoteGraph, connect
+    from omnigraph.verbs.embed import EmbedResult
+    from omnigraph.verbs.mutate import MutationResult
     from omnigraph.versioning.tags import Tag
 
     __version__: str
@@ -161,18 +161,18 @@ __all__ = [
 _HOMES = {
     "BranchExists": "omnigraph.errors",
     "BranchInUse": "omnigraph.errors",
-    "BranchInfo": "omnigraph.operations.branches",
-    "Change": "omnigraph.operations.diff",
-    "ChangeBlock": "omnigraph.operations.feed",
-    "MergeConflict": "omnigraph.operations.three_way",
-    "MergeResult": "omnigraph.operations.merge",
+    "BranchInfo": "omnigraph.branching.branches",
+    "Change": "omnigraph.changes.diff",
+    "ChangeBlock": "omnigraph.changes.feed",
+    "MergeConflict": "omnigraph.merging.three_way",
+    "MergeResult": "omnigraph.merging.merge",
     "ChangesGap": "omnigraph.errors",
     "CleanupResult": "omnigraph.maintenance.cleanup",
     "OptimizeResult": "omnigraph.maintenance.optimize",
     "Conflict": "omnigraph.errors",
     "Damaged": "omnigraph.errors",
     "DataStillNeeded": "omnigraph.errors",
-    "EmbedResult": "omnigraph.operations.embed",
+    "EmbedResult": "omnigraph.verbs.embed",
     "EmbeddingFailed": "omnigraph.embedding",
     "ModelMismatch": "omnigraph.embedding",
     "UnsuitableModel": "omnigraph.embedding",
@@ -217,22 +217,22 @@ _HOMES = {
     "VerifyResult": "omnigraph.maintenance.verify",
     "Catalog": "omnigraph.catalog",
     "compile_schema": "omnigraph.catalog",
-    "MigrationPlan": "omnigraph.catalog.migration",
+    "MigrationPlan": "omnigraph.evolution.migration",
     "CompiledQuery": "omnigraph.compiler",
     "compile_queries": "omnigraph.compiler",
     "compile_query": "omnigraph.compiler",
-    "Graph": "omnigraph.graph",
-    "LoadResult": "omnigraph.operations.load",
-    "MutationResult": "omnigraph.operations.mutate",
-    "QueryResult": "omnigraph.operations.read",
+    "Graph": "omnigraph.graph.graph",
+    "LoadResult": "omnigraph.loading.load",
+    "MutationResult": "omnigraph.verbs.mutate",
+    "QueryResult": "omnigraph.query.reading",
     "Cancellation": "omnigraph.query.cancelling",
     "RemoteGraph": "omnigraph.remote",
     "RepairResult": "omnigraph.maintenance.repair",
     "Status": "omnigraph.maintenance.status",
     "Tag": "omnigraph.versioning.tags",
     "connect": "omnigraph.remote",
-    "init": "omnigraph.opening",
-    "open": "omnigraph.opening",
+    "init": "omnigraph.graph.opening",
+    "open": "omnigraph.graph.opening",
 }
 
 

@@ -1,5 +1,7 @@
 """Where Spark finds the format `omnigraph` by itself: it looks for a `DefaultSource` in modules called `pyspark_…`."""
 
-from omnigraph.spark.source import DataSource as DefaultSource
+from omnigraph.datasource.source import DataSource
 
-__all__ = ["DefaultSource"]
+DefaultSource = DataSource
+
+__all__ = ["DataSource", "DefaultSource"]

@@ -9,10 +9,10 @@ from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 from omnigraph.catalog import Catalog, EntityType, NodeType
-from omnigraph.catalog.migration import ChangeEmbedding, DropProperty, DropType, MigrationPlan
 from omnigraph.catalog.model import EdgeType, Property
 from omnigraph.catalog.types import Enum, List
 from omnigraph.embedding.mock import MockModel
+from omnigraph.evolution.migration import ChangeEmbedding, DropProperty, DropType, MigrationPlan
 from omnigraph.versioning import Snapshot
 
 Row = dict[int | str, Any]

@@ -9,7 +9,7 @@ import pyarrow.parquet
 import pytest
 
 import omnigraph as og
-from omnigraph.bulk.engine import Progress
+from omnigraph.parts.engine import Progress
 from tests.behaviour.test_cli import omnigraph_cli
 
 SCHEMA = """

@@ -13,9 +13,9 @@ import pytest
 import omnigraph as og
 from omnigraph.compiler import compile_query
 from omnigraph.failpoints import Writer
-from omnigraph.operations.merge import MergeKind
-from omnigraph.operations.mutate import mutate
-from omnigraph.operations.writing import WriteRequest
+from omnigraph.graph.writes import WriteRequest
+from omnigraph.merging.merge import MergeKind
+from omnigraph.verbs.mutate import mutate
 from omnigraph.versioning import Snapshot
 from tests.behaviour.people import (
     ages,

@@ -11,8 +11,8 @@ import pytest
 
 import omnigraph as og
 from omnigraph.failpoints import Writer
-from omnigraph.operations.merge import MergeKind
-from omnigraph.operations.writing import WriteRequest
+from omnigraph.graph.writes import WriteRequest
+from omnigraph.merging.merge import MergeKind
 from omnigraph.storage import create_branch
 from omnigraph.versioning.names import physical_name
 from tests.behaviour.people import (

@@ -28,7 +28,7 @@ FOLDERS = ("nodes", "edges", "__manifest")
 LOADER = """
 import json, sys
 import omnigraph as og
-import omnigraph.graph, omnigraph.opening
+import omnigraph.graph, omnigraph.graph.opening
 from tests.clocks import skew_clock
 uri, records, seconds, given = sys.argv[1:]
 skew_clock(float(seconds))
@@ -37,7 +37,7 @@ og.open(uri, **json.loads(given)).load(records, mode="merge")
 CLEANER = """
 import sys
 import omnigraph as og
-import omnigraph.graph, omnigraph.opening
+import omnigraph.graph, omnigraph.graph.opening
 from tests.clocks import skew_clock
 skew_clock(float(sys.argv[2]))
 print(og.open(sys.argv[1]).cleanup(keep=1, confirm=True).bytes_removed)
@@ -45,7 +45,7 @@ print(og.open(sys.argv[1]).cleanup(keep=1, confirm=True).bytes_removed)
 CREATOR = """
 import sys
 import omnigraph as og
-import omnigraph.graph, omnigraph.opening
+import omnigraph.graph, omnigraph.graph.opening
 from tests.clocks import skew_clock
 skew_clock(float(sys.argv[2]))
 graph = og.init(sys.argv[1], sys.argv[3], durability="fast")

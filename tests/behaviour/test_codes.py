@@ -8,10 +8,10 @@ from typing import NamedTuple
 import pytest
 
 from omnigraph.catalog import Catalog, check_schema, compile_schema
-from omnigraph.catalog.migration import migration_plan
 from omnigraph.codes import Code
 from omnigraph.compiler import check_queries
 from omnigraph.diagnostics import Diagnostic, Source
+from omnigraph.evolution.migration import migration_plan
 from omnigraph.policy.checking import MAX_BYTES, MAX_PATTERNS, checked
 from omnigraph.syntax import MAX_NESTING, MAX_SOURCE_BYTES, QUERY, SCHEMA, Language, decoded
 

@@ -10,7 +10,7 @@ import pytest
 
 import omnigraph as og
 from omnigraph.catalog import Catalog, compile_schema
-from omnigraph.operations.diff import Change, ChangeKind, diff_counts, diff_snapshots
+from omnigraph.changes.diff import Change, ChangeKind, diff_counts, diff_snapshots
 from omnigraph.versioning import Snapshot
 from tests.conftest import SOCIAL_SCHEMA
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import omnigraph as og
-from omnigraph.operations.diff import Change, diff_counts
+from omnigraph.changes.diff import Change, diff_counts
 from tests.behaviour.people import write
 
 FIRST = """

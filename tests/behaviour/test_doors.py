@@ -2,11 +2,8 @@
 
 import ast
 from collections.abc import Iterator
-from pathlib import Path
 
-import pytest
-
-from tests.behaviour.test_layers import modules
+from tests.behaviour.test_layers import parsed_modules
 
 # What moves the head of a table, by the name it is called with; `Objects` and Arrow share none of them.
 LANCE_WRITES = {
@@ -30,13 +27,13 @@ LANCE_WRITES = {
 # Functions that commit or make visible, and the only modules that may call them.
 DOORS = {
     "commit_staged": {"omnigraph.storage.commits", "omnigraph.versioning.log", "omnigraph.write.protocol"},
-    "commit_created": {"omnigraph.storage.commits", "omnigraph.versioning.log", "omnigraph.operations.init"},
+    "commit_created": {"omnigraph.storage.commits", "omnigraph.versioning.log", "omnigraph.write.creation"},
     "restore": {"omnigraph.recovery.apply"},
     "create_branch": {"omnigraph.versioning.branches", "omnigraph.write.forks"},
     "delete_branch": {
         "omnigraph.versioning.branches",
         "omnigraph.write.forks",
-        "omnigraph.operations.branches",
+        "omnigraph.branching.branches",
         "omnigraph.maintenance.orphans",
     },
     "append_row": {"omnigraph.recovery.audit"},
@@ -51,9 +48,7 @@ DOORS = {
     "delete_sidecar": {"omnigraph.write.protocol", "omnigraph.recovery.apply"},
 }
 # Methods of the manifest's log that write, likewise.
-LOG_DOORS = {"append": {"omnigraph.versioning.publisher"}, "create": {"omnigraph.operations.init"}}
-
-SOURCES = [pytest.param(name, path, id=name) for name, path in modules()]
+LOG_DOORS = {"append": {"omnigraph.versioning.publisher"}, "create": {"omnigraph.write.creation"}}
 
 
 def called(tree: ast.AST) -> Iterator[tuple[str | None, str]]:
@@ -67,30 +62,29 @@ def called(tree: ast.AST) -> Iterator[tuple[str | None, str]]:
                 yield target.id if isinstance(target, ast.Name) else "?", node.func.attr
 
 
-@pytest.mark.parametrize(("module", "path"), SOURCES)
-def test_only_storage_writes_with_lance(module: str, path: Path) -> None:
-    if module.startswith("omnigraph.storage"):
-        return
-    tree = ast.parse(path.read_text("utf-8"))
-    assert not {name for target, name in called(tree) if target is not None} & LANCE_WRITES
-    datasets = [node for node in ast.walk(tree) if isinstance(node, ast.Attribute) and node.attr == "dataset"]
-    assert datasets == [], "the Lance dataset of a table is for storage alone"
+def test_only_storage_writes_with_lance() -> None:
+    for module, tree in parsed_modules().items():
+        if module.startswith("omnigraph.storage"):
+            continue
+        assert not {name for target, name in called(tree) if target is not None} & LANCE_WRITES, module
+        datasets = [node for node in ast.walk(tree) if isinstance(node, ast.Attribute) and node.attr == "dataset"]
+        assert datasets == [], f"{module}: the Lance dataset of a table is for storage alone"
 
 
-@pytest.mark.parametrize(("module", "path"), SOURCES)
-def test_tables_are_committed_and_writes_published_through_their_doors_only(module: str, path: Path) -> None:
-    for target, name in called(ast.parse(path.read_text("utf-8"))):
-        if target is None and name in DOORS:
-            assert module in DOORS[name], name
-        if target in ("log", "_log") and name in LOG_DOORS:
-            assert module in LOG_DOORS[name], name
+def test_tables_are_committed_and_writes_published_through_their_doors_only() -> None:
+    for module, tree in parsed_modules().items():
+        for target, name in called(tree):
+            if target is None and name in DOORS:
+                assert module in DOORS[name], (module, name)
+            if target in ("log", "_log") and name in LOG_DOORS:
+                assert module in LOG_DOORS[name], (module, name)
 
 
 def test_every_door_is_in_use() -> None:
     """A door that nobody goes through has been renamed, and its guard sleeps."""
     seen: dict[str, set[str]] = {}
-    for module, path in modules():
-        for target, name in called(ast.parse(path.read_text("utf-8"))):
+    for module, tree in parsed_modules().items():
+        for target, name in called(tree):
             if target is None or target in ("log", "_log"):
                 seen.setdefault(name, set()).add(module)
     for doors in (DOORS, LOG_DOORS):

@@ -15,13 +15,13 @@ import pytest
 from typer.testing import CliRunner
 
 import omnigraph as og
-from omnigraph.bulk.engine import Progress
+from omnigraph.changes.diff import diff_snapshots
 from omnigraph.cli.main import app
 from omnigraph.embedding.mock import MockModel
 from omnigraph.failpoints import VARIABLE, armed
-from omnigraph.operations import init
-from omnigraph.operations.diff import diff_snapshots
+from omnigraph.parts.engine import Progress
 from omnigraph.query import NoEmbeddingModel
+from omnigraph.write import creation as init
 from tests.behaviour.http_graph import door
 from tests.unit.embedding.server import Answer, Server, failing, good, running_server, vector_of
 

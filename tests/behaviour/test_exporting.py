@@ -12,12 +12,12 @@ import pytest
 from pyarrow import csv
 
 import omnigraph as og
-from omnigraph.bulk import export as bulk_export
-from omnigraph.bulk.engine import InProcess, Progress
-from omnigraph.bulk.export import Format
-from omnigraph.operations import export as exporting
-from omnigraph.operations.engines import Choice, chosen
-from omnigraph.operations.export import ExportOptions, export_files, reasons_for_spark, target_of
+from omnigraph.exporting import export as exporting
+from omnigraph.exporting.export import ExportOptions, export_files, reasons_for_spark, target_of
+from omnigraph.exporting.tasks import Format
+from omnigraph.parts import export as bulk_export
+from omnigraph.parts.choice import Choice, chosen
+from omnigraph.parts.engine import InProcess, Progress
 from tests import nursery
 from tests.behaviour.test_cli import omnigraph_cli
 

@@ -11,14 +11,14 @@ import pytest
 
 import omnigraph as og
 from omnigraph import failpoints
-from omnigraph.bulk import InProcess
 from omnigraph.errors import ExpectedVersionMismatch
 from omnigraph.failpoints import Point, Writer
-from omnigraph.operations.engines import Choice
-from omnigraph.operations.inputs import load_input
-from omnigraph.operations.load import LoadMode
-from omnigraph.operations.load import load as load_once
-from omnigraph.operations.writing import WriteRequest
+from omnigraph.graph.writes import WriteRequest
+from omnigraph.loading.inputs import load_input
+from omnigraph.loading.load import LoadMode
+from omnigraph.loading.load import load as load_once
+from omnigraph.parts import InProcess
+from omnigraph.parts.choice import Choice
 from omnigraph.storage import Location, branch_ref, branch_refs, create_branch
 from omnigraph.versioning import MAIN, Branches
 from omnigraph.versioning.branches import fork_name
@@ -357,7 +357,7 @@ def test_a_write_that_dies_while_its_branch_is_being_deleted_blocks_nobody(
     """The writer holds its tables while the delete looks for unfinished writes, and dies before it takes them."""
     kill(graph, "mutate.table_committed=crash@1")
     with monkeypatch.context() as patch:
-        patch.setattr("omnigraph.operations.branches.recover", lambda *_, **__: [])
+        patch.setattr("omnigraph.branching.branches.recover", lambda *_, **__: [])
         graph.branches.delete(BRANCH)
     reopened = og.open(graph.uri)
     assert reopened.recoveries.pending() == []
@@ -379,7 +379,7 @@ def test_a_new_branch_never_meets_the_forks_of_one_that_had_its_name(
         raise og.StorageError(root.uri, "it does not answer")
 
     with monkeypatch.context() as patch:
-        patch.setattr("omnigraph.operations.branches.delete_branch", fail)
+        patch.setattr("omnigraph.branching.branches.delete_branch", fail)
         graph.branches.delete(BRANCH)
     assert refs_of(graph, PERSON) == [old]
     graph.branches.create(BRANCH)

@@ -11,9 +11,9 @@ import pytest
 import omnigraph as og
 from omnigraph.compiler import compile_query
 from omnigraph.failpoints import Writer
-from omnigraph.operations.mutate import mutate
-from omnigraph.operations.writing import WriteRequest
+from omnigraph.graph.writes import WriteRequest
 from omnigraph.storage import commit_staged, stage_append
+from omnigraph.verbs.mutate import mutate
 from omnigraph.versioning import ManifestLog, Publication, new_commit_id, publish
 from omnigraph.versioning.manifest import REMEMBERED_COMMITS, Pin
 

@@ -14,9 +14,9 @@ import pyarrow as pa
 import pyarrow.parquet
 import pytest
 
-from omnigraph.bulk import sources
-from omnigraph.bulk.duck import connection
-from omnigraph.graph import Graph
+from omnigraph.graph.graph import Graph
+from omnigraph.parts import sources
+from omnigraph.parts.duck import connection
 from omnigraph.server import serving
 from omnigraph.server.scratch import Scratch
 from omnigraph.server.spooling import file_name

@@ -196,7 +196,7 @@ def test_twenty_errors_are_shown_and_all_are_counted(graph: og.Graph, load_lines
 
 
 def test_lines_are_counted_over_blocks(graph: og.Graph, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("omnigraph.bulk.sources.BLOCK_BYTES", 200)
+    monkeypatch.setattr("omnigraph.loading.sources.BLOCK_BYTES", 200)
     records = [person(f"P{number}") for number in range(50)]
     records[37] = person("P37", age=999)
     (tmp_path / "data.jsonl").write_text("\n".join(json.dumps(record) for record in records) + "\n")

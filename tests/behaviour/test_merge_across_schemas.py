@@ -8,7 +8,7 @@ import pytest
 
 import omnigraph as og
 from omnigraph.embedding.mock import MockModel
-from omnigraph.operations.merge import MergeResult
+from omnigraph.merging.merge import MergeResult
 from tests.behaviour.people import write
 from tests.behaviour.test_cli import omnigraph_cli
 

@@ -9,8 +9,8 @@ import pytest
 
 import omnigraph as og
 from omnigraph.failpoints import Writer
-from omnigraph.operations.merge import MergeKind, MergeOptions, MergeResult, merge
-from omnigraph.operations.writing import WriteRequest
+from omnigraph.graph.writes import WriteRequest
+from omnigraph.merging.merge import MergeKind, MergeOptions, MergeResult, merge
 from omnigraph.write import WriteAttempt
 from tests.behaviour.people import (
     ages,

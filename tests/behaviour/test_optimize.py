@@ -15,9 +15,9 @@ import pytest
 import lance
 import omnigraph as og
 from omnigraph import failpoints
-from omnigraph.bulk import InProcess
 from omnigraph.errors import RecoveryPending, StorageError, UsageError
 from omnigraph.failpoints import Writer
+from omnigraph.graph.writes import WriteRequest
 from omnigraph.maintenance.optimize import (
     MAINTENANCE_ACTOR,
     OptimizeResult,
@@ -26,7 +26,7 @@ from omnigraph.maintenance.optimize import (
     maintenance_concurrency,
     optimize,
 )
-from omnigraph.operations.writing import WriteRequest
+from omnigraph.parts import InProcess
 from omnigraph.storage import objects_at
 from omnigraph.storage.tables import version_file
 from omnigraph.write import WriteFence

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 import omnigraph as og
-from omnigraph.handles import Commits, GraphBranches, GraphTags, Schema
+from omnigraph.datasource.writer import Writer, write_options
+from omnigraph.graph.handles import Commits, GraphBranches, GraphTags, Schema
 from omnigraph.policy import Action, policy_of
-from omnigraph.spark.writer import Writer, write_options
 
 SCHEMA = """
 interface Named { name: String }

@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import omnigraph as og
-from omnigraph.operations.diff import Change
-from omnigraph.operations.merge import MergeKind, MergeResult
+from omnigraph.changes.diff import Change
+from omnigraph.merging.merge import MergeKind, MergeResult
 from tests.behaviour.merge_model import MergeModel, State, dangling, written
 
 HISTORIES = int(os.environ.get("OMNIGRAPH_HISTORIES", "20"))

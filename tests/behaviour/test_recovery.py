@@ -200,7 +200,7 @@ def test_a_write_whose_nodes_were_removed_meanwhile_is_not_completed(tmp_path: P
     request = {"data": file, "mode": "overwrite"}
     with pytest.MonkeyPatch.context() as patch:
         # As if the sidecar had been written just after this load looked for one.
-        patch.setattr("omnigraph.operations.writing.recover", lambda *_, **__: [])
+        patch.setattr("omnigraph.graph.writes.recover", lambda *_, **__: [])
         graph.load(**request)  # type: ignore[arg-type]
     reopened = og.open(graph.uri)
     assert counts(reopened) == (1, 1, 0)

@@ -17,11 +17,11 @@ from lance import LanceOperation as Operation
 from omnigraph import failpoints
 from omnigraph.compiler import compile_query
 from omnigraph.failpoints import Point, Writer
+from omnigraph.graph.writes import WriteRequest
 from omnigraph.maintenance.optimize import Skipped
 from omnigraph.maintenance.repair import Classification, RepairAction, TableRepair
-from omnigraph.operations.mutate import mutate
-from omnigraph.operations.writing import WriteRequest
 from omnigraph.storage import commit_staged, has_version, newest_version, open_table, stage_append
+from omnigraph.verbs.mutate import mutate
 from tests.behaviour.people import SCHEMA, ages, files, other_handle, set_age, small_world, write
 from tests.behaviour.test_cli import omnigraph_cli
 from tests.crash.invariants import assert_heads_are_pinned, assert_history_is_linear

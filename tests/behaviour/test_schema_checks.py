@@ -10,19 +10,19 @@ import pyarrow as pa
 import pytest
 
 import omnigraph as og
-from omnigraph.bulk.engine import InProcess, Progress
 from omnigraph.catalog import compile_schema
-from omnigraph.catalog.migration import plan_between
 from omnigraph.diagnostics import Source
 from omnigraph.embedding import ModelMismatch, current_settings, text_vectors
 from omnigraph.errors import ValidationError
-from omnigraph.operations.schema_rows import (
+from omnigraph.evolution.migration import plan_between
+from omnigraph.evolution.rows import (
     changed_layout,
     column_work,
     new_rule_violations,
     reasons_for_spark,
     write_all_columns,
 )
+from omnigraph.parts.engine import InProcess, Progress
 from omnigraph.storage import Table, commit_staged
 from omnigraph.storage.columns import stage_columns
 from omnigraph.violations import Rule
@@ -219,7 +219,7 @@ def test_a_large_table_is_compared_a_bucket_at_a_time_with_the_same_outcome(
     at_once = sorted(broken(graph, text))
     assert {each[2] for each in at_once} == {"Ada", "Bob", "Cyd", "Dee"}
     stages: list[Progress] = []
-    monkeypatch.setattr("omnigraph.bulk.buckets.KEYS_A_BUCKET", keys)
+    monkeypatch.setattr("omnigraph.parts.buckets.KEYS_A_BUCKET", keys)
     faults = new_rule_violations(graph.snapshot(), graph.schema.plan(text), InProcess(stages.append))
     assert sorted((each.type, each.property, each.id, each.problem) for each in faults.shown) == at_once
     assert max(each.total for each in stages if each.stage == "checking rows") > 2
@@ -421,6 +421,6 @@ def test_many_rows_are_a_reason_for_spark(docs: og.Graph, monkeypatch: pytest.Mo
     renamed = docs.schema.plan(DOCS.replace("body: String?", 'text: String? @rename_from("body")'))
     plans = (checked, computed, renamed)
     assert [[*reasons_for_spark(docs.snapshot(), plan)] for plan in plans] == [[], [], []]
-    monkeypatch.setattr("omnigraph.operations.schema_rows.LARGE_EXPORT", 4)
-    monkeypatch.setattr("omnigraph.operations.engines.LARGE_RECORDS", 4)
+    monkeypatch.setattr("omnigraph.evolution.rows.LARGE_EXPORT", 4)
+    monkeypatch.setattr("omnigraph.parts.choice.LARGE_RECORDS", 4)
     assert [len([*reasons_for_spark(docs.snapshot(), plan)]) for plan in plans] == [1, 2, 0]

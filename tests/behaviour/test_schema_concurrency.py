@@ -16,11 +16,11 @@ from typing import Any, Self
 import pytest
 
 import omnigraph as og
-from omnigraph.bulk.engine import no_report
+from omnigraph.evolution.plan import schema_of_main
 from omnigraph.failpoints import Writer
-from omnigraph.handles import ApplyOptions
-from omnigraph.operations.schema_plan import schema_of_main
-from omnigraph.operations.writing import WriteRequest
+from omnigraph.graph.handles import ApplyOptions
+from omnigraph.graph.writes import WriteRequest
+from omnigraph.parts.engine import no_report
 from omnigraph.versioning import MAIN, Snapshot
 from omnigraph.write import WriteAttempt
 from omnigraph.write.schema_lock import is_schema_locked

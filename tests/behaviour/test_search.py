@@ -13,8 +13,7 @@ from typing import Any
 import pytest
 
 import omnigraph as og
-from omnigraph.operations import read as reading
-from omnigraph.query import searching
+from omnigraph.query import reading, searching
 from omnigraph.storage.searches import text_index, vector_index
 
 SCHEMA = """

@@ -21,7 +21,7 @@ from schemathesis.schemas import APIOperation
 from schemathesis.specs.openapi import checks
 
 import omnigraph as og
-from omnigraph.operations.engines import OFF, SPARK_SWITCH
+from omnigraph.parts.choice import OFF, SPARK_SWITCH
 from omnigraph.server.app import app_of
 from omnigraph.server.routes import ROUTERS, about
 from omnigraph.server.settings import Settings

@@ -16,8 +16,8 @@ from typing import Any
 import pytest
 
 import omnigraph as og
-from omnigraph.bulk import buckets, sources
 from omnigraph.failpoints import armed
+from omnigraph.parts import buckets, sources
 from omnigraph.spark.engine import SparkEngine
 from tests.spark_session import QUICKLY_COMPILED
 

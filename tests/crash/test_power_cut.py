@@ -14,7 +14,7 @@ from types import SimpleNamespace
 import pytest
 
 import omnigraph as og
-from omnigraph.operations.writing import Writes
+from omnigraph.graph.writes import Writes
 from omnigraph.storage import Table, durability, location_of, open_table
 from tests.crash.forgetful_disk import (
     EMPTIED,

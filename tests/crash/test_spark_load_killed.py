@@ -88,8 +88,8 @@ def graph(tmp_path: Path) -> og.Graph:
 @pytest.fixture
 def in_small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     """Some files of a few kilobytes are many parts, and a few hundred keys many buckets."""
-    monkeypatch.setattr("omnigraph.bulk.sources.PART_BYTES", spark_moments.PART_BYTES)
-    monkeypatch.setattr("omnigraph.bulk.buckets.KEYS_A_BUCKET", spark_moments.KEYS_A_BUCKET)
+    monkeypatch.setattr("omnigraph.loading.sources.PART_BYTES", spark_moments.PART_BYTES)
+    monkeypatch.setattr("omnigraph.parts.buckets.KEYS_A_BUCKET", spark_moments.KEYS_A_BUCKET)
 
 
 @pytest.mark.usefixtures("in_small_parts")

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from omnigraph.bulk import buckets, sources
+from omnigraph.parts import buckets, sources
 from tests.crash.spark_moments import wait_until_gone
 from tests.engines import clusters
 

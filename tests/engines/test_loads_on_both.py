@@ -45,10 +45,10 @@ def load(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.Mon
         request.getfixturevalue("spark")
         engine = "spark"
     if request.param != "whole":
-        monkeypatch.setattr("omnigraph.bulk.sources.PART_BYTES", 1_500)
-        monkeypatch.setattr("omnigraph.bulk.sources.PART_ROWS", 25)
-        monkeypatch.setattr("omnigraph.bulk.buckets.KEYS_A_BUCKET", 100)
-        monkeypatch.setattr("omnigraph.operations.inputs._FRAME_RECORDS", 150)
+        monkeypatch.setattr("omnigraph.loading.sources.PART_BYTES", 1_500)
+        monkeypatch.setattr("omnigraph.loading.sources.PART_ROWS", 25)
+        monkeypatch.setattr("omnigraph.parts.buckets.KEYS_A_BUCKET", 100)
+        monkeypatch.setattr("omnigraph.loading.inputs._FRAME_RECORDS", 150)
     graph = og.init(tmp_path / "graph", SCHEMA, durability="fast")
 
     def run(data: Any, mode: str = "append", **options: Any) -> og.Graph:
@@ -263,7 +263,7 @@ def test_folders_patterns_and_compressed_files(load: Load, tmp_path: Path, monke
     folder = tmp_path / "input"
     (folder / "nodes" / "Note").mkdir(parents=True)
     pq.write_table(pa.table({"text": ["x", "y"]}), folder / "nodes" / "Note" / "part-0.parquet")
-    monkeypatch.setattr("omnigraph.bulk.sources.BLOCK_BYTES", 700)
+    monkeypatch.setattr("omnigraph.loading.sources.BLOCK_BYTES", 700)
     lines(folder, *PEOPLE[:30], name="a.jsonl")
     with gzip.open(folder / "b.jsonl.gz", "wt") as file:
         file.writelines(json.dumps(record) + "\n" for record in PEOPLE[30:])

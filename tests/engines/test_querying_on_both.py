@@ -7,7 +7,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 import omnigraph as og
-from omnigraph.operations import read
+from omnigraph.query import reading as read
 from tests.behaviour.test_querying import *  # noqa: F403
 from tests.behaviour.test_querying import QUERIES
 

@@ -6,9 +6,9 @@ import pytest
 from pyspark.sql import SparkSession
 
 import omnigraph as og
-from omnigraph.bulk.engine import Engine, InProcess
 from omnigraph.errors import ValidationError
-from omnigraph.operations.schema_rows import column_work, new_rule_violations, write_all_columns
+from omnigraph.evolution.rows import column_work, new_rule_violations, write_all_columns
+from omnigraph.parts.engine import Engine, InProcess
 from omnigraph.spark import SparkEngine
 from omnigraph.storage import commit_staged
 from omnigraph.storage.columns import stage_columns
@@ -64,7 +64,7 @@ def graph(tmp_path: Path) -> og.Graph:
 def test_rows_that_break_rules_are_found(
     graph: og.Graph, engine: Engine, keys: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("omnigraph.bulk.buckets.KEYS_A_BUCKET", keys)
+    monkeypatch.setattr("omnigraph.parts.buckets.KEYS_A_BUCKET", keys)
     faults = new_rule_violations(graph.snapshot(), graph.schema.plan(RULED), engine)
     expected = [
         Violation("Paper", "kind", "`c` is not one of `a` or `b`", id="d49"),

@@ -10,14 +10,14 @@ import pyarrow.csv
 import pyarrow.parquet
 import typer
 
+from omnigraph.analytics.analysis import Analysis
 from omnigraph.cli.opening import opened
 from omnigraph.cli.output import plural
 from omnigraph.cli.progress import shown_progress
 from omnigraph.cli.queries import Format
 from omnigraph.cli.queries import _print as print_rows
 from omnigraph.errors import NotFound, StorageError, UsageError
-from omnigraph.operations.analyze import Analysis
-from omnigraph.operations.read import json_value
+from omnigraph.query.reading import json_value
 
 _ROWS_OF_A_TABLE = 20
 _ROWS_AT_ONCE = 10_000

@@ -8,12 +8,12 @@ from typing import Any
 import typer
 from rich.table import Table
 
+from omnigraph.changes.rows import Row, differing_columns, json_value
 from omnigraph.cli.opening import opened
 from omnigraph.cli.output import plural, print_json
 from omnigraph.cli.tables import human, id_column, print_wide, shortened, text_column, when
-from omnigraph.operations.merge import MergeKind, MergeResult
-from omnigraph.operations.rows import Row, differing_columns, json_value
-from omnigraph.operations.three_way import ConflictKind, MergeConflict
+from omnigraph.merging.merge import MergeKind, MergeResult
+from omnigraph.merging.three_way import ConflictKind, MergeConflict
 
 _DROPPED = {ConflictKind.DROPPED_TYPE, ConflictKind.DROPPED_PROPERTY}
 _OF_ONE_ENTITY = {ConflictKind.DIVERGENT_INSERT, ConflictKind.DIVERGENT_UPDATE, ConflictKind.DELETE_VS_UPDATE}

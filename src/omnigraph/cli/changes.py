@@ -13,14 +13,14 @@ from typing import Any
 import typer
 from rich.table import Table
 
+from omnigraph.branching.branches import state_named
+from omnigraph.changes.diff import Change, ChangeKind
+from omnigraph.changes.feed import ChangeBlock
+from omnigraph.changes.rows import json_value
 from omnigraph.cli.opening import opened
 from omnigraph.cli.output import plural
 from omnigraph.cli.tables import print_wide, shortened, text_column, when
 from omnigraph.errors import UsageError
-from omnigraph.operations.branches import state_named
-from omnigraph.operations.diff import Change, ChangeKind
-from omnigraph.operations.feed import ChangeBlock
-from omnigraph.operations.rows import json_value
 
 _PAGE = 1_000
 """How many changes a table holds; more of them are several tables, since a table is laid out as a whole."""

@@ -13,9 +13,9 @@ from rich.table import Table
 from omnigraph.catalog import Catalog, EntityType
 from omnigraph.cli.output import print_json
 from omnigraph.errors import UsageError
-from omnigraph.graph import Graph
-from omnigraph.opening import init
-from omnigraph.operations.read import QueryResult, json_value
+from omnigraph.graph.graph import Graph
+from omnigraph.graph.opening import init
+from omnigraph.query.reading import QueryResult, json_value
 
 SCHEMA_FILE, QUERY_FILE, DATA_FILE, GRAPH = "library.pg", "library.gq", "library.jsonl", "library.omni"
 AUTHOR, EMPLOYER = "Ines Keller", "Oslo Polytechnic"

@@ -8,7 +8,7 @@ from omnigraph.cli.opening import opened
 from omnigraph.cli.output import plural, print_json
 from omnigraph.cli.progress import shown_progress
 from omnigraph.cli.tables import human
-from omnigraph.operations.engines import LOCAL
+from omnigraph.parts.choice import LOCAL
 
 
 def run_embed(

@@ -15,7 +15,7 @@ from omnigraph.cli.progress import shown_progress
 from omnigraph.cli.tables import human, id_column, text_column, when
 from omnigraph.diagnostics import quoted
 from omnigraph.errors import UsageError
-from omnigraph.opening import init
+from omnigraph.graph.opening import init
 from omnigraph.strict_json import read_json
 from omnigraph.versioning import Commit
 

@@ -13,8 +13,8 @@ from omnigraph.cli.output import print_json
 from omnigraph.cli.progress import shown_progress
 from omnigraph.cli.tables import human
 from omnigraph.errors import NotFound, UsageError
-from omnigraph.operations.engines import LOCAL
-from omnigraph.operations.load import LoadMode
+from omnigraph.loading.load import LoadMode
+from omnigraph.parts.choice import LOCAL
 
 
 def run_load(

@@ -154,7 +154,7 @@ def load(
 ) -> None:
     """Load records as one commit."""
     from omnigraph.cli import loads
-    from omnigraph.operations.load import LoadMode
+    from omnigraph.loading.load import LoadMode
 
     if not (data or nodes or edges):
         raise wrong_usage("name at least one file with --data, --nodes or --edges")

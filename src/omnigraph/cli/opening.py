@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 from omnigraph.cli.options import given_words, is_server
 from omnigraph.diagnostics import did_you_mean, quoted
 from omnigraph.errors import NotFound, OmnigraphError, UsageError
-from omnigraph.graph import Graph
-from omnigraph.opening import open as open_graph
+from omnigraph.graph.graph import Graph
+from omnigraph.graph.opening import open as open_graph
 
 if TYPE_CHECKING:
     from omnigraph.remote import RemoteGraph

@@ -15,7 +15,7 @@ from rich.table import Table
 from omnigraph.cli.opening import opened
 from omnigraph.cli.output import is_interactive, plural, print_json
 from omnigraph.errors import UsageError
-from omnigraph.operations.read import QueryResult, json_value
+from omnigraph.query.reading import QueryResult, json_value
 
 
 class Format(StrEnum):

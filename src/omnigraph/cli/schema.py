@@ -6,8 +6,6 @@ import typer
 from rich.table import Column, Table
 
 from omnigraph.catalog import compile_schema
-from omnigraph.catalog.migration import MigrationPlan, migration_plan
-from omnigraph.catalog.migration.plan import HEADINGS
 from omnigraph.cli.graphs import print_commit
 from omnigraph.cli.opening import opened
 from omnigraph.cli.options import wrong_usage
@@ -15,8 +13,10 @@ from omnigraph.cli.output import plural, print_diagnostic, print_json
 from omnigraph.cli.progress import shown_progress
 from omnigraph.cli.tables import print_wide, text_column
 from omnigraph.diagnostics import Source
-from omnigraph.operations.schema_apply import SchemaApplyResult
-from omnigraph.operations.texts import schema_text
+from omnigraph.evolution.apply import SchemaApplyResult
+from omnigraph.evolution.migration import MigrationPlan, migration_plan
+from omnigraph.evolution.migration.plan import HEADINGS
+from omnigraph.source_files import schema_text
 
 _REFUSED = 3
 

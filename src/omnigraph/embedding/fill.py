@@ -11,6 +11,9 @@ from omnigraph.embedding.errors import EmbeddingFailed
 from omnigraph.embedding.providers import provider_of
 from omnigraph.embedding.settings import Settings, current_settings
 
+ROWS_PER_PART = 25_000
+"""How many rows one task gives vectors to: enough to keep a model busy, few enough to lose."""
+
 
 def embedded_properties(entity: EntityType) -> Iterator[tuple[Property, str, str]]:
     """The vectors of a type that a model fills, each with the property its text is in and the name of the model."""

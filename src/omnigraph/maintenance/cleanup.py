@@ -19,8 +19,6 @@ from functools import partial
 from typing import Any, ClassVar
 
 from omnigraph import failpoints
-from omnigraph.bulk.engine import Progress, Report, no_report
-from omnigraph.bulk.leftovers import left_behind, remove_left_behind, seen_left_behind
 from omnigraph.errors import NotFound, OmnigraphError, StorageError
 from omnigraph.failpoints import Point
 from omnigraph.maintenance.retention import Clock, KeptLine, Policy, is_gone, kept_lines, line_of, patient_policy
@@ -36,6 +34,8 @@ from omnigraph.maintenance.table_files import (
     versions_to_keep,
     writers_of,
 )
+from omnigraph.parts.engine import Progress, Report, no_report
+from omnigraph.parts.leftovers import left_behind, remove_left_behind, seen_left_behind
 from omnigraph.recovery.audit import AUDIT_FOLDER
 from omnigraph.storage import Location, objects_at
 from omnigraph.storage.branches import TREES

@@ -5,10 +5,10 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
-from omnigraph.bulk.engine import Engine
-from omnigraph.bulk.loading import TableAt
 from omnigraph.catalog import EntityType, IndexIntent, IndexKind, index_intents
 from omnigraph.catalog.indexes import FILTERS
+from omnigraph.loading.tasks import TableAt
+from omnigraph.parts.engine import Engine
 from omnigraph.storage import Coverage, Table, index_coverage, pending_reason, stage_indexes, write_index
 from omnigraph.versioning import Commit, Snapshot
 from omnigraph.write import StagedTable, WriteAttempt, table_staged, tables_to_write, write_staged

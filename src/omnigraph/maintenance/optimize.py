@@ -15,8 +15,6 @@ from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
 from typing import Any
 
-from omnigraph.bulk.engine import Engine
-from omnigraph.bulk.loading import TableAt
 from omnigraph.catalog import EntityType, IndexIntent, index_intents
 from omnigraph.errors import (
     FenceHeld,
@@ -26,8 +24,10 @@ from omnigraph.errors import (
     SchemaChanged,
     StorageError,
 )
+from omnigraph.loading.tasks import TableAt
 from omnigraph.maintenance.layout import IndexWork, TableFacts, TableWork, coverage_after, work_on
 from omnigraph.maintenance.repair import unsettled_operations
+from omnigraph.parts.engine import Engine
 from omnigraph.recovery.audit import AUDIT_FOLDER
 from omnigraph.storage import (
     Drafts,

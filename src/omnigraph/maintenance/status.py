@@ -10,13 +10,13 @@ from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from omnigraph.bulk.leftovers import INCOMING
-from omnigraph.bulk.scratch import SCRATCH
+from omnigraph.branching.branches import BranchInfo, listed
 from omnigraph.catalog import EntityType
 from omnigraph.errors import NotFound, RecoveryFailed, StorageError
 from omnigraph.maintenance.indexes import IndexState, IndexStatus, table_index_statuses
 from omnigraph.maintenance.layout import SMALL_FRAGMENT, groups_of
-from omnigraph.operations.branches import BranchInfo, listed
+from omnigraph.parts.leftovers import INCOMING
+from omnigraph.parts.scratch import SCRATCH
 from omnigraph.recovery import Recoveries, Recovery
 from omnigraph.storage import (
     Location,

@@ -13,10 +13,10 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from omnigraph.bulk.engine import Progress, Report, no_report
 from omnigraph.catalog import EdgeType
 from omnigraph.catalog.model import DESTINATION, ID, SOURCE
 from omnigraph.errors import Damaged, NotFound, OmnigraphError, RecoveryFailed, StorageError
+from omnigraph.parts.engine import Progress, Report, no_report
 from omnigraph.recovery.audit import recoveries
 from omnigraph.storage import Location, decode_record, objects_at
 from omnigraph.storage.checksums import FileChecksum, checksum_files

@@ -7,8 +7,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from omnigraph.bulk.duck import joining
 from omnigraph.catalog.model import ID
+from omnigraph.parts.duck import joining
 from omnigraph.query.adjacency import AdjacencyCache, distinct
 from omnigraph.query.cancelling import NEVER, Cancellation
 from omnigraph.query.counting import row_count

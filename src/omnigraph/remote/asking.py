@@ -7,7 +7,7 @@ from typing import Any, TypeAlias
 from urllib.parse import quote
 
 from omnigraph.errors import UsageError
-from omnigraph.operations.engines import chosen
+from omnigraph.parts.choice import chosen
 from omnigraph.remote.wire import Ask, Wire
 from omnigraph.versioning import Commit, Snapshot
 

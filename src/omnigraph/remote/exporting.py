@@ -4,11 +4,11 @@ from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from omnigraph.bulk.engine import Report, no_report
-from omnigraph.bulk.export import Format
 from omnigraph.diagnostics import any_of
 from omnigraph.errors import NotFound, UsageError
-from omnigraph.operations.export import target_of
+from omnigraph.exporting.export import target_of
+from omnigraph.exporting.tasks import Format
+from omnigraph.parts.engine import Report, no_report
 from omnigraph.remote.asking import At, Door, known_engine, place
 from omnigraph.remote.handles import named_types
 from omnigraph.remote.receiving import Stream, received_by_type, received_file, received_folder

@@ -11,21 +11,18 @@ from typing import Any, Self
 import pyarrow as pa
 
 from omnigraph.analytics import algorithm_named
-from omnigraph.bulk.engine import Report, no_report
+from omnigraph.analytics.analysis import Analysis
 from omnigraph.catalog import Catalog
-from omnigraph.engines import to_frame
+from omnigraph.changes.diff import Change
+from omnigraph.changes.feed import ChangeBlock
 from omnigraph.errors import NotFound, Unavailable, UsageError
-from omnigraph.operations.analyze import Analysis
-from omnigraph.operations.diff import Change
-from omnigraph.operations.embed import EmbedResult
-from omnigraph.operations.engines import chosen
-from omnigraph.operations.feed import ChangeBlock
-from omnigraph.operations.inputs import load_input
-from omnigraph.operations.load import LoadMode, LoadResult, explained, load_mode
-from omnigraph.operations.merge import MergeResult
-from omnigraph.operations.mutate import MutationResult
-from omnigraph.operations.read import QueryResult
-from omnigraph.operations.texts import text_of
+from omnigraph.graph.engines import to_frame
+from omnigraph.loading.inputs import load_input
+from omnigraph.loading.load import LoadMode, LoadResult, explained, load_mode
+from omnigraph.merging.merge import MergeResult
+from omnigraph.parts.choice import chosen
+from omnigraph.parts.engine import Report, no_report
+from omnigraph.query.reading import QueryResult
 from omnigraph.remote.asking import At, Door, RemoteSnapshot, known_engine, place, refuse_actor, state
 from omnigraph.remote.decoding import decoded
 from omnigraph.remote.exporting import ExportedRemotely
@@ -43,7 +40,10 @@ from omnigraph.remote.sending import sent_files
 from omnigraph.remote.upkeep import MaintainedRemotely
 from omnigraph.remote.values import plain
 from omnigraph.remote.wire import ARROW, LINES
+from omnigraph.source_files import text_of
 from omnigraph.syntax import QUERY
+from omnigraph.verbs.embed import EmbedResult
+from omnigraph.verbs.mutate import MutationResult
 from omnigraph.versioning import MAIN, Commit
 
 _SENT = "<query>"

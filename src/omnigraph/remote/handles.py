@@ -5,10 +5,10 @@ from collections.abc import Callable, Collection, Iterator
 from functools import partial
 from typing import Any
 
+from omnigraph.branching.branches import BranchInfo
+from omnigraph.changes.diff import Change
+from omnigraph.changes.feed import ChangeBlock
 from omnigraph.errors import RecoveryFailed, UsageError
-from omnigraph.operations.branches import BranchInfo
-from omnigraph.operations.diff import Change
-from omnigraph.operations.feed import ChangeBlock
 from omnigraph.recovery import Recoveries, Recovery
 from omnigraph.remote.asking import Door, refuse_actor
 from omnigraph.remote.decoding import decoded

@@ -21,7 +21,7 @@ from omnigraph.errors import (
     UsageError,
     ValidationError,
 )
-from omnigraph.operations.three_way import MergeConflict
+from omnigraph.merging.three_way import MergeConflict
 from omnigraph.query import errors as query_errors
 from omnigraph.remote.decoding import decoded
 from omnigraph.violations import Violation

@@ -10,16 +10,16 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from omnigraph.bulk.engine import Report, no_report
 from omnigraph.catalog import Catalog, catalog_from_json
-from omnigraph.catalog.migration import MigrationPlan, plan_between
 from omnigraph.diagnostics import Diagnostic, Source
 from omnigraph.errors import SchemaChanged, UsageError
-from omnigraph.operations.schema_apply import SchemaApplyResult
-from omnigraph.operations.texts import schema_text
+from omnigraph.evolution.apply import SchemaApplyResult
+from omnigraph.evolution.migration import MigrationPlan, plan_between
+from omnigraph.parts.engine import Report, no_report
 from omnigraph.remote.asking import At, Door, known_engine, refuse_actor, state
 from omnigraph.remote.decoding import decoded
 from omnigraph.remote.values import Rows
+from omnigraph.source_files import schema_text
 from omnigraph.versioning import MAIN, Commit
 from omnigraph.versioning.schemas import AcceptedSchema
 from omnigraph.violations import Violation

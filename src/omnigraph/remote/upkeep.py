@@ -5,7 +5,6 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
-from omnigraph.bulk.engine import Report, no_report
 from omnigraph.errors import UsageError
 from omnigraph.maintenance.cleanup import CleanupResult
 from omnigraph.maintenance.indexes import IndexBuild, IndexStatus
@@ -14,6 +13,7 @@ from omnigraph.maintenance.repair import RepairResult
 from omnigraph.maintenance.retention import GRACE
 from omnigraph.maintenance.status import Status
 from omnigraph.maintenance.verify import VerifyResult
+from omnigraph.parts.engine import Report, no_report
 from omnigraph.remote.asking import Door, known_engine, refuse_actor
 from omnigraph.remote.decoding import decoded
 from omnigraph.versioning import MAIN

@@ -6,8 +6,8 @@ from typing import Any
 
 from omnigraph.catalog import Catalog, value_from_json, value_to_json
 from omnigraph.catalog.types import List, PropertyType, Scalar
+from omnigraph.changes.rows import Row
 from omnigraph.errors import UsageError
-from omnigraph.operations.rows import Row
 
 _SPELLED = (Scalar.DATE, Scalar.DATETIME, Scalar.BLOB)
 """The types whose values JSON has as texts."""

@@ -17,8 +17,8 @@ from starlette.routing import Match, Route
 from starlette.types import Scope
 
 from omnigraph.errors import OmnigraphError, RecoveryRequired
-from omnigraph.graph import Graph
-from omnigraph.opening import open as open_graph
+from omnigraph.graph.graph import Graph
+from omnigraph.graph.opening import open as open_graph
 from omnigraph.policy import Policy, policy_of
 from omnigraph.server.compressing import Compressing
 from omnigraph.server.exchange import exchange_of

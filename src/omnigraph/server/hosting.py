@@ -8,8 +8,8 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from omnigraph.graph import Graph
-from omnigraph.opening import open as open_graph
+from omnigraph.graph.graph import Graph
+from omnigraph.graph.opening import open as open_graph
 from omnigraph.policy import Policy
 from omnigraph.query.cancelling import NEVER, Cancellation
 from omnigraph.server.admission import Admission

@@ -18,7 +18,7 @@ from prometheus_client import disable_created_metrics
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from omnigraph.errors import OmnigraphError, Unavailable
-from omnigraph.operations.engines import OFF, SPARK_SWITCH
+from omnigraph.parts.choice import OFF, SPARK_SWITCH
 from omnigraph.server.app import app_of, policy_for
 from omnigraph.server.hosting import Hosting
 from omnigraph.server.logs import json_logs

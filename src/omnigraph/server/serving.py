@@ -14,7 +14,7 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from omnigraph.errors import NotFound, OmnigraphError
-from omnigraph.graph import Graph
+from omnigraph.graph.graph import Graph
 from omnigraph.query.cancelling import Cancellation
 from omnigraph.server.exchange import Exchange, exchange_of
 from omnigraph.server.hosting import Hosting

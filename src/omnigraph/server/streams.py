@@ -12,8 +12,8 @@ from typing import Any
 import pyarrow as pa
 from starlette.responses import Response
 
-from omnigraph.operations.feed import ChangeBlock
-from omnigraph.operations.read import QueryResult, json_value
+from omnigraph.changes.feed import ChangeBlock
+from omnigraph.query.reading import QueryResult, json_value
 from omnigraph.server.scratch import Scratch
 from omnigraph.server.serving import Served
 

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from omnigraph.spark.engine import SparkEngine
     from omnigraph.spark.sessions import session, stop
-    from omnigraph.spark.source import DataSource
+    from pyspark_omnigraph import DataSource
 
 __all__ = ["DataSource", "SparkEngine", "session", "stop"]
 
 _HOMES = {
-    "DataSource": "omnigraph.spark.source",
+    "DataSource": "pyspark_omnigraph",
     "SparkEngine": "omnigraph.spark.engine",
     "session": "omnigraph.spark.sessions",
     "stop": "omnigraph.spark.sessions",

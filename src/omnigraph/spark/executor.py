@@ -17,10 +17,10 @@ from ulid import ULID
 
 from omnigraph.catalog import Value
 from omnigraph.catalog.model import ID
-from omnigraph.operations.read import QueryResult, embedded_text, no_frame
 from omnigraph.query.cancelling import NEVER, Cancellation
 from omnigraph.query.leaves import Embed
 from omnigraph.query.plan import Plan
+from omnigraph.query.reading import QueryResult, embedded_text, no_frame
 from omnigraph.query.results import assembled
 from omnigraph.query.steps import (
     TYPE,

@@ -97,7 +97,7 @@ def register(session: SparkSession) -> None:
     """
     if _is_installed("pyspark_omnigraph"):
         return
-    from omnigraph.spark.source import DataSource  # noqa: PLC0415 - it opens graphs, and those may ask for a session
+    from pyspark_omnigraph import DataSource  # noqa: PLC0415 - it opens graphs, and those may ask for a session
 
     session.dataSource.register(DataSource)
 

@@ -11,7 +11,7 @@ import pytest
 BEGINNING = """
 import os, signal, sys
 from pathlib import Path
-from omnigraph.bulk.duck import joining
+from omnigraph.parts.duck import joining
 from omnigraph.errors import QueryExceedsMemory, TooBusy
 
 SORTED = "SELECT 'row ' || hash(i) AS word, i FROM range(2000000) AS numbers(i) ORDER BY word"

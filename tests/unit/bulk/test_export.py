@@ -13,12 +13,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from omnigraph.bulk import export
-from omnigraph.bulk.export import ExportPart, Format, parts_of, written_piece
-from omnigraph.bulk.lines import cell_header, cell_lines, record_lines, shape_of
-from omnigraph.bulk.streaming import Effort, sorted_stream, streamed
 from omnigraph.catalog import EntityType, compile_schema, table_schema, value_to_json
 from omnigraph.errors import StorageError
+from omnigraph.exporting.lines import cell_header, cell_lines, record_lines, shape_of
+from omnigraph.exporting.tasks import ExportPart, Format, parts_of, written_piece
+from omnigraph.parts import export
+from omnigraph.parts.streaming import Effort, sorted_stream, streamed
 from omnigraph.storage import FragmentSize, Location, Table, commit_created, stage_append, stage_create
 from omnigraph.storage.commits import commit_staged
 from omnigraph.storage.tables import fragment_groups

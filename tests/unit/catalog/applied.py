@@ -5,7 +5,9 @@ from typing import Any
 
 from omnigraph.catalog import Catalog, EntityType, Interface, NodeType, Property, Scalar, index_intents
 from omnigraph.catalog.indexes import IndexIntent
-from omnigraph.catalog.migration import (
+from omnigraph.catalog.model import Cardinality, Check, EdgeType, KeptAnnotation, Range
+from omnigraph.catalog.types import NUMBERS
+from omnigraph.evolution.migration import (
     AddConstraint,
     AddIndex,
     AddInterface,
@@ -31,8 +33,6 @@ from omnigraph.catalog.migration import (
     WidenEnum,
     WidenNumber,
 )
-from omnigraph.catalog.model import Cardinality, Check, EdgeType, KeptAnnotation, Range
-from omnigraph.catalog.types import NUMBERS
 
 _MEANT_ELSEWHERE = ("default", "embed", "card", "rename_from")
 

@@ -12,8 +12,8 @@ from omnigraph.catalog.conversion import (
     converted,
     kept_columns,
 )
-from omnigraph.catalog.migration import migration_plan
 from omnigraph.diagnostics import Source
+from omnigraph.evolution.migration import migration_plan
 
 
 def later(before: Catalog, text: str) -> Catalog:

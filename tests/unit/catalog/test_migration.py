@@ -7,10 +7,10 @@ import pytest
 from hypothesis import assume, given, settings
 
 from omnigraph.catalog import Catalog, catalog_from_json, catalog_to_json, compile_schema, migration
-from omnigraph.catalog.migration import DropProperty, DropType, MigrationPlan, Step, migration_plan
 from omnigraph.codes import Code
 from omnigraph.diagnostics import Source
 from omnigraph.errors import SchemaError
+from omnigraph.evolution.migration import DropProperty, DropType, MigrationPlan, Step, migration_plan
 from tests.unit.catalog.applied import apply, check_whole, world
 from tests.unit.catalog.schema_chains import chains
 

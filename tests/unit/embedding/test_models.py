@@ -191,7 +191,7 @@ def refused(event, arguments):
     if event.startswith("socket.") and event != "socket.__new__":
         raise RuntimeError(f"the network was used: {event} {arguments}")
 sys.addaudithook(refused)
-import omnigraph.graph, omnigraph.opening
+import omnigraph.graph, omnigraph.graph.opening
 assert not {"tokenizers", "safetensors", "wordllama"} & sys.modules.keys()
 from omnigraph.embedding.local import LocalModel
 assert LocalModel().vectors(["no network"], 256).any()

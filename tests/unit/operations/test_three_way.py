@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from omnigraph.catalog import EntityType, compile_schema, table_schema
-from omnigraph.operations.rows import same_row
-from omnigraph.operations.three_way import ConflictKind, MergeConflict, Strategy, TableMerge, merged_table
+from omnigraph.changes.rows import same_row
+from omnigraph.merging.three_way import ConflictKind, MergeConflict, Strategy, TableMerge, merged_table
 from omnigraph.storage import Differences
 
 CATALOG = compile_schema(

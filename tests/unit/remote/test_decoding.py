@@ -10,26 +10,24 @@ from typing import Any
 import pytest
 
 import omnigraph
+from omnigraph.branching.branches import BranchInfo
 from omnigraph.catalog import IndexKind, compile_schema
-from omnigraph.catalog.migration import migration_plan
+from omnigraph.changes.diff import Change, ChangeKind
+from omnigraph.changes.feed import ChangeBlock
 from omnigraph.codes import Code
 from omnigraph.diagnostics import Diagnostic, Source, Span
 from omnigraph.errors import Unavailable
+from omnigraph.evolution.migration import migration_plan
+from omnigraph.loading.load import LoadResult
 from omnigraph.maintenance.cleanup import CleanupResult, TableCleanupStats
 from omnigraph.maintenance.indexes import IndexBuild, IndexState, IndexStatus
 from omnigraph.maintenance.optimize import OptimizeResult, Skipped, TableOptimizeStats
 from omnigraph.maintenance.repair import Classification, RepairAction, RepairResult, TableRepair
 from omnigraph.maintenance.status import BranchStatus, Leftover, PendingWrite, Status, TableStatus
 from omnigraph.maintenance.verify import Damage, VerifiedCommit, VerifyResult
-from omnigraph.operations.branches import BranchInfo
-from omnigraph.operations.diff import Change, ChangeKind
-from omnigraph.operations.embed import EmbedResult
-from omnigraph.operations.engines import Choice
-from omnigraph.operations.feed import ChangeBlock
-from omnigraph.operations.load import LoadResult
-from omnigraph.operations.merge import MergeKind, MergeResult
-from omnigraph.operations.mutate import MutationResult
-from omnigraph.operations.three_way import ConflictKind, MergeConflict
+from omnigraph.merging.merge import MergeKind, MergeResult
+from omnigraph.merging.three_way import ConflictKind, MergeConflict
+from omnigraph.parts.choice import Choice
 from omnigraph.recovery.audit import Recovery, RecoveryKind, TableOutcome
 from omnigraph.recovery.report import recoveries_json
 from omnigraph.remote.asking import PinnedTable, RemoteSnapshot
@@ -38,6 +36,8 @@ from omnigraph.remote.handles import block_of, change_of
 from omnigraph.remote.schema import _plan
 from omnigraph.remote.values import Rows
 from omnigraph.storage.indexes import Coverage
+from omnigraph.verbs.embed import EmbedResult
+from omnigraph.verbs.mutate import MutationResult
 from omnigraph.versioning import Commit, Pin, Place, SchemaChange
 from omnigraph.versioning.publisher import MergedParent
 from omnigraph.versioning.tags import Tag

@@ -10,7 +10,7 @@ from omnigraph.codes import Code
 from omnigraph.diagnostics import Source, Span
 from omnigraph.embedding import EmbeddingFailed, ModelMismatch, UnsuitableModel
 from omnigraph.errors import OmnigraphError, QueryError, UsageError
-from omnigraph.operations.three_way import ConflictKind, MergeConflict
+from omnigraph.merging.three_way import ConflictKind, MergeConflict
 from omnigraph.query import errors as query_errors
 from omnigraph.query.errors import NoEmbeddingModel, SumOutOfRange, WrongEmbedding
 from omnigraph.remote.problems import error_of, with_names

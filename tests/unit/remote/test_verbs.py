@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from omnigraph.graph import Graph
-from omnigraph.handles import Commits, GraphBranches, GraphTags, Schema
+from omnigraph.graph.graph import Graph
+from omnigraph.graph.handles import Commits, GraphBranches, GraphTags, Schema
 from omnigraph.recovery import Recoveries
 from omnigraph.remote.asking import Door
 from omnigraph.remote.graph import RemoteGraph

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 import omnigraph as og
-from omnigraph.operations.engines import SPARK_SWITCH
+from omnigraph.parts.choice import SPARK_SWITCH
 from omnigraph.server.running import serve
 from omnigraph.server.settings import Settings
 

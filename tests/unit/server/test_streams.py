@@ -8,9 +8,9 @@ from datetime import UTC, datetime
 import pyarrow as pa
 import pytest
 
-from omnigraph.operations.diff import Change, ChangeKind
-from omnigraph.operations.feed import ChangeBlock
-from omnigraph.operations.read import QueryResult
+from omnigraph.changes.diff import Change, ChangeKind
+from omnigraph.changes.feed import ChangeBlock
+from omnigraph.query.reading import QueryResult
 from omnigraph.server.streams import ROWS_IN_A_PIECE, blocks_in_pieces, encoded, rows_in_pieces
 from omnigraph.versioning import Commit
 

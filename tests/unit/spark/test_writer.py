@@ -7,7 +7,7 @@ import pytest
 from pyspark.errors import PySparkException
 
 import omnigraph as og
-from omnigraph.bulk.leftovers import INCOMING
+from omnigraph.parts.leftovers import INCOMING
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

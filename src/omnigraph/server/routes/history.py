@@ -6,7 +6,7 @@ from typing import Any
 from pydantic import BaseModel
 from starlette.responses import Response
 
-from omnigraph.operations.branches import state_named
+from omnigraph.branching.branches import state_named
 from omnigraph.server.models.answers import Change, ChangeBlock, Commit
 from omnigraph.server.models.failures import failures
 from omnigraph.server.models.parameters import ByActor, CommitId, Cursor, Limit, OfTypes, OnBranch, State

@@ -6,11 +6,11 @@ from typing import Any
 from fastapi import Request
 from starlette.responses import Response
 
-from omnigraph.bulk.engine import no_report
+from omnigraph.analytics.analysis import Analysis
+from omnigraph.changes.rows import json_row
 from omnigraph.errors import NotFound, UsageError
-from omnigraph.operations.analyze import Analysis
-from omnigraph.operations.read import QueryResult
-from omnigraph.operations.rows import json_row
+from omnigraph.parts.engine import no_report
+from omnigraph.query.reading import QueryResult
 from omnigraph.server.models.answers import AnalyzeAnswer, ExplainAnswer, QueryAnswer, SnapshotAnswer
 from omnigraph.server.models.bodies import AnalyzeBody, ExportBody, QueryBody
 from omnigraph.server.models.failures import failures

@@ -1,0 +1,1 @@
+"""Branches and tags: created, listed, resolved and deleted."""

@@ -1,0 +1,47 @@
+"""Creates and deletes tags."""
+
+from datetime import UTC, datetime
+
+from omnigraph.branching.branches import place_of
+from omnigraph.errors import BranchExists
+from omnigraph.storage import Location
+from omnigraph.versioning import MAIN, Branches
+from omnigraph.versioning.names import as_text, check_actor
+from omnigraph.versioning.tags import Tag, check_tag_name, delete_tag, write_tag
+from omnigraph.write import WriteFence
+from omnigraph.write.fence import EXISTENCE
+from omnigraph.write.retention import holding_history
+
+
+def create(
+    graph: Location, branches: Branches, name: str, at: str | int = MAIN, *, message: str | None, actor: str | None
+) -> Tag:
+    """A tag for the head of a branch, a commit, what another tag names, or a version of `main`.
+
+    Nobody removes old commits meanwhile, nor the branch that the commit is on.
+    """
+    check_tag_name(name)
+    check_actor(actor)
+    with holding_history(graph, "tag create"):
+        reference = branches.main.at(at).commit.graph_commit_id if isinstance(at, int) else at
+        with WriteFence(graph, place_of(branches, reference).branch, "tag create") as fence:
+            fence.take([EXISTENCE])
+            if name in branches.names():
+                raise BranchExists(name)
+            place = place_of(branches, reference)
+            tag = Tag(
+                name=name,
+                commit_id=branches.manifest_at(place).commit.graph_commit_id,
+                place=place,
+                created_at=datetime.now(UTC),
+                actor=actor,
+                message=None if message is None else as_text(message),
+            )
+            write_tag(graph, tag)
+    return tag
+
+
+def delete(graph: Location, name: str) -> None:
+    """The end of a tag. Cleanup may then remove its commit, if nothing else keeps it."""
+    with holding_history(graph, "tag delete"):
+        delete_tag(graph, name)

@@ -1,0 +1,203 @@
+"""What differs between two snapshots of the graph, entity by entity.
+
+Types and properties are matched by their identities, so a snapshot from before a change of the schema can be compared
+with one from after it. A property that only one of them has is a difference of schemas, and not of any entity.
+"""
+
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import asdict, dataclass
+from enum import StrEnum
+from typing import Any
+
+import pyarrow as pa
+
+from omnigraph.catalog import Catalog, EntityType
+from omnigraph.catalog.conversion import continued_columns, kept_columns
+from omnigraph.catalog.model import ID
+from omnigraph.changes.rows import Row, differing_columns, json_row
+from omnigraph.errors import NotFound
+from omnigraph.storage import ColumnMatch, DifferenceCounts, Table, difference_batches, difference_counts
+from omnigraph.versioning import Snapshot
+
+
+class ChangeKind(StrEnum):
+    """What happened to an entity."""
+
+    INSERT = "insert"
+    UPDATE = "update"
+    DELETE = "delete"
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One entity that differs: as it was before, unless it is new, and as it is after, unless it is gone.
+
+    What was before has the names that the type and its properties have after. A property that was dropped keeps its
+    name, but is left out where another has it.
+    """
+
+    type: str
+    id: str
+    kind: ChangeKind
+    before: Row | None
+    after: Row | None
+
+    @property
+    def changed_properties(self) -> tuple[str, ...]:
+        """The properties whose value is another; of an entity that came or went, those that have one.
+
+        A property that only one of two schemas has is not among those of an update.
+        """
+        before, after = self.before or {}, self.after or {}
+        changed = (name for name in differing_columns(before, after) if name != ID)
+        return tuple(
+            name for name in changed if self.kind is not ChangeKind.UPDATE or (name in before and name in after)
+        )
+
+    def as_json(self) -> dict[str, Any]:
+        """The change as scripts read it."""
+        return {
+            "type": self.type,
+            "id": self.id,
+            "kind": self.kind.value,
+            "before": json_row(self.before),
+            "after": json_row(self.after),
+            "changed_properties": list(self.changed_properties),
+        }
+
+
+def diff_snapshots(left: Snapshot, right: Snapshot, types: Collection[str] | None = None) -> Iterator[Change]:
+    """What leads from one snapshot to another; they may stand in any relation.
+
+    Nodes come first, then edges, both in the order of the right catalog, and after them types that only the left one
+    has. Of each type come the inserts, then the updates, then the deletes, each in the order in which the table holds
+    its rows: the same two snapshots always give the same order. Some rows at a time are in memory. A table that both
+    pin at the same version is not opened. `types` are named as in either catalog.
+    """
+    for pair in _differing_tables(left, right, types):
+        yield from pair.changes()
+
+
+def diff_counts(left: Snapshot, right: Snapshot, types: Collection[str] | None = None) -> dict[str, dict[str, int]]:
+    """How many entities were inserted, updated and deleted, for each type that differs."""
+    counts: dict[str, Counter[str]] = {}
+    for pair in _differing_tables(left, right, types):
+        counts.setdefault(pair.name, Counter()).update(asdict(pair.counts()))
+    return {name: dict(found) for name, found in counts.items() if any(found.values())}
+
+
+@dataclass(frozen=True, slots=True)
+class _Side:
+    """A type as one of the snapshots has it, and its table there."""
+
+    entity: EntityType
+    table: Table
+
+
+@dataclass(frozen=True, slots=True)
+class _TablePair:
+    """One type in both snapshots; where it is not there it is None, and counts as empty."""
+
+    name: str
+    left: _Side | None
+    right: _Side | None
+
+    def changes(self) -> Iterator[Change]:
+        if self.left is not None and self.right is not None:
+            match = _match(self.left.entity, self.right.entity)
+            shown = _shown_names(match.names, self.left.table.schema.names, self.right.table.schema.names)
+            for batch in difference_batches(self.left.table, self.right.table, match):
+                yield from self._each(ChangeKind.INSERT, None, batch.inserted)
+                yield from self._each(ChangeKind.UPDATE, _renamed(batch.before, shown), batch.after)
+                yield from self._each(ChangeKind.DELETE, _renamed(batch.deleted, shown), None)
+        elif self.right is not None:
+            for rows in self.right.table.batches():
+                yield from self._each(ChangeKind.INSERT, None, rows)
+        elif self.left is not None:
+            for rows in self.left.table.batches():
+                yield from self._each(ChangeKind.DELETE, rows, None)
+
+    def counts(self) -> DifferenceCounts:
+        if self.left is not None and self.right is not None:
+            match = _match(self.left.entity, self.right.entity)
+            return difference_counts(self.left.table, self.right.table, match)
+        return DifferenceCounts(
+            inserted=self.right.table.count() if self.right is not None else 0,
+            deleted=self.left.table.count() if self.left is not None else 0,
+        )
+
+    def _each(
+        self, kind: ChangeKind, before: pa.Table | pa.RecordBatch | None, after: pa.Table | pa.RecordBatch | None
+    ) -> Iterator[Change]:
+        old = before.to_pylist() if before is not None else None
+        new = after.to_pylist() if after is not None else None
+        for position, row in enumerate(new if new is not None else old or []):
+            yield Change(
+                type=self.name,
+                id=row[ID],
+                kind=kind,
+                before=old[position] if old is not None else None,
+                after=new[position] if new is not None else None,
+            )
+
+
+def _match(left: EntityType, right: EntityType) -> ColumnMatch:
+    return ColumnMatch(continued_columns(left, right), kept=kept_columns(left, right))
+
+
+def _shown_names(continued: Mapping[str, str], left: Collection[str], right: Collection[str]) -> dict[str, str]:
+    """How the columns of the left table are shown; one that nothing continues is not, if its name is another's."""
+    return {name: continued.get(name, name) for name in left if name in continued or name not in right}
+
+
+def _renamed(rows: pa.Table, names: Mapping[str, str]) -> pa.Table:
+    return rows.select([*names]).rename_columns([*names.values()])
+
+
+def _differing_tables(left: Snapshot, right: Snapshot, types: Collection[str] | None) -> Iterator[_TablePair]:
+    """The tables that may differ, opened one after the other."""
+    for mine, yours in _chosen_types(left.catalog, right.catalog, types):
+        before, after = _pinned(left, mine), _pinned(right, yours)
+        if (before and left.version(before.table_key)) == (after and right.version(after.table_key)):
+            continue
+        entity = yours or mine
+        assert entity is not None, "a type is in one of the catalogs"
+        yield _TablePair(
+            entity.name,
+            _Side(before, left.table(before.table_key)) if before is not None else None,
+            _Side(after, right.table(after.table_key)) if after is not None else None,
+        )
+
+
+def _pinned(snapshot: Snapshot, entity: EntityType | None) -> EntityType | None:
+    return entity if entity is not None and entity.table_key in snapshot.manifest.pins else None
+
+
+def _chosen_types(
+    left: Catalog, right: Catalog, types: Collection[str] | None
+) -> list[tuple[EntityType | None, EntityType | None]]:
+    """The types that were named, or all that either catalog has, as both have them; nodes first."""
+    chosen = None if types is None else {identity for name in types for identity in _identities(left, right, name)}
+    kinds: list[tuple[Mapping[str, EntityType], Mapping[str, EntityType]]] = [
+        (left.nodes, right.nodes),
+        (left.edges, right.edges),
+    ]
+    pairs = []
+    for mine, yours in kinds:
+        before = {each.identity: each for each in mine.values()}
+        after = {each.identity: each for each in yours.values()}
+        pairs += [
+            (before.get(number), after.get(number))
+            for number in dict.fromkeys([*after, *before])
+            if chosen is None or number in chosen
+        ]
+    return pairs
+
+
+def _identities(left: Catalog, right: Catalog, name: str) -> set[int]:
+    """The types that have a name in one of the catalogs."""
+    found = [entity for entity in (left.entity(name), right.entity(name)) if entity is not None]
+    if not found:
+        raise NotFound("type", name)
+    return {entity.identity for entity in found}

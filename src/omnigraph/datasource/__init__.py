@@ -1,0 +1,1 @@
+"""The format `omnigraph` of Spark, for reading and for writing."""

@@ -1,0 +1,204 @@
+"""The plan of a migration: ordered steps from the accepted schema to a new one, or why it cannot be done."""
+
+import html
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, TypeVar
+
+import pyarrow as pa
+
+from omnigraph.catalog.compile import check_schema
+from omnigraph.catalog.model import Catalog, EntityType, Interface, Property
+from omnigraph.catalog.serial import catalog_to_json
+from omnigraph.catalog.types import List, Scalar
+from omnigraph.catalog.values import Value
+from omnigraph.diagnostics import Diagnostic, Findings, Source, render_all
+from omnigraph.errors import SchemaError
+from omnigraph.evolution.migration.comparison import Comparison
+from omnigraph.evolution.migration.phases import in_order
+from omnigraph.evolution.migration.places import Places
+from omnigraph.evolution.migration.steps import Step
+from omnigraph.syntax import parse_schema
+from omnigraph.violations import Violation
+
+HEADINGS = ("", "step", "what", "cost", "rows")
+"""What the columns of `MigrationPlan.rows` are called."""
+
+_Owner = TypeVar("_Owner", bound=EntityType | Interface)
+_Entity = TypeVar("_Entity", bound=EntityType)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MigrationPlan:
+    """What leads from one schema to another.
+
+    The steps can be done one after the other; the schema is whole after each. What is in `refused` has no step, so a
+    plan that refuses something cannot be done. `catalog` is what the graph has in the end: what was there before keeps
+    its identity. `notes` are warnings about the new text.
+    """
+
+    steps: tuple[Step, ...]
+    refused: tuple[Diagnostic, ...]
+    notes: tuple[Diagnostic, ...]
+    catalog: Catalog
+    violations: tuple[Violation, ...] = ()
+    """The first rows that break a rule which comes, if a graph was asked; `violation_count` is how many there are."""
+    violation_count: int = 0
+
+    @property
+    def is_possible(self) -> bool:
+        """Whether it can be done: nothing is refused, and no row is in the way."""
+        return not self.refused and not self.violation_count
+
+    @property
+    def loses_data(self) -> bool:
+        """Whether values that can be read before cannot be read afterwards, but in the history."""
+        return any(step.loses_data for step in self.steps)
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether both schemas mean the same, however they are written."""
+        return not self.steps and not self.refused
+
+    def with_rows(self, rows: Mapping[int, int]) -> "MigrationPlan":
+        """The plan for a graph whose types have so many rows, by the identity of the type."""
+        steps = tuple(replace(step, rows=rows.get(step.identity)) for step in self.steps)
+        return replace(self, steps=steps)
+
+    def as_json(self) -> dict[str, Any]:
+        """The plan as scripts read it."""
+        return {
+            "possible": self.is_possible,
+            "loses_data": self.loses_data,
+            "steps": [step.as_json() for step in self.steps],
+            "refused": [finding.as_json() for finding in self.refused],
+            "notes": [finding.as_json() for finding in self.notes],
+            "violations": [violation._asdict() for violation in self.violations],
+            "violation_count": self.violation_count,
+            "catalog": catalog_to_json(self.catalog),
+        }
+
+    def rows(self) -> list[tuple[str, ...]]:
+        """The steps as a table for people: their number, what they are, what they cost, and for how many rows."""
+        return [
+            (
+                str(number),
+                step.kind.replace("_", " "),
+                step.what,
+                str(step.cost),
+                "" if step.cost.rows is None else f"{step.cost.rows:,}",
+            )
+            for number, step in enumerate(self.steps, start=1)
+        ]
+
+    def __str__(self) -> str:
+        if self.is_empty:
+            return "nothing to do"
+        lines = [HEADINGS, *self.rows()] if self.steps else []
+        widths = [max(len(line[column]) for line in lines) for column in range(len(HEADINGS))] if lines else []
+        table = [
+            "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip() for line in lines
+        ]
+        broken = "\n".join(self.violation_lines())
+        return "\n\n".join(part for part in ("\n".join(table), render_all(self.refused), broken) if part)
+
+    def violation_lines(self) -> list[str]:
+        """The rows that are in the way, for people."""
+        rest = self.violation_count - len(self.violations)
+        shown = [str(each) for each in self.violations]
+        return [*shown, f"and {rest} more"] if rest else shown
+
+    def _repr_html_(self) -> str:
+        """A table for notebooks, and what is refused."""
+        if self.is_empty:
+            return "<p>nothing to do</p>"
+        head = "".join(f"<th>{name}</th>" for name in HEADINGS)
+        body = "".join(f"<tr>{''.join(f'<td>{html.escape(cell)}</td>' for cell in row)}</tr>" for row in self.rows())
+        table = f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>" if self.steps else ""
+        problems = "\n".join(part for part in (render_all(self.refused), *self.violation_lines()) if part)
+        return table + (f"<pre>{html.escape(problems)}</pre>" if problems else "")
+
+
+def as_compiled(catalog: Catalog) -> Catalog:
+    """The catalog as its text alone says it."""
+    return catalog
+
+
+def migration_plan(old: Catalog, new: Source, *, settled: Callable[[Catalog], Catalog] = as_compiled) -> MigrationPlan:
+    """What leads from the accepted schema to a new text; raises `SchemaError` if that is not a schema.
+
+    `settled` completes the new catalog as a graph would record it. A vector that names no model keeps the one that is
+    recorded for it.
+    """
+    compiled = check_schema(new, previous=old)
+    if compiled.catalog is None:
+        raise SchemaError([finding for finding in compiled.diagnostics if finding.is_error])
+    catalog = with_fillings(old, settled(_with_recorded_models(old, compiled.catalog)))
+    return replace(plan_between(old, catalog, new), notes=compiled.diagnostics)
+
+
+def plan_between(old: Catalog, new: Catalog, source: Source) -> MigrationPlan:
+    """What leads from one accepted schema to another of the same graph, whose text is the source."""
+    findings = Findings(source)
+    timed = Comparison(old, new, Places(parse_schema(source).tree, new), findings).steps()
+    return MigrationPlan(steps=in_order(timed), refused=findings.diagnostics, notes=(), catalog=new)
+
+
+def with_fillings(old: Catalog, new: Catalog) -> Catalog:
+    """The new catalog, in which each property says what the rows got that were there when it came."""
+    before = old.by_identity
+
+    def filled(entity: _Entity) -> _Entity:
+        earlier = before.get(entity.identity)
+        if earlier is None:
+            return entity
+        known = {each.identity: each.filling for each in earlier.properties.values()}
+        properties = {
+            name: replace(each, filling=known[each.identity] if each.identity in known else _as_stored(each))
+            for name, each in entity.properties.items()
+        }
+        return replace(entity, properties=properties)
+
+    nodes = {name: filled(each) for name, each in new.nodes.items()}
+    return replace(new, nodes=nodes, edges={name: filled(each) for name, each in new.edges.items()})
+
+
+def _as_stored(declared: Property) -> Value | None:
+    """The default of a property as rows have it: a narrow number may be another than the one that was written."""
+    stored = declared.type.element if isinstance(declared.type, List) else declared.type
+    if stored is not Scalar.F32 or declared.default is None:
+        return declared.default
+    if isinstance(declared.default, tuple):
+        return tuple(pa.array(declared.default, pa.float32()).to_pylist())
+    rounded: float = pa.scalar(declared.default, pa.float32()).as_py()
+    return rounded
+
+
+def _with_recorded_models(old: Catalog, new: Catalog) -> Catalog:
+    """The new catalog with the models that the old one has, where the new text names none."""
+    before = old.by_identity
+
+    def completed(owner: _Owner, earlier: EntityType | Interface | None) -> _Owner:
+        if earlier is None:
+            return owner
+        recorded = {each.identity or each.name: each for each in earlier.properties.values()}
+        properties = {
+            name: _with_recorded_model(each, recorded.get(each.identity or each.name))
+            for name, each in owner.properties.items()
+        }
+        return replace(owner, properties=properties)
+
+    return replace(
+        new,
+        interfaces={name: completed(each, old.interfaces.get(name)) for name, each in new.interfaces.items()},
+        nodes={name: completed(each, before.get(each.identity)) for name, each in new.nodes.items()},
+        edges={name: completed(each, before.get(each.identity)) for name, each in new.edges.items()},
+    )
+
+
+def _with_recorded_model(declared: Property, earlier: Property | None) -> Property:
+    if declared.embedding is None or declared.embedding.model is not None:
+        return declared
+    if earlier is None or earlier.embedding is None:
+        return declared
+    return replace(declared, embedding=replace(declared.embedding, model=earlier.embedding.model))

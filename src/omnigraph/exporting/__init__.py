@@ -1,0 +1,1 @@
+"""Exports: what a snapshot holds becomes lines and files."""

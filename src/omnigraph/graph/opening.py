@@ -1,0 +1,80 @@
+"""Creates and opens graphs."""
+
+import logging
+import os
+from dataclasses import replace
+from pathlib import Path
+
+from omnigraph.errors import UsageError
+from omnigraph.graph.graph import Graph
+from omnigraph.graph.handles import Mode
+from omnigraph.policy import Policy, guard_of
+from omnigraph.source_files import schema_text
+from omnigraph.storage import Location, location_of, refuse_careless_store
+from omnigraph.write.creation import create_graph
+
+_logger = logging.getLogger(__name__)
+
+
+def init(
+    uri: str | Path,
+    schema: str | Path,
+    *,
+    storage_options: dict[str, str] | None = None,
+    durability: str | None = None,
+    upkeep: bool | None = None,
+    policy: Policy | str | Path | None = None,
+    actor: str | None = None,
+    id: str | None = None,
+) -> Graph:
+    """Creates a graph with this schema, given as text or as the path of a file; fails if a graph is there."""
+    location = _location(uri, storage_options, durability, upkeep)
+    text, name = schema_text(schema)
+    refuse_careless_store(location)
+    guard = guard_of(location.uri, policy, actor, id)
+    create_graph(location, text, name=name)
+    return Graph(location, "rw", guard)
+
+
+def open(
+    uri: str | Path,
+    mode: Mode = "rw",
+    *,
+    storage_options: dict[str, str] | None = None,
+    durability: str | None = None,
+    upkeep: bool | None = None,
+    policy: Policy | str | Path | None = None,
+    actor: str | None = None,
+    id: str | None = None,
+) -> Graph:
+    """Opens a graph. For writing, what writers left unfinished is settled first; with ``mode="r"`` nothing is written.
+
+    With ``durability="fast"`` a commit is acknowledged before it is on the disk. Without one given,
+    ``OMNIGRAPH_DURABILITY`` decides, and else it is ``"full"``. With ``upkeep=False``, or without one given with
+    ``OMNIGRAPH_UPKEEP=off``, small writes leave the tables as they find them.
+
+    A `policy`, the path of a rule file unless ``OMNIGRAPH_POLICY`` names it, says who may do what; without one
+    everybody may do everything. The `actor`, or else ``OMNIGRAPH_ACTOR``, is who reads and writes unless a verb is told
+    otherwise. Rules call the graph by its `id`, which without one given is the last part of its place.
+    """
+    if mode not in ("r", "rw"):
+        raise UsageError(f'a graph is opened with mode "r" or "rw", not {mode!r}')
+    location = _location(uri, storage_options, durability, upkeep)
+    return Graph(location, mode, guard_of(location.uri, policy, actor, id))
+
+
+def _location(
+    uri: str | Path, storage_options: dict[str, str] | None, durability: str | None, upkeep: bool | None
+) -> Location:
+    chosen = durability or os.environ.get("OMNIGRAPH_DURABILITY", "full")
+    if chosen not in ("full", "fast"):
+        raise UsageError(f'durability is "full" or "fast", not {chosen!r}')
+    if (switch := os.environ.get("OMNIGRAPH_UPKEEP", "on")) not in ("on", "off"):
+        raise UsageError(f'OMNIGRAPH_UPKEEP is "on" or "off", not {switch!r}')
+    location = location_of(uri, storage_options, durable=chosen == "full")
+    location = replace(location, upkeep=switch == "on" if upkeep is None else upkeep)
+    if location.path is not None and not location.durable:
+        _logger.warning(
+            "%s: durability is fast; a power cut may take back commits that were acknowledged", location.uri
+        )
+    return location

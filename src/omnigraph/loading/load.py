@@ -1,0 +1,328 @@
+"""Loads records into the graph: any number, of any number of types, in one commit.
+
+Tasks read the input, check every record alone and write the rows where no version sees them. Others compare what must
+be compared, a bucket of keys at a time. Only when nothing is wrong is all of it staged and published, like every write.
+"""
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass, field
+from typing import Any
+
+from omnigraph.catalog import Catalog, EdgeType, NodeType
+from omnigraph.embedding import current_settings
+from omnigraph.errors import UsageError, ValidationError
+from omnigraph.loading.checking import CheckBucket, PutKeysAside, Verdict, keys_parts, needed_keys
+from omnigraph.loading.faults import Faults
+from omnigraph.loading.inputs import FRAME_NUMBERS, LoadInput
+from omnigraph.loading.sources import (
+    LineRange,
+    Numbered,
+    Part,
+    entities_of,
+    line_of,
+    part_and_position,
+    tables_named_in,
+)
+from omnigraph.loading.streams import PutAside, Splitter, buckets_of
+from omnigraph.loading.tasks import (
+    LoadJob,
+    LoadMode,
+    MergeRecords,
+    Outcome,
+    ReadBatches,
+    ReadPart,
+    TableAt,
+    merge_parts,
+)
+from omnigraph.parts.buckets import bucket_count
+from omnigraph.parts.choice import Choice
+from omnigraph.parts.engine import Engine, InProcess
+from omnigraph.parts.scratch import Memory, Scratch, scratch_files
+from omnigraph.storage import WrittenRows, count_setting, discard, joined, stage_replacement, stage_written
+from omnigraph.versioning import Commit
+from omnigraph.violations import Violation
+from omnigraph.write import WriteAttempt
+from omnigraph.write.forks import is_own
+from omnigraph.write.protocol import relied_on, table_staged, tables_to_write, write_staged
+from omnigraph.write.rules import lost_ends
+from omnigraph.write.staged_table import StagedTable
+from omnigraph.write.validate import SHOWN_VIOLATIONS
+
+__all__ = ["LoadMode", "LoadResult", "explained", "load", "load_mode"]
+
+CONCURRENCY = "OMNIGRAPH_LOAD_CONCURRENCY"
+
+
+@dataclass(frozen=True, slots=True)
+class LoadResult:
+    """What a load did, and where it ran. There is no commit when it brought nothing."""
+
+    commit: Commit | None
+    nodes: Mapping[str, int]
+    edges: Mapping[str, int]
+    choice: Choice
+
+    @property
+    def engine(self) -> str:
+        """``local`` or ``spark``."""
+        return self.choice.engine
+
+    @property
+    def total(self) -> int:
+        return sum(self.nodes.values()) + sum(self.edges.values())
+
+    def as_json(self) -> dict[str, Any]:
+        """The result as scripts read it."""
+        return {
+            "commit": self.commit.as_json() if self.commit else None,
+            "nodes": dict(self.nodes),
+            "edges": dict(self.edges),
+            "total": self.total,
+            "engine": self.engine,
+            "why": self.choice.why,
+        }
+
+    @staticmethod
+    def fields_from_json(document: Mapping[str, Any]) -> dict[str, Any]:
+        """The fields of what `as_json` made."""
+        return {**document, "choice": {"engine": document["engine"], "why": document["why"]}}
+
+
+def load_mode(name: str) -> LoadMode:
+    """The mode of this name."""
+    try:
+        return LoadMode(name)
+    except ValueError as error:
+        raise UsageError(f"a load appends, merges or overwrites; there is no mode {name!r}") from error
+
+
+def explained(given: LoadInput, mode: LoadMode, choice: Choice) -> str:
+    """How a load would be done, as a text for people."""
+    buckets = bucket_count(given.expected_keys)
+    parts = given.parts(Memory())
+    lines = [
+        str(choice),
+        f"mode: {mode}",
+        f"reading: {_some(len(parts), 'part')}, about {_some(given.records, 'record')}",
+    ]
+    lines += [f"reading {key.partition(':')[2]}: the partitions of a DataFrame" for key, _ in given.frames]
+    if mode is LoadMode.MERGE:
+        lines.append(f"merging: by id, in {_some(buckets, 'bucket')} for each type")
+    lines.append(f"checking: ids, unique values, ends and numbers of edges, in {_some(buckets, 'bucket')}")
+    lines.append("writing: the rows of all types in one commit")
+    return "\n".join(lines)
+
+
+def _some(count: int, noun: str) -> str:
+    return f"{count:,} {noun}{'s' * (count != 1)}"
+
+
+def load(attempt: WriteAttempt, given: LoadInput, mode: LoadMode, engine: Engine, choice: Choice) -> LoadResult:
+    """Loads as one commit, or nothing.
+
+    Append takes only new entities. Merge replaces what a record gives of an entity that is there, and keeps the rest.
+    Overwrite leaves nothing of the types that the input mentions but what it brings.
+    """
+    buckets = bucket_count(given.expected_keys)
+    writing = engine_for_rows(engine)
+    with _scratch(attempt, engine, buckets) as scratch:
+        splitter = Splitter(attempt.catalog, scratch, buckets)
+        return _Load(attempt, given, engine, writing, mode=mode, choice=choice, splitter=splitter).run()
+
+
+def engine_for_rows(engine: Engine) -> Engine:
+    """The engine of the stages that write rows, with as many parts at once as `OMNIGRAPH_LOAD_CONCURRENCY` says.
+
+    On Spark the cluster decides. Checking and publishing are not bound by it.
+    """
+    count = count_setting(CONCURRENCY, engine.slots)
+    return engine.with_slots(count) if isinstance(engine, InProcess) else engine
+
+
+@contextmanager
+def _scratch(attempt: WriteAttempt, engine: Engine, buckets: int) -> Iterator[Scratch]:
+    """Memory for a small load that stays in this process, else files."""
+    in_memory = engine.name == "local" and buckets == 1
+    with nullcontext(Memory()) if in_memory else scratch_files(attempt.base.location, attempt.operation_id) as scratch:
+        yield scratch
+
+
+@dataclass(slots=True)
+class _Load:
+    attempt: WriteAttempt
+    given: LoadInput
+    engine: Engine
+    writing: Engine
+    """The one for the stages that write rows."""
+    mode: LoadMode = field(kw_only=True)
+    choice: Choice = field(kw_only=True)
+    splitter: Splitter = field(kw_only=True)
+    _parts: list[Part] = field(default_factory=list)
+    _written: dict[str, WrittenRows] = field(default_factory=dict)
+    _buckets: int = 1
+    """How many are worked on apart, now that it is known how many rows there are."""
+
+    def run(self) -> LoadResult:
+        self._parts = self.given.parts(self.splitter.scratch)
+        job = LoadJob(self.attempt.catalog, self.mode, self._tables(), self.splitter, current_settings())
+        try:
+            return self._loaded(job)
+        except BaseException:
+            for key, written in self._written.items():
+                discard(job.tables[key].open(), written)
+            raise
+
+    def _loaded(self, job: LoadJob) -> LoadResult:
+        read = self._read(job)
+        touched = {key for outcome in read for key, count in outcome.rows.items() if count}
+        if self.mode is LoadMode.OVERWRITE:
+            touched |= self.given.named_tables
+        if not touched:
+            return LoadResult(None, {}, {}, self.choice)
+        # Before the checks against the graph: what these find tells what is there.
+        self.attempt.allowed(self.attempt.base, touched)
+        shares = [share for outcome in read for share in outcome.shares]
+        self._buckets = min(bucket_count(2 * sum(outcome.count for outcome in read)), job.splitter.buckets)
+        known = self._keys_of_the_graph(job, touched)
+        brought = read
+        if self.mode is LoadMode.MERGE:
+            brought = self._merged(job, [*shares, *known])
+            shares = [share for outcome in brought for share in outcome.shares]
+        self._check(job, frozenset(touched), [*shares, *known])
+        commit = self._write(job, touched)
+        return self._result(commit, brought)
+
+    # --- tables ---
+
+    def _tables(self) -> dict[str, TableAt]:
+        """Where each table is; those that a branch will write for the first time are forked for it."""
+        base = self.attempt.base
+        tables = {key: TableAt(base.location.child(pin.path), pin.version) for key, pin in base.manifest.pins.items()}
+        if all(is_own(self.attempt.log, pin.path) for pin in base.manifest.pins.values()):
+            return tables
+        for key, table in tables_to_write(self.attempt, sorted(self._mentioned())).items():
+            tables[key] = TableAt(table.location, table.version)
+        return tables
+
+    def _mentioned(self) -> set[str]:
+        """The tables that the input has records for, as far as it says without being read in full."""
+        lines = [part for part in self._parts if isinstance(part, LineRange)]
+        named = self.engine.run("looking for types", _TablesNamed(self.attempt.catalog), lines)
+        return {*self.given.named_tables, *(key for keys in named for key in keys)}
+
+    # --- stages ---
+
+    def _read(self, job: LoadJob) -> list[Outcome]:
+        numbered = [Numbered(number, part) for number, part in enumerate(self._parts)]
+        outcomes = self.writing.run("reading", ReadPart(job), numbered, rows=_count)
+        for index, (key, frame) in enumerate(self.given.frames):
+            work = ReadBatches(job, key, FRAME_NUMBERS * (index + 1))
+            engine: Any = self.engine
+            outcomes += engine.run_frame(f"reading {key.partition(':')[2]}", work, frame, rows=_count)
+        self._keep(outcomes)
+        return outcomes
+
+    def _keys_of_the_graph(self, job: LoadJob, touched: Collection[str]) -> list[PutAside]:
+        if self._buckets == 1:
+            return []
+        parts = keys_parts(job, needed_keys(job, {*touched}))
+        return [share for shares in self.engine.run("reading the graph", PutKeysAside(job), parts) for share in shares]
+
+    def _merged(self, job: LoadJob, shares: Sequence[PutAside]) -> list[Outcome]:
+        parts = merge_parts(job.splitter, shares, self._buckets)
+        outcomes = self.writing.run("merging", MergeRecords(job), parts, rows=_count)
+        self._keep(outcomes)
+        return outcomes
+
+    def _check(self, job: LoadJob, touched: frozenset[str], shares: Sequence[PutAside]) -> None:
+        buckets = buckets_of(job.splitter, shares, self._buckets)
+        verdicts = self.engine.run("checking", CheckBucket(job, touched), buckets)
+        faults = _faults(verdicts)
+        if faults.total:
+            raise self._refusal(faults)
+
+    def _keep(self, outcomes: Iterable[Outcome]) -> None:
+        """Notes what was written, and raises when something is wrong: records that are none first."""
+        unreadable, wrong = Faults(), Faults()
+        written: dict[str, list[WrittenRows]] = {}
+        for outcome in outcomes:
+            for key, rows in outcome.written.items():
+                written.setdefault(key, []).append(rows)
+            unreadable.add(outcome.unreadable)
+            wrong.add(outcome.wrong)
+        self._written |= {key: joined(parts) for key, parts in written.items()}
+        for faults in (unreadable, wrong):
+            if faults.total:
+                raise self._refusal(faults)
+
+    # --- the end ---
+
+    def _write(self, job: LoadJob, touched: Collection[str]) -> Commit:
+        replaces = self.mode is LoadMode.OVERWRITE
+        staged: dict[str, StagedTable] = {}
+        for key in [key for key in job.tables if key in touched]:
+            table, written = job.tables[key].open(), self._written.get(key, WrittenRows())
+            stage = stage_replacement if replaces else stage_written
+            staged[key] = StagedTable(table, stage(table, written, self.attempt.operation_id), removes=replaces)
+            table_staged(self.attempt)
+        entities = [entity for key, entity in entities_of(job.catalog).items() if key in touched]
+        needed = relied_on(job.catalog, brought=entities, reduced=entities if replaces else ())
+        # From here on recovery may complete the write, whatever becomes of us: its files must stay.
+        self._written.clear()
+        return write_staged(self.attempt, staged, relied_on=needed)
+
+    def _result(self, commit: Commit, brought: Iterable[Outcome]) -> LoadResult:
+        counts: dict[str, int] = {}
+        for outcome in brought:
+            for key, count in outcome.rows.items():
+                counts[key] = counts.get(key, 0) + count
+        entities = entities_of(self.attempt.catalog)
+        found = [(entities[key], count) for key, count in counts.items() if count]
+        nodes = {entity.name: count for entity, count in found if isinstance(entity, NodeType)}
+        edges = {entity.name: count for entity, count in found if isinstance(entity, EdgeType)}
+        return LoadResult(commit, nodes, edges, self.choice)
+
+    def _refusal(self, faults: Faults) -> ValidationError:
+        return ValidationError([self._located(violation) for violation in faults.shown], faults.total)
+
+    def _located(self, violation: Violation) -> Violation:
+        """The violation with the file and the line that its place stands for."""
+        if violation.line is None or violation.file is not None:
+            return violation
+        number, position = part_and_position(violation.line)
+        if number < len(self._parts):
+            name, line = line_of(self._parts[number], position)
+        else:
+            key, _ = self.given.frames[number // FRAME_NUMBERS - 1]
+            name, line = f"{key.partition(':')[2]} partition {number % FRAME_NUMBERS}", position + 1
+        return violation._replace(file=name, line=line)
+
+
+@dataclass(frozen=True, slots=True)
+class _TablesNamed:
+    """Finds the types that the records of a part name."""
+
+    catalog: Catalog
+
+    def __call__(self, part: LineRange) -> set[str]:
+        return tables_named_in(part, self.catalog)
+
+
+def _count(outcome: Outcome) -> int:
+    return outcome.count
+
+
+def _faults(verdicts: Sequence[Verdict]) -> Faults:
+    """What all buckets have found, in the order of the checks and then of the records."""
+    ranked = sorted(
+        (each for verdict in verdicts for each in verdict.first), key=lambda each: (each.rank, each.violation.line or 0)
+    )
+    faults = Faults([each.violation for each in ranked[:SHOWN_VIOLATIONS]], sum(verdict.total for verdict in verdicts))
+    lost: dict[tuple[str, str], tuple[int, str]] = {}
+    for verdict in verdicts:
+        for place, (count, example) in verdict.lost.items():
+            before, first = lost.get(place, (0, example))
+            lost[place] = (before + count, first)
+    faults.extend(lost_ends(edge, column, count, example) for (edge, column), (count, example) in lost.items())
+    return faults

@@ -1,0 +1,328 @@
+"""The tasks of a load that make rows: they read records, check each alone, and write them where no version sees them.
+
+Rows that only come beside others are written as they are read. Rows that may replace others are put aside by their ids
+first: of several records of one entity the last one counts, and what it does not give comes from the entity.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from omnigraph.catalog import Catalog, EntityType, Value, table_schema
+from omnigraph.catalog.model import ID
+from omnigraph.embedding import Settings
+from omnigraph.loading.columns import flat
+from omnigraph.loading.faults import Faults
+from omnigraph.loading.records import RecordReader, TypeRows
+from omnigraph.loading.sources import Numbered, entities_of, place_in, read_part
+from omnigraph.loading.streams import PLACE, Bucket, PutAside, Splitter, Stream, buckets_of, committed, ids_of
+from omnigraph.loading.tabular import read_table
+from omnigraph.loading.vectors import with_vectors
+from omnigraph.storage import (
+    ROW_ADDRESS,
+    ROW_ID,
+    Location,
+    Table,
+    WrittenRows,
+    joined,
+    open_table,
+    write_change,
+    write_new,
+)
+from omnigraph.write.change import Origins, Places, TableChange
+from omnigraph.write.row_checks import row_violations
+
+FLUSHED_BYTES = 192 * 1024 * 1024
+"""So much of a type is kept in memory before it is written."""
+
+_ROWS, _GIVEN = "rows", "@given "
+
+
+class LoadMode(StrEnum):
+    """What happens to entities that are there already."""
+
+    APPEND = "append"
+    MERGE = "merge"
+    OVERWRITE = "overwrite"
+
+
+@dataclass(frozen=True, slots=True)
+class TableAt:
+    """A table at a version, as a value that can be sent to a task."""
+
+    location: Location
+    version: int
+
+    def open(self) -> Table:
+        return open_table(self.location, self.version)
+
+
+@dataclass(frozen=True, slots=True)
+class LoadJob:
+    """What every task of one load knows."""
+
+    catalog: Catalog
+    mode: LoadMode
+    tables: Mapping[str, TableAt]
+    splitter: Splitter
+    models: Settings
+    """How the models that fill vectors are reached."""
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What a task has done: rows it wrote or put aside, and what it found wrong.
+
+    `unreadable` are records that are none, `wrong` those that the schema does not allow.
+    """
+
+    rows: dict[str, int] = field(default_factory=dict)
+    written: dict[str, WrittenRows] = field(default_factory=dict)
+    shares: list[PutAside] = field(default_factory=list)
+    unreadable: Faults = field(default_factory=Faults)
+    wrong: Faults = field(default_factory=Faults)
+
+    @property
+    def count(self) -> int:
+        return sum(self.rows.values())
+
+
+# --- reading ---
+
+
+@dataclass(frozen=True, slots=True)
+class ReadPart:
+    """Reads a part of the input."""
+
+    job: LoadJob
+
+    def __call__(self, part: Numbered) -> Outcome:
+        reader = _reader(self.job)
+        steps = read_part(part, reader, self.job.splitter.scratch)
+        return _Taker(self.job, reader).outcome(steps)
+
+
+@dataclass(frozen=True, slots=True)
+class ReadBatches:
+    """Reads a partition of a frame, whose rows are of one type."""
+
+    job: LoadJob
+    table_key: str
+    first_number: int
+
+    def __call__(self, index: int, batches: Iterable[pa.RecordBatch]) -> Outcome:
+        reader = _reader(self.job)
+        entity = entities_of(self.job.catalog)[self.table_key]
+
+        def steps() -> Iterator[None]:
+            place = place_in(self.first_number + index)
+            for batch in batches:
+                read_table(reader, entity, pa.Table.from_batches([batch]), place)
+                place += batch.num_rows
+                yield
+
+        return _Taker(self.job, reader).outcome(steps())
+
+
+def _reader(job: LoadJob) -> RecordReader:
+    return RecordReader(job.catalog, tells_null_apart=job.mode is LoadMode.MERGE)
+
+
+@dataclass(slots=True)
+class _Waiting:
+    """Rows of one type that are not written yet."""
+
+    parts: list[TypeRows] = field(default_factory=list)
+    size: int = 0
+
+
+class _Taker:
+    """Takes rows from a reader as they come, and writes them or puts them aside, some at a time."""
+
+    def __init__(self, job: LoadJob, reader: RecordReader) -> None:
+        self._job = job
+        self._reader = reader
+        self._waiting: dict[str, _Waiting] = {}
+        self._outcome = Outcome()
+
+    def outcome(self, steps: Iterator[None]) -> Outcome:
+        """All that the reader gives, done."""
+        for _ in steps:
+            for rows in self._reader.taken():
+                self._take(rows)
+        for key in list(self._waiting):
+            self._flush(key)
+        self._outcome.unreadable = self._reader.faults
+        return self._outcome
+
+    def _take(self, rows: TypeRows) -> None:
+        key = rows.entity.table_key
+        if self._job.mode is not LoadMode.MERGE:
+            rows = replace(rows, rows=with_vectors(rows, completed(rows, None), None, self._job.models), given={})
+            change = TableChange(entity=rows.entity, rows=rows.rows, origins=rows.origins)
+            self._outcome.wrong.extend(row_violations(change))
+        self._outcome.rows[key] = self._outcome.rows.get(key, 0) + rows.rows.num_rows
+        if self._reader.faults.total or self._outcome.wrong.total:
+            return
+        waiting = self._waiting.setdefault(key, _Waiting())
+        waiting.parts.append(rows)
+        waiting.size += rows.rows.nbytes
+        if waiting.size >= FLUSHED_BYTES:
+            self._flush(key)
+
+    def _flush(self, key: str) -> None:
+        parts = self._waiting.pop(key).parts
+        if self._reader.faults.total or self._outcome.wrong.total:
+            return
+        entity, splitter = parts[0].entity, self._job.splitter
+        if self._job.mode is LoadMode.MERGE:
+            rows = pa.concat_tables([_with_given(part) for part in parts])
+            self._outcome.shares.append(splitter.put(_rows_of(entity), rows))
+            return
+        table = pa.concat_tables([part.rows for part in parts])
+        written = write_new(self._job.tables[key].open(), table)
+        before = self._outcome.written.get(key)
+        self._outcome.written[key] = written if before is None else joined([before, written])
+        places = np.concatenate([_places(part.origins) for part in parts])
+        fresh = all(part.generated_ids for part in parts)
+        self._outcome.shares += splitter.keys(entity, table, places, new_ids=fresh)
+
+
+def _places(origins: Origins) -> Places:
+    assert origins.places is not None, "a load knows where its records stand"
+    return origins.places
+
+
+# --- merging ---
+
+
+def _rows_of(entity: EntityType) -> Stream:
+    return Stream(_ROWS, entity.table_key, (ID,))
+
+
+def _with_given(rows: TypeRows) -> pa.Table:
+    """The rows as they are put aside: with their places, and with what each record gave."""
+    count = rows.rows.num_rows
+    columns = {name: rows.rows[name] for name in table_schema(rows.entity).names}
+    for name in rows.entity.properties:
+        columns[_GIVEN + name] = rows.given.get(name, pa.repeat(True, count))
+    return pa.table({**columns, PLACE: pa.array(_places(rows.origins))})
+
+
+def _from_put(entity: EntityType, rows: pa.Table) -> TypeRows:
+    given = {name: flat(rows[_GIVEN + name]) for name in entity.properties}
+    return TypeRows(
+        entity,
+        rows.select(table_schema(entity).names),
+        given,
+        generated_ids=False,
+        origins=Origins(rows[PLACE].to_numpy()),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class MergePart:
+    """The records of one type in one bucket."""
+
+    table_key: str
+    bucket: Bucket
+
+
+@dataclass(frozen=True, slots=True)
+class MergeRecords:
+    """Merges records with the entities that are there."""
+
+    job: LoadJob
+
+    def __call__(self, part: MergePart) -> Outcome:
+        key = part.table_key
+        entity = entities_of(self.job.catalog)[key]
+        records = part.bucket.table(_rows_of(entity))
+        outcome = Outcome()
+        if records is None or not records.num_rows:
+            return outcome
+        read = _from_put(entity, _last_of_each(records))
+        table = self.job.tables[key].open()
+        known = _known(entity, table, flat(read.rows[ID]), part.bucket)
+        there = known if known.num_rows else None
+        rows = with_vectors(read, completed(read, there), there, self.job.models)
+        outcome.rows[key] = rows.num_rows
+        outcome.wrong.extend(row_violations(TableChange(entity=entity, rows=rows, origins=read.origins)))
+        if outcome.wrong.total:
+            return outcome
+        outcome.written[key] = write_change(table, rows, known.select([ID, ROW_ID, ROW_ADDRESS]))
+        splitter = self.job.splitter
+        outcome.shares += splitter.keys(entity, rows, _places(read.origins), new_ids=False)
+        outcome.shares += splitter.replaced_keys(entity, known)
+        return outcome
+
+
+def merge_parts(splitter: Splitter, shares: Sequence[PutAside], wanted: int) -> list[MergePart]:
+    """The parts of a merge: each type that was put aside, in each bucket."""
+    keys = dict.fromkeys(share.stream.table_key for share in shares if share.stream.purpose == _ROWS)
+    return [
+        MergePart(key, bucket)
+        for key in keys
+        for bucket in buckets_of(splitter, (share for share in shares if share.stream.table_key == key), wanted)
+    ]
+
+
+def _known(entity: EntityType, table: Table, ids: pa.Array, bucket: Bucket) -> pa.Table:
+    """The entities that are there of those with these ids, with what identifies their rows to storage."""
+    columns = table_schema(entity).names
+    addresses = bucket.table(committed(ids_of(entity)))
+    if addresses is None:
+        return table.rows_with_ids(ids, [*columns, ROW_ID, ROW_ADDRESS])
+    found = addresses.filter(pc.is_in(addresses[ID], value_set=ids)).sort_by(ROW_ADDRESS)
+    rows = table.rows_at(flat(found[ROW_ADDRESS]), columns)
+    return rows.append_column(ROW_ID, found[ROW_ID]).append_column(ROW_ADDRESS, found[ROW_ADDRESS])
+
+
+def _last_of_each(records: pa.Table) -> pa.Table:
+    """Of several records with one id, the last."""
+    numbered = pa.table({ID: records[ID], "row": pa.array(np.arange(records.num_rows))})
+    last = numbered.group_by(ID).aggregate([("row", "max")])
+    if last.num_rows == records.num_rows:
+        return records
+    return records.take(last["row_max"].sort())
+
+
+# --- completing ---
+
+
+def completed(records: TypeRows, known: pa.Table | None) -> pa.Table:
+    """The rows with every column of the table: what a record does not give comes from the entity, or is the default."""
+    schema = table_schema(records.entity)
+    columns = []
+    positions = None
+    if known is not None:
+        positions = pc.index_in(flat(records.rows[ID]), value_set=flat(known[ID]))
+    for column in schema:
+        values = records.rows[column.name]
+        given = records.given.get(column.name)
+        if given is not None and not pc.all(given, min_count=0).as_py():
+            default = records.entity.properties[column.name].default
+            values = _chosen(given, flat(values), _fallback(column, default, known, positions, len(given)))
+        columns.append(values.cast(column.type) if values.type != column.type else values)
+    return pa.table(columns, schema=schema)
+
+
+def _chosen(given: pa.Array, values: pa.Array, fallback: pa.Array) -> pa.Array:
+    """The value where it was given, else the fallback; lists and vectors are chosen by position."""
+    count = len(values)
+    own = pa.array(np.arange(count))
+    return pa.concat_arrays([values, fallback]).take(pc.if_else(given, own, pc.add(own, count)))
+
+
+def _fallback(
+    column: pa.Field, default: Value | None, known: pa.Table | None, positions: pa.Array | None, count: int
+) -> pa.Array:
+    plain = pa.array([default], column.type) if default is not None else pa.nulls(1, column.type)
+    if known is None or positions is None:
+        return plain.take(pa.array(np.zeros(count, np.int64)))
+    stored = flat(known[column.name]).cast(column.type)
+    return pa.concat_arrays([stored, plain]).take(pc.fill_null(positions, len(stored)))

@@ -1,0 +1,1 @@
+"""Merges of branches: three-way, entity by entity."""

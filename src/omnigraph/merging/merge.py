@@ -1,0 +1,309 @@
+"""Merges one branch into another: three-way, entity by entity, over all types, as one commit or not at all."""
+
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from omnigraph.catalog import EdgeType, NodeType
+from omnigraph.catalog.model import DESTINATION, ID, SOURCE
+from omnigraph.errors import MergeConflicts, NotFound, SchemaBehind
+from omnigraph.merging.sides import TypeMerge, changes_between, dropped_type, types_of
+from omnigraph.merging.three_way import ConflictKind, MergeConflict, Strategy, TableMerge, touched_ids
+from omnigraph.storage import among
+from omnigraph.versioning import Branches, Commit, CommitGraph, MergedParent, Place, Snapshot
+from omnigraph.versioning.schemas import schema_number
+from omnigraph.violations import Rule, Violation
+from omnigraph.write import TableChange, WriteAttempt, write_changes
+from omnigraph.write.change import Origins
+from omnigraph.write.row_checks import row_violations
+from omnigraph.write.set_checks import SetChecks
+
+_KINDS = {
+    Rule.VALUE: ConflictKind.VALUE_CONSTRAINT_VIOLATION,
+    Rule.ID: ConflictKind.DIVERGENT_INSERT,
+    Rule.UNIQUE: ConflictKind.UNIQUE_VIOLATION,
+    Rule.END: ConflictKind.ORPHAN_EDGE,
+    Rule.CARDINALITY: ConflictKind.CARDINALITY_VIOLATION,
+}
+
+
+class MergeKind(StrEnum):
+    """What a merge turned out to be."""
+
+    ALREADY_UP_TO_DATE = "AlreadyUpToDate"
+    FAST_FORWARD = "FastForward"
+    MERGED = "Merged"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MergeResult:
+    """What a merge did, or would do. There is no commit when nothing was to be merged, or when it was only tried.
+
+    `schema` has the numbers of two schemas if they had an older one than we, and what they did was brought to ours.
+    """
+
+    kind: MergeKind
+    merged_commit_id: str
+    commit: Commit | None = None
+    changes: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    conflicts: tuple[MergeConflict, ...] = ()
+    branch_deleted: bool = False
+    schema: tuple[int, int] | None = None
+
+    def as_json(self) -> dict[str, Any]:
+        """The result as scripts read it."""
+        return {
+            "kind": self.kind.value,
+            "merged_commit_id": self.merged_commit_id,
+            "commit": self.commit.as_json() if self.commit else None,
+            "changes": {name: dict(counts) for name, counts in self.changes.items()},
+            "conflicts": [conflict.as_json() for conflict in self.conflicts],
+            "branch_deleted": self.branch_deleted,
+            "schema": None if self.schema is None else dict(zip(("from", "to"), self.schema, strict=True)),
+        }
+
+    @staticmethod
+    def fields_from_json(document: Mapping[str, Any]) -> dict[str, Any]:
+        """The fields of what `as_json` made."""
+        schema = document["schema"]
+        return {**document, "schema": None if schema is None else [schema["from"], schema["to"]]}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MergeOptions:
+    """How a merge decides: who wins where both changed something, whether single properties are merged."""
+
+    strategy: Strategy | None = None
+    cells: bool = False
+    dry_run: bool = False
+
+
+def merge(attempt: WriteAttempt, branches: Branches, source: str, options: MergeOptions) -> MergeResult:
+    """Brings everything that a branch has, and the branch of the attempt has not, into the latter.
+
+    All conflicts are found in one pass and raised together; nothing is written then. A merge that is only tried gives
+    them as part of its result. If they have an older schema, what they did is brought to ours; a newer one is refused.
+    """
+    ours, theirs = attempt.base, branches.snapshot(branches.log(source).head())
+    graph = CommitGraph(branches)
+    if graph.is_ancestor(theirs.commit, ours.commit):
+        return MergeResult(kind=MergeKind.ALREADY_UP_TO_DATE, merged_commit_id=theirs.commit_id)
+    if _schema(theirs) > _schema(ours):
+        raise SchemaBehind(attempt.branch, _schema(ours), source, _schema(theirs))
+    ground = _common_ground(graph, branches, ours, theirs)
+    merges = _merged_tables(ours, theirs, ground, options)
+    changes = {key: each.change for key, each in merges.items()}
+    diverged = [conflict for each in merges.values() for conflict in each.conflicts]
+    diverged += _dropped_types(ours, theirs, ground.base, options)
+    result = MergeResult(
+        kind=MergeKind.FAST_FORWARD if ground.base.commit_id == ours.commit_id else MergeKind.MERGED,
+        merged_commit_id=theirs.commit_id,
+        changes={each.entity.name: _counts(each) for each in merges.values() if not each.change.is_empty},
+        conflicts=(*diverged, *_broken_rules(ours, changes, diverged)),
+        schema=(_schema(theirs), _schema(ours)) if _schema(theirs) != _schema(ours) else None,
+    )
+    if options.dry_run:
+        return result
+    if result.conflicts:
+        raise MergeConflicts(source, attempt.branch, result.conflicts)
+    parent = MergedParent(theirs.commit_id, theirs.commit.place, theirs.commit.generation)
+    commit = write_changes(replace(attempt, merged_parent=parent), changes, unchanged=merges)
+    return replace(result, commit=commit)
+
+
+def _schema(snapshot: Snapshot) -> int:
+    return schema_number(snapshot.commit.schema_id)
+
+
+# --- what both sides began with ---
+
+
+@dataclass(frozen=True, slots=True)
+class _CommonGround:
+    """The base of a merge, and pairs of states whose differences say where the base tells nothing.
+
+    After a criss-cross there are several bases, and where they differ none of them is right. Where a base was on a
+    branch that was deleted, an older one stands in for it, and what came from that branch is not what it seems.
+    """
+
+    base: Snapshot
+    doubts: tuple[tuple[Snapshot, Snapshot], ...]
+
+    def disputed(self, identity: int) -> frozenset[str]:
+        """The entities of a type of which it is not known what both sides began with."""
+        return frozenset(each for pair in self.doubts for each in _different_ids(*pair, identity))
+
+
+def _different_ids(left: Snapshot, right: Snapshot, identity: int) -> Collection[str]:
+    older, newer = (types_of(each).get(identity) for each in sorted((left, right), key=_schema))
+    if older is not None and newer is not None:
+        found = changes_between(older, newer)
+        return frozenset() if found is None else touched_ids(found)
+    # A type that goes or comes between two states is all that is different about it.
+    ids: list[str] = [] if newer is None else newer.table.scan([ID])[ID].to_pylist()
+    return ids
+
+
+def _common_ground(graph: CommitGraph, branches: Branches, ours: Snapshot, theirs: Snapshot) -> _CommonGround:
+    found: dict[str, Snapshot] = {}
+    lost: list[Commit] = []
+    waiting = graph.merge_bases(ours.commit, theirs.commit)
+    while waiting:
+        commit = waiting.pop()
+        snapshot = _snapshot(branches, commit)
+        if snapshot is not None:
+            found[commit.graph_commit_id] = snapshot
+        else:
+            lost.append(commit)
+            waiting += graph.parents(commit)
+    base, *others = sorted(found.values(), key=lambda each: (-each.commit.generation, each.commit_id))
+    doubts = [(base, other) for other in others]
+    if lost:
+        since = min(each.generation for each in lost)
+        doubts += [pair for head in (ours, theirs) for pair in _brought_in(graph, branches, head, since)]
+    return _CommonGround(base, tuple(doubts))
+
+
+def _brought_in(
+    graph: CommitGraph, branches: Branches, head: Snapshot, since: int
+) -> Iterator[tuple[Snapshot, Snapshot]]:
+    """The states before and after each merge of a branch that is gone."""
+    for commit in graph.reachable(head.commit):
+        if commit.generation <= since:
+            return
+        if commit.merged_place is None or _is_there(branches, commit.merged_place):
+            continue
+        before = _snapshot(branches, graph.parents(commit)[0])
+        after = _snapshot(branches, commit)
+        if before is not None and after is not None:
+            yield before, after
+
+
+def _is_there(branches: Branches, place: Place) -> bool:
+    try:
+        branches.manifest_at(place)
+    except NotFound:
+        return False
+    return True
+
+
+def _snapshot(branches: Branches, commit: Commit) -> Snapshot | None:
+    """The graph at a commit, or None when its branch was deleted."""
+    try:
+        return branches.snapshot(branches.manifest_at(commit.place))
+    except NotFound:
+        return None
+
+
+# --- the tables ---
+
+
+def _merged_tables(
+    ours: Snapshot, theirs: Snapshot, ground: _CommonGround, options: MergeOptions
+) -> dict[str, TableMerge]:
+    """The merge of every type that they changed; tables that both pin at the same version are not opened."""
+    base, yours = types_of(ground.base), types_of(theirs)
+    merges = {}
+    for identity, mine in types_of(ours).items():
+        if identity not in yours:
+            continue
+        merged = TypeMerge(
+            base=base.get(identity),
+            ours=mine,
+            theirs=yours[identity],
+            disputed=ground.disputed(identity),
+            cells=options.cells,
+            strategy=options.strategy,
+        ).merged()
+        if merged is not None:
+            merges[mine.entity.table_key] = merged
+    return merges
+
+
+def _dropped_types(ours: Snapshot, theirs: Snapshot, base: Snapshot, options: MergeOptions) -> list[MergeConflict]:
+    """What they did to types that we do not have any more."""
+    if options.strategy == "ours":
+        return []
+    kept, before = types_of(ours), types_of(base)
+    dropped = (each for identity, each in types_of(theirs).items() if identity not in kept)
+    found = (dropped_type(before.get(each.entity.identity), each) for each in dropped)
+    return [conflict for conflict in found if conflict is not None]
+
+
+def _counts(merged: TableMerge) -> dict[str, int]:
+    inserted = len(merged.new)
+    return {"inserted": inserted, "updated": merged.rows.num_rows - inserted, "deleted": len(merged.deleted)}
+
+
+# --- what is wrong with the merged graph ---
+
+
+def _broken_rules(
+    ours: Snapshot, changes: Mapping[str, TableChange], diverged: Collection[MergeConflict]
+) -> Iterator[MergeConflict]:
+    """Everything that the schema does not allow in the merged graph.
+
+    An edge that is in conflict itself, or at a node that is, says nothing new: whoever decides that decides on it too.
+    """
+    open_questions = {(each.type, each.id) for each in diverged}
+    touched = {key: change for key, change in changes.items() if not change.is_empty}
+    for change in touched.values():
+        named = replace(change, origins=Origins(ids=change.row_ids))
+        yield from (_conflict(violation) for violation in row_violations(named))
+    orphans = [*_edges_without_ends(ours, touched)]
+    for violation in SetChecks(touched, ours).violations():
+        if violation.rule is Rule.END:
+            orphans.append(_new_orphan(ours, touched, violation))
+        else:
+            yield _conflict(violation)
+    for orphan in orphans:
+        edge = ours.catalog.edges[orphan.type]
+        node = edge.source if orphan.property == SOURCE else edge.destination
+        end = orphan.ours if orphan.ours is not None else orphan.theirs
+        if not {(orphan.type, orphan.id), (node, end)} & open_questions:
+            yield orphan
+
+
+def _conflict(violation: Violation) -> MergeConflict:
+    return MergeConflict(
+        _KINDS[violation.rule], violation.type, violation.id or "", violation.property, theirs=violation.problem
+    )
+
+
+def _new_orphan(ours: Snapshot, changes: Mapping[str, TableChange], violation: Violation) -> MergeConflict:
+    """Their edge at a node that we deleted."""
+    rows = changes[ours.catalog.edges[violation.type].table_key].rows
+    row = rows.filter(pc.equal(rows[ID], violation.id))
+    end = row[violation.property][0].as_py()
+    return MergeConflict(ConflictKind.ORPHAN_EDGE, violation.type, violation.id or "", violation.property, theirs=end)
+
+
+def _edges_without_ends(ours: Snapshot, changes: Mapping[str, TableChange]) -> Iterator[MergeConflict]:
+    """Our edges at nodes that they deleted. A delete takes the edges of its own branch along, and none of ours."""
+    for change in changes.values():
+        if not isinstance(change.entity, NodeType) or not len(change.deleted):
+            continue
+        for edge in ours.catalog.edges_touching(change.entity.name):
+            yield from _edges_at(ours, changes, edge, change)
+
+
+def _edges_at(
+    ours: Snapshot, changes: Mapping[str, TableChange], edge: EdgeType, nodes: TableChange
+) -> Iterator[MergeConflict]:
+    own = changes.get(edge.table_key)
+    for column, name in ((SOURCE, edge.source), (DESTINATION, edge.destination)):
+        if name != nodes.entity.name:
+            continue
+        found = ours.table(edge.table_key).scan([ID, column], among(column, nodes.deleted.to_pylist()))
+        if own is not None:
+            found = found.filter(pc.invert(pc.is_in(found[ID], value_set=own.touched)))
+        yield from _orphans(edge, column, found)
+
+
+def _orphans(edge: EdgeType, column: str, found: pa.Table) -> Iterator[MergeConflict]:
+    for identity, end in zip(found[ID].to_pylist(), found[column].to_pylist(), strict=True):
+        yield MergeConflict(ConflictKind.ORPHAN_EDGE, edge.name, identity, column, ours=end)

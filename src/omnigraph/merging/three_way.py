@@ -1,0 +1,284 @@
+"""Three-way merge of one type: what two sides did since their base becomes one change, or conflicts.
+
+Everything is decided on what differs, entity by entity: what only one side touched is taken as it is, and only entities
+that both touched are looked at. Nothing is read and nothing is written here.
+"""
+
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any, Literal, TypeAlias
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from omnigraph.catalog import EntityType, table_schema
+from omnigraph.catalog.conversion import in_columns
+from omnigraph.catalog.model import ID
+from omnigraph.changes.rows import Row, json_row, json_value, same_row, same_value
+from omnigraph.storage import Differences
+from omnigraph.write import TableChange
+
+Strategy: TypeAlias = Literal["ours", "theirs"]
+
+
+class ConflictKind(StrEnum):
+    """Why two sides cannot be merged.
+
+    What they changed and we have dropped from the schema is lost by the strategy `ours`, and `theirs` cannot keep it.
+    The last four are found on the merged graph, and no strategy resolves them.
+    """
+
+    DIVERGENT_INSERT = "DivergentInsert"
+    DIVERGENT_UPDATE = "DivergentUpdate"
+    DELETE_VS_UPDATE = "DeleteVsUpdate"
+    DROPPED_TYPE = "DroppedType"
+    DROPPED_PROPERTY = "DroppedProperty"
+    ORPHAN_EDGE = "OrphanEdge"
+    UNIQUE_VIOLATION = "UniqueViolation"
+    CARDINALITY_VIOLATION = "CardinalityViolation"
+    VALUE_CONSTRAINT_VIOLATION = "ValueConstraintViolation"
+
+
+@dataclass(frozen=True, slots=True)
+class MergeConflict:
+    """One thing that two sides made of an entity, each in its own way.
+
+    With a `property`, the others are its values. Without one they are whole rows, and None is an entity that is not
+    there. Where several bases disagree, `base` is None. Of a type or property that was dropped there is one conflict,
+    without an `id`: `theirs` is how many entities they set or inserted.
+    """
+
+    kind: ConflictKind
+    type: str
+    id: str
+    property: str | None = None
+    base: Any = None
+    ours: Any = None
+    theirs: Any = None
+
+    def as_json(self) -> dict[str, Any]:
+        """The conflict as scripts read it."""
+        return {
+            "kind": self.kind.value,
+            "type": self.type,
+            "id": self.id,
+            "property": self.property,
+            "base": _spelled(self.base),
+            "ours": _spelled(self.ours),
+            "theirs": _spelled(self.theirs),
+        }
+
+
+def _spelled(value: Any) -> Any:
+    return json_row(value) if isinstance(value, Mapping) else json_value(value)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableMerge:
+    """What to do to our table so that it is the merged one: rows by id that come or change, and ids that go.
+
+    `new` has the ids of those rows that our table does not have. Entities in `conflicts` stay as they are.
+    """
+
+    entity: EntityType
+    rows: pa.Table
+    deleted: pa.Array
+    new: pa.Array
+    conflicts: tuple[MergeConflict, ...]
+
+    @property
+    def change(self) -> TableChange:
+        """The same as a change that can be validated and written."""
+        return TableChange(entity=self.entity, rows=self.rows, deleted=self.deleted, strict=self.new)
+
+
+def merged_table(
+    entity: EntityType,
+    ours: Differences,
+    theirs: Differences,
+    *,
+    cells: bool = False,
+    strategy: Strategy | None = None,
+    disputed: Collection[str] = frozenset(),
+) -> TableMerge:
+    """Merges what two sides did to one type since their base; all versions have the columns of the type.
+
+    What both made the same, and what only one of them touched, is merged. The rest is a conflict, or is decided by the
+    strategy: the entity is then as that side has it. With `cells`, an entity that both updated is merged property by
+    property, and only properties that both set to different values are in conflict.
+
+    After a criss-cross there are several bases. The differences are from one of them, and `disputed` has the ids of
+    entities that are not the same in all: of these only what both sides have the same is merged.
+
+    Conflicts are in the order of ids, and of one entity in the order of its properties.
+    """
+    mine, yours = touched_ids(ours), touched_ids(theirs)
+    contested = (mine & yours) | ((mine | yours) & frozenset(disputed))
+    decided = _Decided()
+    for sides in _sides(contested, ours, theirs):
+        decided.add(sides, _outcome(_Question(entity.name, sides, sides.id in disputed, cells, strategy)))
+    return _with_uncontested(entity, theirs, pa.array(sorted(contested), pa.string()), decided)
+
+
+def touched_ids(differences: Differences) -> frozenset[str]:
+    """The ids of all entities that something was done to."""
+    parts = (differences.inserted, differences.deleted, differences.before)
+    return frozenset(identity for part in parts for identity in part[ID].to_pylist())
+
+
+# --- one entity ---
+
+
+@dataclass(frozen=True, slots=True)
+class _Sides:
+    """An entity in the base and on both sides; None where it is not there."""
+
+    id: str
+    base: Row | None
+    ours: Row | None
+    theirs: Row | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Question:
+    """What has to be known to merge one entity."""
+
+    type: str
+    sides: _Sides
+    disputed: bool
+    cells: bool
+    strategy: Strategy | None
+
+    @property
+    def kind(self) -> ConflictKind:
+        """The conflict that there is if both sides made something else of the entity."""
+        sides = self.sides
+        if self.disputed:
+            return ConflictKind.DIVERGENT_UPDATE
+        if sides.base is None:
+            return ConflictKind.DIVERGENT_INSERT
+        if sides.ours is None or sides.theirs is None:
+            return ConflictKind.DELETE_VS_UPDATE
+        return ConflictKind.DIVERGENT_UPDATE
+
+    def conflict(self, property: str | None, base: Any, ours: Any, theirs: Any) -> MergeConflict:
+        known = None if self.disputed else base
+        return MergeConflict(self.kind, self.type, self.sides.id, property, known, ours, theirs)
+
+
+@dataclass(frozen=True, slots=True)
+class _Outcome:
+    """The merged entity, or why there is none."""
+
+    row: Row | None = None
+    conflicts: tuple[MergeConflict, ...] = ()
+
+
+def _outcome(question: _Question) -> _Outcome:
+    base, ours, theirs = question.sides.base, question.sides.ours, question.sides.theirs
+    if same_row(ours, theirs):
+        return _Outcome(ours)
+    if not question.disputed and same_row(base, ours):
+        return _Outcome(theirs)
+    if not question.disputed and same_row(base, theirs):
+        return _Outcome(ours)
+    if question.cells and question.kind is ConflictKind.DIVERGENT_UPDATE and ours is not None and theirs is not None:
+        return _merged_cells(question, base or {}, ours, theirs)
+    match question.strategy:
+        case "ours":
+            return _Outcome(ours)
+        case "theirs":
+            return _Outcome(theirs)
+    return _Outcome(conflicts=(question.conflict(None, base, ours, theirs),))
+
+
+def _merged_cells(question: _Question, base: Row, ours: Row, theirs: Row) -> _Outcome:
+    """The entity with each property as the side has it that changed it."""
+    row: dict[str, Any] = {}
+    conflicts: list[MergeConflict] = []
+    for name in {**ours, **theirs}:
+        was, mine, yours = base.get(name), ours.get(name), theirs.get(name)
+        if same_value(mine, yours) or (not question.disputed and same_value(was, yours)):
+            row[name] = mine
+        elif not question.disputed and same_value(was, mine):
+            row[name] = yours
+        elif question.strategy is not None:
+            row[name] = mine if question.strategy == "ours" else yours
+        else:
+            conflicts.append(question.conflict(name, was, mine, yours))
+    return _Outcome(conflicts=tuple(conflicts)) if conflicts else _Outcome(row)
+
+
+# --- all entities ---
+
+
+@dataclass(slots=True)
+class _Decided:
+    """What has come of the entities that both sides touched, so far."""
+
+    rows: list[Row] = field(default_factory=list)
+    deleted: list[str] = field(default_factory=list)
+    new: list[str] = field(default_factory=list)
+    conflicts: list[MergeConflict] = field(default_factory=list)
+
+    def add(self, sides: _Sides, outcome: _Outcome) -> None:
+        self.conflicts.extend(outcome.conflicts)
+        if outcome.conflicts or same_row(outcome.row, sides.ours):
+            return
+        if outcome.row is None:
+            self.deleted.append(sides.id)
+        else:
+            self.rows.append(outcome.row)
+            if sides.ours is None:
+                self.new.append(sides.id)
+
+
+def _sides(ids: Collection[str], ours: Differences, theirs: Differences) -> Iterator[_Sides]:
+    """The entities with these ids, in the order of ids."""
+    wanted = pa.array(sorted(ids), pa.string())
+    mine, yours = _changes_by_id(ours, wanted), _changes_by_id(theirs, wanted)
+    for identity in wanted.to_pylist():
+        base = (mine.get(identity) or yours[identity])[0]
+        unchanged = (base, base)
+        yield _Sides(identity, base, mine.get(identity, unchanged)[1], yours.get(identity, unchanged)[1])
+
+
+def _changes_by_id(differences: Differences, wanted: pa.Array) -> Mapping[str, tuple[Row | None, Row | None]]:
+    """The rows with these ids before and after."""
+    inserted, deleted, before, after = (
+        _only(part, wanted).to_pylist()
+        for part in (differences.inserted, differences.deleted, differences.before, differences.after)
+    )
+    return {
+        **{row[ID]: (None, row) for row in inserted},
+        **{row[ID]: (row, None) for row in deleted},
+        **{old[ID]: (old, new) for old, new in zip(before, after, strict=True)},
+    }
+
+
+def _only(rows: pa.Table, ids: pa.Array) -> pa.Table:
+    return rows.filter(pc.is_in(rows[ID], value_set=ids))
+
+
+def _except(rows: pa.Table, ids: pa.Array) -> pa.Table:
+    return rows.filter(pc.invert(pc.is_in(rows[ID], value_set=ids)))
+
+
+def _with_uncontested(entity: EntityType, theirs: Differences, contested: pa.Array, decided: _Decided) -> TableMerge:
+    """Adds what only they touched, which needs no look at single rows."""
+    schema = table_schema(entity)
+    inserted, updated, deleted = (_except(part, contested) for part in (theirs.inserted, theirs.after, theirs.deleted))
+    decided_rows = pa.Table.from_pylist([dict(row) for row in decided.rows], schema=schema)
+    taken = (in_columns(part, schema) for part in (inserted, updated))
+    return TableMerge(
+        entity=entity,
+        rows=pa.concat_tables([*taken, decided_rows]),
+        deleted=_joined(deleted[ID], decided.deleted),
+        new=_joined(inserted[ID], decided.new),
+        conflicts=tuple(decided.conflicts),
+    )
+
+
+def _joined(column: pa.ChunkedArray, more: Iterable[str]) -> pa.Array:
+    return pa.concat_arrays([column.combine_chunks().cast(pa.string()), pa.array(list(more), pa.string())])
