@@ -16,7 +16,7 @@ from omnigraph.analytics.edges import Edges
 from omnigraph.analytics.ranks import pagerank
 from omnigraph.catalog import table_schema
 from omnigraph.failpoints import Writer
-from omnigraph.graph.writes import WriteRequest
+from omnigraph.graph.writes import WriteOrder
 from omnigraph.write import TableChange, write_changes
 from omnigraph.write.ids import new_ids
 
@@ -60,7 +60,7 @@ def _reading() -> Figure:
         for entity, columns in tables:
             rows = pa.table(columns, schema=table_schema(entity))
             changes[entity.table_key] = TableChange(entity=entity, rows=rows, strict=rows["id"].combine_chunks())
-        with graph._writes.attempt(WriteRequest(kind=Writer.LOAD, actor=None, message="rows")) as attempt:
+        with graph._session.writes.attempt(WriteOrder(kind=Writer.LOAD, actor=None, message="rows")) as attempt:
             write_changes(attempt, changes)
         choice = chosen(catalog, nodes=None, edges=None, weight=None)
         name = f"reading {STORED_EDGES:,} edges as numbers"

@@ -15,7 +15,7 @@ import omnigraph as og
 from benchmarks.measure import Figure, medians
 from omnigraph.catalog import table_schema
 from omnigraph.failpoints import Writer
-from omnigraph.graph.writes import WriteRequest
+from omnigraph.graph.writes import WriteOrder
 from omnigraph.write import TableChange, write_changes
 from omnigraph.write.ids import new_ids
 
@@ -167,5 +167,7 @@ def _write(graph: og.Graph, name: str, columns: dict[str, pa.Array], *, branch: 
     rows = pa.table(columns, schema=table_schema(entity))
     strict = rows["id"].combine_chunks() if new else pa.array([], pa.string())
     change = TableChange(entity=entity, rows=rows, strict=strict)
-    with graph._writes.attempt(WriteRequest(kind=Writer.LOAD, branch=branch, actor=None, message="rows")) as attempt:
+    with graph._session.writes.attempt(
+        WriteOrder(kind=Writer.LOAD, branch=branch, actor=None, message="rows")
+    ) as attempt:
         write_changes(attempt, {entity.table_key: change})

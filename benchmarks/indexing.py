@@ -13,7 +13,7 @@ import omnigraph as og
 from benchmarks.measure import Figure, medians
 from omnigraph.catalog import table_schema
 from omnigraph.failpoints import Writer
-from omnigraph.graph.writes import WriteRequest
+from omnigraph.graph.writes import WriteOrder
 from omnigraph.storage import FULL_TEXT_PARAMETERS
 from omnigraph.write import TableChange, write_changes
 from omnigraph.write.ids import new_ids
@@ -69,7 +69,7 @@ def _filled_graph(folder: Path) -> og.Graph:
     entity = graph.schema.catalog.nodes["Text"]
     columns = {"id": new_ids(TEXTS), "body": pa.array([" ".join(row) for row in words[chosen]])}
     rows = pa.table(columns, schema=table_schema(entity))
-    with graph._writes.attempt(WriteRequest(kind=Writer.LOAD, actor=None, message="rows")) as attempt:
+    with graph._session.writes.attempt(WriteOrder(kind=Writer.LOAD, actor=None, message="rows")) as attempt:
         write_changes(
             attempt, {entity.table_key: TableChange(entity=entity, rows=rows, strict=rows["id"].combine_chunks())}
         )

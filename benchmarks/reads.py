@@ -13,7 +13,7 @@ import omnigraph as og
 from benchmarks.measure import Figure, medians
 from omnigraph.catalog import table_schema
 from omnigraph.failpoints import Writer
-from omnigraph.graph.writes import WriteRequest
+from omnigraph.graph.writes import WriteOrder
 from omnigraph.write import TableChange, write_changes
 from omnigraph.write.ids import new_ids
 
@@ -51,7 +51,7 @@ def _filled_graph(folder: Path) -> og.Graph:
     for entity in (catalog.nodes["Item"], catalog.nodes["Person"], catalog.edges["Knows"]):
         rows = pa.table(tables[entity.table_key], schema=table_schema(entity))
         changes[entity.table_key] = TableChange(entity=entity, rows=rows, strict=rows["id"].combine_chunks())
-    with graph._writes.attempt(WriteRequest(kind=Writer.LOAD, actor=None, message="rows")) as attempt:
+    with graph._session.writes.attempt(WriteOrder(kind=Writer.LOAD, actor=None, message="rows")) as attempt:
         write_changes(attempt, changes)
     graph.ensure_indices()
     return graph

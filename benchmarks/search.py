@@ -14,7 +14,7 @@ import omnigraph as og
 from benchmarks.measure import Figure, medians
 from omnigraph.catalog import table_schema
 from omnigraph.failpoints import Writer
-from omnigraph.graph.writes import WriteRequest
+from omnigraph.graph.writes import WriteOrder
 from omnigraph.write import TableChange, write_changes
 
 TEXTS = VECTORS = 100_000
@@ -73,7 +73,7 @@ def _filled_graph(folder: Path, texts: list[str], points: np.ndarray) -> og.Grap
     for name, own in columns.items():
         rows = pa.table({"id": titles, "title": titles, **own}).cast(table_schema(nodes[name]))
         changes[nodes[name].table_key] = TableChange(entity=nodes[name], rows=rows, strict=rows["id"].combine_chunks())
-    with graph._writes.attempt(WriteRequest(kind=Writer.LOAD, actor=None, message="rows")) as attempt:
+    with graph._session.writes.attempt(WriteOrder(kind=Writer.LOAD, actor=None, message="rows")) as attempt:
         write_changes(attempt, changes)
     graph.ensure_indices()
     return graph

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from omnigraph import spark
-    from omnigraph.branching.branches import BranchInfo
+    from omnigraph.api.data import EmbedResult, LoadResult, MutationResult, QueryResult
+    from omnigraph.api.history import BranchInfo, Change, ChangeBlock, MergeConflict, MergeResult, Tag
+    from omnigraph.api.upkeep import CleanupResult, OptimizeResult, RepairResult, Status, VerifyResult
     from omnigraph.catalog import Catalog, compile_schema
-    from omnigraph.changes.diff import Change
-    from omnigraph.changes.feed import ChangeBlock
     from omnigraph.compiler import CompiledQuery, compile_queries, compile_query
     from omnigraph.embedding import EmbeddingFailed, ModelMismatch, UnsuitableModel
     from omnigraph.errors import (
@@ -63,20 +63,8 @@ if TYPE_CHECKING:
     from omnigraph.evolution.migration import MigrationPlan
     from omnigraph.graph.graph import Graph
     from omnigraph.graph.opening import init, open  # noqa: A004 - as in the interface
-    from omnigraph.loading.load import LoadResult
-    from omnigraph.maintenance.cleanup import CleanupResult
-    from omnigraph.maintenance.optimize import OptimizeResult
-    from omnigraph.maintenance.repair import RepairResult
-    from omnigraph.maintenance.status import Status
-    from omnigraph.maintenance.verify import VerifyResult
-    from omnigraph.merging.merge import MergeResult
-    from omnigraph.merging.three_way import MergeConflict
     from omnigraph.query.cancelling import Cancellation
-    from omnigraph.query.reading import QueryResult
     from omnigraph.remote import RemoteGraph, connect
-    from omnigraph.verbs.embed import EmbedResult
-    from omnigraph.verbs.mutate import MutationResult
-    from omnigraph.versioning.tags import Tag
 
     __version__: str
 

@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import omnigraph as og
-from omnigraph.versioning import Commit
+from omnigraph.api.history import Commit
 
 SCHEMA = """
 node Person { name: String @key, age: I32? }

@@ -9,7 +9,7 @@ import pyarrow.parquet
 import pytest
 
 import omnigraph as og
-from omnigraph.parts.engine import Progress
+from omnigraph.api.progress import Progress
 from tests.behaviour.test_cli import omnigraph_cli
 
 SCHEMA = """
@@ -198,11 +198,11 @@ def test_progress_is_told_by_stage(original: og.Graph) -> None:
         ("pagerank", {"iterations": 2.5}, "`iterations` of pagerank cannot be 2.5"),
         ("pagerank", {"weight": "since", "edges": "Knows"}, "a weight is a number, and `Knows.since` is Date"),
         ("pagerank", {"weight": "strength"}, "edge `About` has no property `strength`"),
-        ("components", {"kind": "round"}, "weak or strong"),
+        ("components", {"kind": "round"}, "`weak` or `strong`"),
         ("shortest-paths", {}, "need a source"),
         ("degrees", {"engine": "spark"}, "analyses run in the process"),
         ("degrees", {"nodes": ["Company"], "edges": ["WorksAt"]}, "leads to `Person`, which is not among"),
-        ("degrees", {"from_": "main"}, "only for what is written"),
+        ("degrees", {"from_": "main"}, "for what is written back"),
         ("degrees", {"edges": "Knows", "write": {"rank": "rank"}}, "degrees finds no `rank`"),
         ("pagerank", {"edges": "Knows", "write": {"rank": "score"}}, "declare `score: F64\\?` to write"),
         ("pagerank", {"edges": "Knows", "write": {"rank": "group"}}, "does not fit `Person.group`, which is String"),

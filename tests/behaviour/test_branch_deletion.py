@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 
 import omnigraph as og
+from omnigraph.api.history import MergeKind
 from omnigraph.compiler import compile_query
 from omnigraph.failpoints import Writer
-from omnigraph.graph.writes import WriteRequest
-from omnigraph.merging.merge import MergeKind
-from omnigraph.verbs.mutate import mutate
+from omnigraph.graph.writes import WriteOrder
 from omnigraph.versioning import Snapshot
+from omnigraph.write.mutation import run_mutation
 from tests.behaviour.people import (
     ages,
     files,
@@ -163,10 +163,10 @@ def test_a_writer_that_waited_while_its_branch_was_deleted_is_told(graph: og.Gra
     other = other_handle(graph)
 
     def wait_and_write() -> None:
-        request = WriteRequest(kind=Writer.LOAD, branch="b", actor=None, message="late")
-        with other._writes.attempt(request) as attempt:
+        request = WriteOrder(kind=Writer.LOAD, branch="b", actor=None, message="late")
+        with other._session.writes.attempt(request) as attempt:
             graph.branches.delete("b")
-            mutate(attempt, late, {})
+            run_mutation(attempt, late, {})
 
     with pytest.raises((og.NotFound, og.Conflict)):
         wait_and_write()
@@ -182,15 +182,15 @@ def test_a_mutation_that_waited_while_its_branch_was_deleted_is_told(
     other = other_handle(graph)
     assert ages(other, "b") == {"Ada": 1, "Bob": 1}
     deleting, resume = threading.Event(), threading.Event()
-    delete = graph._branches.delete
+    delete = graph._session.branches.delete
 
     def slowly(name: str) -> None:
         deleting.set()
         assert resume.wait(120)
         delete(name)
 
-    monkeypatch.setattr(graph._branches, "delete", slowly)
-    log = other._branches.log
+    monkeypatch.setattr(graph._session.branches, "delete", slowly)
+    log = other._session.branches.log
 
     def looked_up(name: str = "main") -> Any:
         found = log(name)
@@ -198,7 +198,7 @@ def test_a_mutation_that_waited_while_its_branch_was_deleted_is_told(
             resume.set()
         return found
 
-    monkeypatch.setattr(other._branches, "log", looked_up)
+    monkeypatch.setattr(other._session.branches, "log", looked_up)
     with ThreadPoolExecutor(2) as pool:
         deletion = pool.submit(graph.branches.delete, "b")
         assert deleting.wait(120)
@@ -254,14 +254,14 @@ def test_a_commit_that_came_after_the_merge_is_not_deleted_with_the_branch(
 ) -> None:
     graph.branches.create("b")
     set_age(graph, 2, "b")
-    run = graph._writes.run
+    run = graph._session.writes.run
 
-    def overtaken(request: WriteRequest, work: Callable[[Any], Any]) -> Any:
+    def overtaken(request: WriteOrder, work: Callable[[Any], Any]) -> Any:
         result = run(request, work)
         set_age(other_handle(graph), 3, "b")
         return result
 
-    monkeypatch.setattr(graph._writes, "run", overtaken)
+    monkeypatch.setattr(graph._session.writes, "run", overtaken)
     with suppress(og.Conflict):
         graph.merge("b", delete_branch=True)
     assert 3 in {ages(graph, name)["Ada"] for name in names(graph)}

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 import omnigraph as og
+from omnigraph.api.history import MergeKind
 from omnigraph.failpoints import Writer
-from omnigraph.graph.writes import WriteRequest
-from omnigraph.merging.merge import MergeKind
+from omnigraph.graph.writes import WriteOrder
 from omnigraph.storage import create_branch
 from omnigraph.versioning.names import physical_name
 from tests.behaviour.people import (
@@ -241,8 +241,8 @@ def test_indexes_of_main_do_not_disturb_a_branch(graph: og.Graph) -> None:
 def test_writers_of_two_branches_do_not_wait_for_each_other(graph: og.Graph) -> None:
     graph.branches.create("busy")
     graph.branches.create("free")
-    request = WriteRequest(kind=Writer.MUTATE, branch="busy", actor=None, message="slow", tables=TABLES)
-    with graph._writes.attempt(request), ThreadPoolExecutor(2) as pool:
+    request = WriteOrder(kind=Writer.MUTATE, branch="busy", actor=None, message="slow", tables=TABLES)
+    with graph._session.writes.attempt(request), ThreadPoolExecutor(2) as pool:
         for branch in ("free", "main"):
             pool.submit(set_age, graph, 7, branch).result(timeout=120)
     assert [ages(graph, name)["Ada"] for name in ("main", "free", "busy")] == [7, 7, 1]

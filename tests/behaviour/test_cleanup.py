@@ -20,9 +20,9 @@ from ulid import ULID
 
 import omnigraph as og
 from omnigraph import failpoints
+from omnigraph.api.upkeep import CleanupResult
 from omnigraph.cli.main import app
 from omnigraph.errors import ChangesGap, HeadMoved, NotFound, UsageError
-from omnigraph.maintenance.cleanup import CleanupResult
 from omnigraph.recovery.audit import recoveries
 from omnigraph.storage import branch_refs, location_of, locks_at, objects_at
 from omnigraph.storage.files import files_below, store_time

@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 
 import omnigraph as og
+from omnigraph.api.history import Change, ChangeKind
 from omnigraph.catalog import Catalog, compile_schema
-from omnigraph.changes.diff import Change, ChangeKind, diff_counts, diff_snapshots
+from omnigraph.changes.diff import diff_counts, diff_snapshots
 from omnigraph.versioning import Snapshot
 from tests.conftest import SOCIAL_SCHEMA
 

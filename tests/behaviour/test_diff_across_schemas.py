@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 import omnigraph as og
-from omnigraph.changes.diff import Change, diff_counts
+from omnigraph.api.history import Change
+from omnigraph.changes.diff import diff_counts
 from tests.behaviour.people import write
 
 FIRST = """

@@ -15,11 +15,11 @@ import pytest
 from typer.testing import CliRunner
 
 import omnigraph as og
+from omnigraph.api.progress import Progress
 from omnigraph.changes.diff import diff_snapshots
 from omnigraph.cli.main import app
 from omnigraph.embedding.mock import MockModel
 from omnigraph.failpoints import VARIABLE, armed
-from omnigraph.parts.engine import Progress
 from omnigraph.query import NoEmbeddingModel
 from omnigraph.write import creation as init
 from tests.behaviour.http_graph import door
@@ -413,7 +413,7 @@ def test_embed_says_what_it_cannot_do(tmp_path: Path) -> None:
     for arguments, problem in ((("B",), "no model fills"), (("A", "w"), "`v`"), (("A", "x"), "`v`")):
         with pytest.raises(og.UsageError, match=problem):
             graph.embed(*arguments)
-    with pytest.raises(og.UsageError, match="at least one row"):
+    with pytest.raises(og.UsageError, match="expected at least 1"):
         graph.embed("A", batch=0)
     with pytest.raises(og.UsageError, match="reading"):
         og.open(graph.uri, "r").embed("A")

@@ -12,12 +12,13 @@ import pytest
 from pyarrow import csv
 
 import omnigraph as og
+from omnigraph.api.data import Format
+from omnigraph.api.progress import Choice, Progress
 from omnigraph.exporting import export as exporting
+from omnigraph.exporting import tasks as bulk_export
 from omnigraph.exporting.export import ExportOptions, export_files, reasons_for_spark, target_of
-from omnigraph.exporting.tasks import Format
-from omnigraph.parts import export as bulk_export
-from omnigraph.parts.choice import Choice, chosen
-from omnigraph.parts.engine import InProcess, Progress
+from omnigraph.parts.choice import choose_engine
+from omnigraph.parts.engine import InProcess
 from tests import nursery
 from tests.behaviour.test_cli import omnigraph_cli
 
@@ -287,9 +288,9 @@ def test_progress_is_told_by_stage_and_rows(graph: og.Graph, tmp_path: Path) -> 
 
 def test_a_large_export_runs_on_spark(graph: og.Graph, monkeypatch: pytest.MonkeyPatch) -> None:
     reasons = partial(reasons_for_spark, graph.snapshot(), ExportOptions())
-    assert chosen("auto", reasons).engine == "local"
+    assert choose_engine("auto", reasons).engine == "local"
     monkeypatch.setattr(exporting, "LARGE_EXPORT", len(RECORDS) - 1)
-    assert chosen("auto", reasons) == Choice("spark", "there are 7 rows to write, and more than 6 are a lot")
+    assert choose_engine("auto", reasons) == Choice("spark", "there are 7 rows to write, and more than 6 are a lot")
 
 
 def test_spark_writes_the_same_files(spark: "SparkSession", graph: og.Graph, tmp_path: Path, small_parts: None) -> None:

@@ -17,7 +17,7 @@ import pytest
 import omnigraph as og
 from omnigraph.catalog import table_schema
 from omnigraph.embedding import fill
-from omnigraph.embedding.errors import EmbeddingFailed
+from omnigraph.errors.embedding import EmbeddingFailed
 from omnigraph.write.change import TableChange
 from omnigraph.write.validate import validate
 from tests.behaviour.contents import entity_of, lines_of

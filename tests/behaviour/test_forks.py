@@ -11,16 +11,17 @@ import pytest
 
 import omnigraph as og
 from omnigraph import failpoints
+from omnigraph.api.base import MAIN
+from omnigraph.api.data import LoadMode
+from omnigraph.api.progress import Choice
 from omnigraph.errors import ExpectedVersionMismatch
 from omnigraph.failpoints import Point, Writer
-from omnigraph.graph.writes import WriteRequest
+from omnigraph.graph.writes import WriteOrder
 from omnigraph.loading.inputs import load_input
-from omnigraph.loading.load import LoadMode
 from omnigraph.loading.load import load as load_once
 from omnigraph.parts import InProcess
-from omnigraph.parts.choice import Choice
 from omnigraph.storage import Location, branch_ref, branch_refs, create_branch
-from omnigraph.versioning import MAIN, Branches
+from omnigraph.versioning import Branches
 from omnigraph.versioning.branches import fork_name
 from omnigraph.versioning.names import physical_name
 from omnigraph.write import WriteFence
@@ -78,7 +79,7 @@ def root_of(graph: og.Graph, table_key: str) -> Location:
 
 
 def fork_of(graph: og.Graph, branch: str = BRANCH) -> str:
-    return fork_name(graph._branches.log(branch))
+    return fork_name(graph._session.branches.log(branch))
 
 
 def forge_fork(graph: og.Graph, table_key: str) -> None:
@@ -89,7 +90,7 @@ def forge_fork(graph: og.Graph, table_key: str) -> None:
 
 def status_of(graph: og.Graph, table_key: str, ref: str) -> ForkStatus:
     root = table_root(graph.snapshot().manifest.pins[table_key].path)
-    return classify_fork_ref(graph._branches, root, ref)
+    return classify_fork_ref(graph._session.branches, root, ref)
 
 
 def names(graph: og.Graph, branch: str = BRANCH, table_key: str = PERSON) -> list[str]:
@@ -99,7 +100,7 @@ def names(graph: og.Graph, branch: str = BRANCH, table_key: str = PERSON) -> lis
 
 def own_tables(graph: og.Graph, branch: str = BRANCH) -> set[str]:
     """The tables that a branch has for itself."""
-    log = graph._branches.log(branch)
+    log = graph._session.branches.log(branch)
     return {key for key, pin in log.head().pins.items() if is_own(log, pin.path)}
 
 
@@ -259,7 +260,7 @@ def test_a_fork_whose_manifest_cannot_be_read_is_indeterminate(
 
     root = table_root(graph.snapshot().manifest.pins[PERSON].path)
     monkeypatch.setattr("omnigraph.versioning.log.ManifestLog.head", fail)
-    assert classify_fork_ref(graph._branches, root, fork_of(graph)) is ForkStatus.INDETERMINATE
+    assert classify_fork_ref(graph._session.branches, root, fork_of(graph)) is ForkStatus.INDETERMINATE
 
 
 # --- a race that was lost ---
@@ -286,9 +287,9 @@ def test_an_attempt_that_lost_the_first_write_to_another_is_a_conflict(graph: og
     fork = fork_of(graph)
     (tmp_path / "records.jsonl").write_text(RECORDS)
     given = load_input(tmp_path / "records.jsonl", graph.schema.catalog)
-    request = WriteRequest(kind=Writer.LOAD, branch=BRANCH, actor=None, message="load")
+    request = WriteOrder(kind=Writer.LOAD, branch=BRANCH, actor=None, message="load")
     with pytest.raises(ExpectedVersionMismatch) as raised:
-        graph._write(
+        graph._session.write(
             request, lambda attempt: load_once(attempt, given, LoadMode.APPEND, InProcess(), Choice("local", ""))
         )
     assert isinstance(raised.value, og.Conflict)

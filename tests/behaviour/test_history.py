@@ -11,11 +11,11 @@ import pytest
 import omnigraph as og
 from omnigraph.compiler import compile_query
 from omnigraph.failpoints import Writer
-from omnigraph.graph.writes import WriteRequest
+from omnigraph.graph.writes import WriteOrder
 from omnigraph.storage import commit_staged, stage_append
-from omnigraph.verbs.mutate import mutate
 from omnigraph.versioning import ManifestLog, Publication, new_commit_id, publish
 from omnigraph.versioning.manifest import REMEMBERED_COMMITS, Pin
+from omnigraph.write.mutation import run_mutation
 
 SCHEMA = "node Person { name: String @key, age: I32? }\nnode City { name: String @key }\n"
 ADD = """
@@ -200,35 +200,35 @@ EDGES = "node Person { name: String @key }\nedge Knows: Person -> Person\nnode O
 def test_an_edge_is_not_added_to_a_node_that_another_writer_deletes(tmp_path: Path) -> None:
     graph = og.init(tmp_path / "graph", EDGES)
     graph.mutate('query q { insert Person { name: "A" } insert Person { name: "B" } }')
-    request = WriteRequest(kind=Writer.MUTATE, actor=None, message="late")
+    request = WriteOrder(kind=Writer.MUTATE, actor=None, message="late")
     late = compile_query('query q { insert Knows { from: "A", to: "B" } }', graph.schema.catalog)
-    with graph._writes.attempt(request) as attempt:
+    with graph._session.writes.attempt(request) as attempt:
         graph.mutate('query q { delete Person where name = "B" }')
         with pytest.raises(og.ExpectedVersionMismatch):
-            mutate(attempt, late, {})
+            run_mutation(attempt, late, {})
     assert graph.snapshot().table("edge:Knows").count() == 0
 
 
 def test_a_node_is_not_deleted_under_an_edge_that_another_writer_adds(tmp_path: Path) -> None:
     graph = og.init(tmp_path / "graph", EDGES)
     graph.mutate('query q { insert Person { name: "A" } insert Person { name: "B" } }')
-    request = WriteRequest(kind=Writer.MUTATE, actor=None, message="late")
+    request = WriteOrder(kind=Writer.MUTATE, actor=None, message="late")
     late = compile_query('query q { delete Person where name = "B" }', graph.schema.catalog)
-    with graph._writes.attempt(request) as attempt:
+    with graph._session.writes.attempt(request) as attempt:
         graph.mutate('query q { insert Knows { from: "A", to: "B" } }')
         with pytest.raises(og.ExpectedVersionMismatch):
-            mutate(attempt, late, {})
+            run_mutation(attempt, late, {})
     assert graph.snapshot().table("node:Person").count() == 2
 
 
 def test_an_edge_may_be_added_while_others_add_nodes(tmp_path: Path) -> None:
     graph = og.init(tmp_path / "graph", EDGES)
     graph.mutate('query q { insert Person { name: "A" } }')
-    request = WriteRequest(kind=Writer.MUTATE, actor=None, message="late")
+    request = WriteOrder(kind=Writer.MUTATE, actor=None, message="late")
     late = compile_query('query q { insert Knows { from: "A", to: "A" } }', graph.schema.catalog)
-    with graph._writes.attempt(request) as attempt:
+    with graph._session.writes.attempt(request) as attempt:
         graph.mutate('query q { insert Person { name: "C" } }')
-        assert mutate(attempt, late, {}).commit is not None
+        assert run_mutation(attempt, late, {}).commit is not None
 
 
 def test_many_threads_on_many_types_all_succeed(tmp_path: Path) -> None:

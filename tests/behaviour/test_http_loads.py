@@ -15,7 +15,7 @@ import pyarrow.parquet
 import pytest
 
 from omnigraph.graph.graph import Graph
-from omnigraph.parts import sources
+from omnigraph.loading import sources
 from omnigraph.parts.duck import connection
 from omnigraph.server import serving
 from omnigraph.server.scratch import Scratch

@@ -13,10 +13,12 @@ import pytest
 
 import lance
 import omnigraph as og
+from omnigraph.api.base import MAIN
+from omnigraph.api.history import FIRST_SCHEMA, Commit
 from omnigraph.storage import location_of
-from omnigraph.versioning import MAIN, Branches, Commit, Snapshot
+from omnigraph.versioning import Branches, Snapshot
 from omnigraph.versioning.layout import MIGRATION_ACTOR, migrate_layout
-from omnigraph.versioning.manifest import FIRST_SCHEMA, INTERNAL_SCHEMA_VERSION, STAMP
+from omnigraph.versioning.manifest import INTERNAL_SCHEMA_VERSION, STAMP
 from tests.crash.children import Children
 from tests.crash.invariants import assert_heads_are_pinned, assert_history_is_linear
 

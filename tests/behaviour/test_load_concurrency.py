@@ -7,8 +7,8 @@ import pyarrow as pa
 import pytest
 
 import omnigraph as og
+from omnigraph.loading import tasks as loading
 from omnigraph.loading.sources import Numbered
-from omnigraph.parts import loading
 from tests.behaviour.contents import lines_of
 
 SCHEMA = "node Person { name: String @key, age: I32? }"

@@ -181,15 +181,15 @@ def test_what_is_kept_of_versions_stays_little_however_many_there_were(graph: og
         write(graph, f'insert Person {{ name: "p{number}" }} insert Knows {{ from: "Ada", to: "p{number}" }}')
         assert len(graph.query(everywhere)) == number + 2
     # Those of the heads of two branches, and a little of the past.
-    assert len(graph._adjacency) <= 2 + 4 + 1
-    assert len(graph._opened) <= 2 * 3 + MOST_PAST + MOST_PAST // 4 + 1
-    kept = len(graph._adjacency)
+    assert len(graph._session.adjacency) <= 2 + 4 + 1
+    assert len(graph._session.opened) <= 2 * 3 + MOST_PAST + MOST_PAST // 4 + 1
+    kept = len(graph._session.adjacency)
     assert len(graph.query(everywhere, branch="work")) == 1
-    assert len(graph._adjacency) == kept, "what a branch needs was not forgotten for what nobody needs"
+    assert len(graph._session.adjacency) == kept, "what a branch needs was not forgotten for what nobody needs"
 
 
 def test_texts_of_queries_are_kept_up_to_a_number_of_letters(graph: og.Graph) -> None:
-    queries = graph._queries
+    queries = graph._session.queries
     for number in range(40):
         names_it = " ".join(f'$p.name != "{number} {letter * 1000}"' for letter in "abcdefghijklmnopqrstuvwxyzABCDEF")
         graph.query(f"query q {{ match {{ $p: Person {names_it} }} return {{ $p.name }} }}")

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 import omnigraph as og
+from omnigraph.api.history import MergeResult
 from omnigraph.embedding.mock import MockModel
-from omnigraph.merging.merge import MergeResult
 from tests.behaviour.people import write
 from tests.behaviour.test_cli import omnigraph_cli
 

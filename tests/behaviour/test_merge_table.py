@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import omnigraph as og
-from omnigraph.merging.merge import MergeKind, MergeResult
+from omnigraph.api.history import MergeKind, MergeResult
 
 SCHEMA = """
 node P { k: String @key, p: I32?, q: I32? }

@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 
 import omnigraph as og
+from omnigraph.api.history import MergeKind, MergeResult
 from omnigraph.failpoints import Writer
-from omnigraph.graph.writes import WriteRequest
-from omnigraph.merging.merge import MergeKind, MergeOptions, MergeResult, merge
+from omnigraph.graph.writes import WriteOrder
+from omnigraph.merging.merge import MergeOptions, merge
 from omnigraph.write import WriteAttempt
 from tests.behaviour.people import (
     ages,
@@ -110,12 +111,12 @@ def test_a_merge_is_told_when_what_it_found_the_same_on_both_sides_is_no_longer_
     graph.branches.create("b")
     for name in ("main", "b"):
         set_age(graph, 2, name)
-    request = WriteRequest(kind=Writer.MERGE, branch="main", actor=None, message="late")
+    request = WriteOrder(kind=Writer.MERGE, branch="main", actor=None, message="late")
 
     def overtaken() -> None:
-        with graph._writes.attempt(request) as attempt:
+        with graph._session.writes.attempt(request) as attempt:
             set_age(other_handle(graph), 1)
-            merge(attempt, graph._branches, "b", MergeOptions())
+            merge(attempt, graph._session.branches, "b", MergeOptions())
 
     # Merged after what the other writer did, it would have made Ada 2 again.
     with pytest.raises(og.Conflict):
@@ -290,7 +291,7 @@ def test_a_merge_wins_in_the_end_against_writers_that_are_quicker(
             set_age(other_handle(graph), 7, name="Bob")
         return merge(attempt, *rest)
 
-    monkeypatch.setattr("omnigraph.graph.merge", overtaken)
+    monkeypatch.setattr("omnigraph.verbs.merge.run_merge", overtaken)
     graph.merge("b")
     assert len(attempts) == 2
     assert ages(graph) == {"Ada": 5, "Bob": 7}

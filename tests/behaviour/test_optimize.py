@@ -15,17 +15,11 @@ import pytest
 import lance
 import omnigraph as og
 from omnigraph import failpoints
+from omnigraph.api.upkeep import OptimizeResult, Skipped, TableOptimizeStats
 from omnigraph.errors import RecoveryPending, StorageError, UsageError
 from omnigraph.failpoints import Writer
-from omnigraph.graph.writes import WriteRequest
-from omnigraph.maintenance.optimize import (
-    MAINTENANCE_ACTOR,
-    OptimizeResult,
-    Skipped,
-    TableOptimizeStats,
-    maintenance_concurrency,
-    optimize,
-)
+from omnigraph.graph.writes import WriteOrder
+from omnigraph.maintenance.optimize import MAINTENANCE_ACTOR, maintenance_concurrency, optimize
 from omnigraph.parts import InProcess
 from omnigraph.storage import objects_at
 from omnigraph.storage.tables import version_file
@@ -324,7 +318,7 @@ def test_a_table_that_somebody_holds_for_too_long_does_not_lose_what_was_done_to
         graph.mutate(f'query q {{ insert Shelf {{ name: "{name}" }} }}')
     monkeypatch.setattr(WriteFence.take_free, "__defaults__", (0.2,))
     before = graph.snapshot().manifest.pins[SHELF]
-    with WriteFence(graph._location, "main", "a long write") as fence:
+    with WriteFence(graph._session.location, "main", "a long write") as fence:
         fence.take([SHELF])
         result = graph.optimize()
     assert [each.table_key for each in result.failed] == [SHELF]
@@ -417,8 +411,8 @@ def disturbed(graph: og.Graph, disturb: Callable[[og.Graph], object]) -> tuple[O
     """An optimize while another handle writes."""
     other = og.open(graph.uri, durability="fast")
     engine = _Disturbed(lambda: disturb(other), "indexing")
-    request = WriteRequest(kind=Writer.OPTIMIZE, actor=None, message="optimize")
-    return graph._writes.run(request, lambda attempt: optimize(attempt, engine)), engine.stages
+    request = WriteOrder(kind=Writer.OPTIMIZE, actor=None, message="optimize")
+    return graph._session.writes.run(request, lambda attempt: optimize(attempt, engine)), engine.stages
 
 
 def test_rows_that_others_add_meanwhile_stay_and_the_work_is_not_done_again(graph: og.Graph) -> None:

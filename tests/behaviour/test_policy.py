@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 import omnigraph as og
+from omnigraph.api.graph import BranchesApi, CommitsApi, RecoveriesApi, SchemaApi, TagsApi
 from omnigraph.datasource.writer import Writer, write_options
-from omnigraph.graph.handles import Commits, GraphBranches, GraphTags, Schema
 from omnigraph.policy import Action, policy_of
 
 SCHEMA = """
@@ -81,6 +81,12 @@ def all_but(action: str) -> str:
 
 
 # Each verb with the actions that it needs, and no other.
+def _missing(show: Callable[[str], object]) -> None:
+    """Asks for something that is not there."""
+    with pytest.raises(og.NotFound):
+        show("nothing")
+
+
 VERBS: dict[str, tuple[tuple[str, ...], Callable[[og.Graph], Any]]] = {
     "entity": (("read",), lambda g: g.entity("Person", "Ada")),
     "query": (("read",), lambda g: g.query(ASK)),
@@ -105,7 +111,12 @@ VERBS: dict[str, tuple[tuple[str, ...], Callable[[og.Graph], Any]]] = {
     "verify": (("maintain",), lambda g: g.verify()),
     "cleanup": (("maintain",), lambda g: g.cleanup(keep=1)),
     "status": (("maintain",), lambda g: g.status()),
-    "recoveries": (("maintain",), lambda g: g.recoveries.list()),
+    "recoveries.list": (("maintain",), lambda g: g.recoveries.list()),
+    "recoveries.pending": (("maintain",), lambda g: g.recoveries.pending()),
+    "recoveries.show": (
+        ("maintain",),
+        lambda g: [g.recoveries.show(each.operation_id) for each in g.recoveries.list()],
+    ),
     "commits.list": (("read",), lambda g: g.commits.list()),
     "commits.show": (("read",), lambda g: g.commits.show(HEAD)),
     "commits.changes": (("read",), lambda g: [*g.commits.changes(HEAD)]),
@@ -127,11 +138,17 @@ HEAD = "v0"
 """A tag at the newest commit, which names it wherever a commit is asked for."""
 
 # What tells nothing of the graph, or filters what it tells.
-FREE = {"check_there", "id", "uri", "actor", "durability", "acting_as", "under", "refresh", "branches.list"}
+FREE = {"check_readable", "close", "id", "uri", "actor", "durability", "acting_as", "under", "refresh", "branches.list"}
 
 
 def test_every_verb_is_listed() -> None:
-    parts = {"commits": Commits, "branches": GraphBranches, "tags": GraphTags, "schema": Schema}
+    parts = {
+        "branches": BranchesApi,
+        "commits": CommitsApi,
+        "recoveries": RecoveriesApi,
+        "schema": SchemaApi,
+        "tags": TagsApi,
+    }
     verbs = {name for name, _ in inspect.getmembers(og.Graph) if not name.startswith("_")} - {*parts}
     for part, kind in parts.items():
         verbs |= {f"{part}.{name}" for name, _ in inspect.getmembers(kind) if not name.startswith("_")}

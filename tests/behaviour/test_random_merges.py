@@ -9,8 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import omnigraph as og
-from omnigraph.changes.diff import Change
-from omnigraph.merging.merge import MergeKind, MergeResult
+from omnigraph.api.history import Change, MergeKind, MergeResult
 from tests.behaviour.merge_model import MergeModel, State, dangling, written
 
 HISTORIES = int(os.environ.get("OMNIGRAPH_HISTORIES", "20"))

@@ -258,10 +258,10 @@ def test_a_write_that_was_given_up_is_undone_although_it_could_be_completed(
     killed("mutate.after_phase_b=crash")
     (pending,) = graph.recoveries.pending()
     assert isinstance(pending, Sidecar)
-    marked = doom_sidecar(graph._location, pending.operation_id)
+    marked = doom_sidecar(graph._session.location, pending.operation_id)
     assert marked is not None
     assert marked.doomed
-    claimed = claim_completion(graph._location, pending.operation_id)
+    claimed = claim_completion(graph._session.location, pending.operation_id)
     assert claimed == marked
     reopened = og.open(graph.uri)
     assert counts(reopened) == (0, 0, 0)
@@ -273,14 +273,14 @@ def test_a_write_that_is_being_completed_can_not_be_given_up(graph: og.Graph, ki
     killed("mutate.after_phase_b=crash")
     (pending,) = graph.recoveries.pending()
     assert isinstance(pending, Sidecar)
-    claimed = claim_completion(graph._location, pending.operation_id)
+    claimed = claim_completion(graph._session.location, pending.operation_id)
     assert claimed is not None
     assert claimed.completing
-    assert doom_sidecar(graph._location, pending.operation_id) == claimed
+    assert doom_sidecar(graph._session.location, pending.operation_id) == claimed
     reopened = og.open(graph.uri)
     assert counts(reopened) == (1, 1, 1)
     assert [each.recovery_kind for each in reopened.recoveries.list()] == ["RolledForward"]
-    assert doom_sidecar(graph._location, pending.operation_id) is None
+    assert doom_sidecar(graph._session.location, pending.operation_id) is None
     assert_well(reopened)
 
 

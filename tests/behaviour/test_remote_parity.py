@@ -19,8 +19,8 @@ import typer
 
 import omnigraph as og
 from omnigraph import failpoints
+from omnigraph.api.progress import Progress
 from omnigraph.cli.main import app, run
-from omnigraph.parts.engine import Progress
 from tests import nursery
 from tests.servers import RunningServer, running_server, token_of
 

@@ -15,13 +15,12 @@ import lance
 import omnigraph as og
 from lance import LanceOperation as Operation
 from omnigraph import failpoints
+from omnigraph.api.upkeep import Classification, RepairAction, Skipped, TableRepair
 from omnigraph.compiler import compile_query
 from omnigraph.failpoints import Point, Writer
-from omnigraph.graph.writes import WriteRequest
-from omnigraph.maintenance.optimize import Skipped
-from omnigraph.maintenance.repair import Classification, RepairAction, TableRepair
+from omnigraph.graph.writes import WriteOrder
 from omnigraph.storage import commit_staged, has_version, newest_version, open_table, stage_append
-from omnigraph.verbs.mutate import mutate
+from omnigraph.write.mutation import run_mutation
 from tests.behaviour.people import SCHEMA, ages, files, other_handle, set_age, small_world, write
 from tests.behaviour.test_cli import omnigraph_cli
 from tests.crash.invariants import assert_heads_are_pinned, assert_history_is_linear
@@ -518,13 +517,13 @@ def test_a_write_that_relies_on_rows_notices_that_a_repair_may_have_removed_some
     befriend = compile_query('query q { insert Knows { from: "Ada", to: "Cid" } }', graph.schema.catalog)
     other = other_handle(graph)
     change(graph)
-    with graph._writes.attempt(WriteRequest(kind=Writer.LOAD, actor=None, message="befriend")) as attempt:
+    with graph._session.writes.attempt(WriteOrder(kind=Writer.LOAD, actor=None, message="befriend")) as attempt:
         assert other.repair(confirm=True, force=True).commit is not None
         if is_refused:
             with pytest.raises(og.ExpectedVersionMismatch, match=PERSON):
-                mutate(attempt, befriend, {})
+                run_mutation(attempt, befriend, {})
         else:
-            mutate(attempt, befriend, {})
+            run_mutation(attempt, befriend, {})
     assert graph.snapshot().table(KNOWS).count() == 2 - is_refused
 
 

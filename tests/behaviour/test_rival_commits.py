@@ -21,7 +21,7 @@ def test_a_commit_is_refused_once_the_history_has_the_one_that_it_excludes(
     graph: og.Graph, between: int, *, is_undone: bool
 ) -> None:
     """Neither changes a table, so nothing else would tell that the second comes too late."""
-    log = graph._branches.main
+    log = graph._session.branches.main
     since = log.head().version
     ids = [new_commit_id(), new_commit_id()]
     first, second = ids if is_undone else reversed(ids)

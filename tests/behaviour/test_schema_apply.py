@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 import omnigraph as og
+from omnigraph.api.upkeep import IndexState
 from omnigraph.catalog import EntityType, migration
-from omnigraph.maintenance.indexes import IndexState
 from omnigraph.versioning import Snapshot
 from tests.behaviour.schema_case import Asked, Case
 from tests.behaviour.schema_steps import CASES

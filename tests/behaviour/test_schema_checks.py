@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 
 import omnigraph as og
+from omnigraph.api.progress import Progress
 from omnigraph.catalog import compile_schema
 from omnigraph.diagnostics import Source
 from omnigraph.embedding import ModelMismatch, current_settings, text_vectors
@@ -22,7 +23,7 @@ from omnigraph.evolution.rows import (
     reasons_for_spark,
     write_all_columns,
 )
-from omnigraph.parts.engine import InProcess, Progress
+from omnigraph.parts.engine import InProcess
 from omnigraph.storage import Table, commit_staged
 from omnigraph.storage.columns import stage_columns
 from omnigraph.violations import Rule

@@ -8,7 +8,7 @@ import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Self
@@ -16,12 +16,14 @@ from typing import Any, Self
 import pytest
 
 import omnigraph as og
+from omnigraph.api.base import MAIN
+from omnigraph.api.schema import SchemaCatchUpRequest
+from omnigraph.errors import ExpectedVersionMismatch
 from omnigraph.evolution.plan import schema_of_main
 from omnigraph.failpoints import Writer
-from omnigraph.graph.handles import ApplyOptions
-from omnigraph.graph.writes import WriteRequest
-from omnigraph.parts.engine import no_report
-from omnigraph.versioning import MAIN, Snapshot
+from omnigraph.graph.writes import WriteOrder
+from omnigraph.verbs import schema as schemas
+from omnigraph.versioning import Snapshot
 from omnigraph.write import WriteAttempt
 from omnigraph.write.schema_lock import is_schema_locked
 from tests.crash.invariants import assert_heads_are_pinned, assert_history_is_linear
@@ -164,7 +166,7 @@ def threads() -> Iterator[ThreadPoolExecutor]:
 def assert_sound(graph: og.Graph) -> None:
     """Nothing is pending, drifted or locked, and the history is one line."""
     assert graph.recoveries.pending() == []
-    assert not is_schema_locked(graph._location)
+    assert not is_schema_locked(graph._session.location)
     assert_heads_are_pinned(graph)
     assert_history_is_linear(graph)
 
@@ -185,7 +187,7 @@ def test_whoever_comes_while_a_schema_changes_reads_the_old_one_and_writes_under
         changing.tell(do="apply", text=SECOND)
         changing.wait_until_stopped()
 
-        assert is_schema_locked(graph._location)
+        assert is_schema_locked(graph._session.location)
         assert graph.schema.text == FIRST
         assert graph.query("query q { match { $i: Item } return { $i.name as name } }").rows() == [{"name": "a"}]
         impatient.open()
@@ -228,12 +230,18 @@ def test_whoever_comes_while_a_schema_changes_reads_the_old_one_and_writes_under
 def _tables_held(graph: og.Graph) -> list[str]:
     """The tables that a write sees which keeps all others out from its beginning."""
 
+    attempts: list[str] = []
+
     def work(attempt: WriteAttempt) -> list[str]:
+        attempts.append(attempt.operation_id)
+        if len(attempts) == 1:
+            raise ExpectedVersionMismatch("node:Kept", 1, 2)
         # It must hold them already.
         attempt.fence.take(attempt.base.manifest.pins)
         return sorted(attempt.base.manifest.pins)
 
-    return graph._write_alone(WriteRequest(kind=Writer.MERGE, actor=None, message="all tables"), work)
+    order = WriteOrder(kind=Writer.MERGE, actor=None, message="all tables")
+    return graph._session.write_prepared(MAIN, lambda _: (order, work), persistent=True)
 
 
 def test_a_reader_keeps_the_schema_and_the_rows_that_it_began_with(graph: og.Graph) -> None:
@@ -276,10 +284,10 @@ def test_handles_that_are_open_elsewhere_see_the_schema_at_their_next_call(graph
 
 
 def test_a_write_that_was_prepared_under_another_schema_is_refused(graph: og.Graph) -> None:
-    request = WriteRequest(kind=Writer.MUTATE, actor=None, message="stale", schema_id=graph.snapshot().commit.schema_id)
+    request = WriteOrder(kind=Writer.MUTATE, actor=None, message="stale", schema_id=graph.snapshot().commit.schema_id)
     graph.schema.apply(SECOND)
     with pytest.raises(og.SchemaChanged) as error:
-        graph._write(request, lambda attempt: attempt.branch)
+        graph._session.write(request, lambda attempt: attempt.branch)
     assert error.value.branch == MAIN
     assert_sound(graph)
 
@@ -288,27 +296,26 @@ def test_and_is_prepared_anew(graph: og.Graph) -> None:
     other = og.open(graph.uri)
     seen: list[int] = []
 
-    def write(head: Snapshot) -> str:
+    def prepare(head: Snapshot) -> tuple[WriteOrder, Callable[[WriteAttempt], str]]:
         seen.append(graph.schema.at(head).number)
         if len(seen) == 1:
             other.schema.apply(SECOND)
-        request = WriteRequest(
+        request = WriteOrder(
             kind=Writer.MUTATE, actor=None, message="prepared", schema_id=head.commit.schema_id, tables=("node:Kept",)
         )
-        return graph._write(request, lambda attempt: attempt.base.commit.schema_id)
+        return request, lambda attempt: attempt.base.commit.schema_id
 
-    assert graph._prepared(MAIN, write) == other.schema.at().id
+    assert graph._session.write_prepared(MAIN, prepare) == other.schema.at().id
     assert seen == [1, 2]
 
 
 def test_a_branch_never_catches_up_with_an_older_schema(graph: og.Graph) -> None:
     graph.branches.create("side")
     graph.schema.apply(SECOND)
-    stale = schema_of_main(graph._branches)
+    stale = schema_of_main(graph._session.branches)
     graph.schema.apply(SECOND + "node More { name: String @key }")
     graph.schema.catch_up("side")
-    options = ApplyOptions(actor=None, engine="auto", report=no_report, if_commit=None)
-    again = graph._apply_schema(stale, "side", options)
+    again = schemas._apply(graph._session, stale, SchemaCatchUpRequest("side"), "side")
     assert again.commit is None
     assert graph.schema.at("side").number == 3
 

@@ -12,9 +12,9 @@ import pytest
 import lance
 import omnigraph as og
 from omnigraph import failpoints
+from omnigraph.api.upkeep import PendingWrite, Status, TableStatus
 from omnigraph.failpoints import Point
 from omnigraph.maintenance.advice import advice_on
-from omnigraph.maintenance.status import PendingWrite, Status, TableStatus
 from omnigraph.storage import locks_at
 from tests.behaviour.people import SCHEMA, files, other_handle, set_age, small_world, write
 from tests.behaviour.test_cli import omnigraph_cli
@@ -86,13 +86,13 @@ def test_it_says_which_schema_the_graph_and_its_branches_have(graph: og.Graph) -
     graph.schema.apply(SCHEMA.replace("age: I32?", "age: I32?, height: I32?"))
     status = graph.status()
     assert (status.schema_number, status.head.schema_id) == (2, graph.schema.at().id)
-    assert [(each.schema_number, each.is_behind) for each in status.branches] == [(2, False), (1, True)]
+    assert [(each.schema_number, each.schema_behind) for each in status.branches] == [(2, False), (1, True)]
     document = graph.status("b").as_json()
     assert (document["schema_number"], document["schema_id"]) == (1, graph.schema.at("b").id)
     assert [each["schema_behind"] for each in document["branches"]] == [False, True]
     assert not status.schema_edited
     graph.schema.catch_up("b")
-    assert [each.is_behind for each in graph.status().branches] == [False, False]
+    assert [each.schema_behind for each in graph.status().branches] == [False, False]
 
 
 def test_a_schema_file_that_was_edited_is_advised_upon_but_not_while_a_schema_is_applied(graph: og.Graph) -> None:
@@ -203,9 +203,9 @@ def test_branches_are_shown_with_what_only_they_hold(graph: og.Graph) -> None:
     set_age(graph, 2, "writes")
     set_age(graph, 3)
     status = graph.status()
-    found = {each.info.name: each for each in status.branches}
+    found = {each.name: each for each in status.branches}
     assert [*found] == ["main", "shares-all", "writes"]
-    assert (found["writes"].info.ahead, found["writes"].info.behind) == (1, 1)
+    assert (found["writes"].ahead, found["writes"].behind) == (1, 1)
     assert found["main"].retained_bytes == 0
     before = status.bytes
     graph.branches.delete("writes")
@@ -256,7 +256,7 @@ def test_many_small_fragments_and_many_deleted_rows_are_advised_upon(graph: og.G
 
 def test_what_killed_jobs_left_is_shown_and_what_live_ones_hold_is_not(graph: og.Graph) -> None:
     live, dead = (Path(graph.uri, "__bulk", name) for name in ("live", "dead"))
-    lock = locks_at(graph._location.child("__bulk")).take("live", "bulk work", 0)
+    lock = locks_at(graph._session.location.child("__bulk")).take("live", "bulk work", 0)
     for folder in (live, dead):
         folder.mkdir(parents=True, exist_ok=True)
         (folder / "rows.arrow").write_bytes(b"x" * 100)

@@ -32,7 +32,7 @@ def test_a_tag_says_what_it_names_when_and_why(graph: og.Graph) -> None:
     assert before <= tag.created_at <= datetime.now(UTC)
     other = og.open(graph.uri, "r")
     assert other.tags.show("v1") == tag
-    assert other.tags.list() == [tag] == tags(graph._location)
+    assert other.tags.list() == [tag] == tags(graph._session.location)
     assert tag.as_json() == {
         "name": "v1",
         "graph_commit_id": head.graph_commit_id,

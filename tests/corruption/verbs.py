@@ -156,7 +156,7 @@ def _changes(place: Place, _: Any) -> Any:
     graph = _read(place)
     blocks = []
     for branch, count in (("main", 4), (BRANCH, 2)):
-        log = graph._branches.log(branch)
+        log = graph._session.branches.log(branch)
         start = graph.commits.list(branch, limit=count + 1)[-1].manifest_version
         state = {"branch": branch, "incarnation": log.incarnation, "version": start}
         cursor = base64.urlsafe_b64encode(json.dumps(state).encode()).decode().rstrip("=")
@@ -193,7 +193,7 @@ def _status(place: Place, _: Any) -> Any:
             status.head.graph_commit_id,
             status.commits,
             [[table.table_key, table.rows] for table in status.tables],
-            [each.info.name for each in status.branches],
+            [each.name for each in status.branches],
             [each.name for each in status.tags],
             len(status.pending),
             None if status.last_recovery is None else status.last_recovery.operation_id,

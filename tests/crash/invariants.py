@@ -47,7 +47,7 @@ def assert_heads_are_pinned(graph: og.Graph) -> None:
     A branch may see an old version of a table that is not its own.
     """
     for branch in branch_names(graph):
-        snapshot, log = graph.snapshot(branch), graph._branches.log(branch)
+        snapshot, log = graph.snapshot(branch), graph._session.branches.log(branch)
         for key, pin in snapshot.manifest.pins.items():
             if is_own(log, pin.path):
                 assert open_table(snapshot.location.child(pin.path)).version == pin.version, (branch, key)
@@ -59,7 +59,7 @@ def assert_forks_are_placed(graph: og.Graph) -> None:
     for key, pin in snapshot.manifest.pins.items():
         root = table_root(pin.path)
         for ref in branch_refs(snapshot.location.child(root)):
-            assert classify_fork_ref(graph._branches, root, ref.name) is ForkStatus.LEGITIMATE, (key, ref)
+            assert classify_fork_ref(graph._session.branches, root, ref.name) is ForkStatus.LEGITIMATE, (key, ref)
 
 
 def assert_history_is_linear(graph: og.Graph) -> None:

@@ -6,8 +6,8 @@ from enum import StrEnum
 from typing import Any
 
 import omnigraph as og
+from omnigraph.api.base import MAIN
 from omnigraph.storage import objects_at
-from omnigraph.versioning import MAIN
 from omnigraph.versioning.schemas import COMPILED_FILE, SCHEMA_FILE, STAGED, STATE_FILE
 from omnigraph.write.schema_lock import is_schema_locked
 from tests.crash.invariants import assert_heads_are_pinned, assert_history_is_linear
@@ -170,9 +170,9 @@ def assert_settled(graph: og.Graph) -> None:
     assert graph.recoveries.pending() == []
     assert_heads_are_pinned(graph)
     assert_history_is_linear(graph)
-    assert not is_schema_locked(graph._location)
-    files = {name: objects_at(graph._location).read(name) for name in (SCHEMA_FILE, COMPILED_FILE, STATE_FILE)}
+    assert not is_schema_locked(graph._session.location)
+    files = {name: objects_at(graph._session.location).read(name) for name in (SCHEMA_FILE, COMPILED_FILE, STATE_FILE)}
     assert files[SCHEMA_FILE] == graph.schema.text.encode()
     assert None not in files.values()
-    staged = [name for name in files if objects_at(graph._location).read(name + STAGED) is not None]
+    staged = [name for name in files if objects_at(graph._session.location).read(name + STAGED) is not None]
     assert staged == []

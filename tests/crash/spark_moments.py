@@ -17,7 +17,8 @@ import pytest
 
 import omnigraph as og
 from omnigraph.failpoints import armed
-from omnigraph.parts import buckets, sources
+from omnigraph.loading import sources
+from omnigraph.parts import buckets
 from omnigraph.spark.engine import SparkEngine
 from tests.spark_session import QUICKLY_COMPILED
 

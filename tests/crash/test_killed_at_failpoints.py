@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 import omnigraph as og
+from omnigraph.api.base import MAIN
 from omnigraph.failpoints import Point, Step
 from omnigraph.recovery.apply import RECOVERY_ACTOR
-from omnigraph.versioning import MAIN
 from tests.crash.children import SOAKING, Children
 from tests.crash.invariants import Settled, assert_forks_are_placed, assert_invariants, branch_names
 from tests.crash.place import LEASE_SECONDS, Place

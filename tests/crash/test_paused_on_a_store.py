@@ -11,7 +11,7 @@ from collections.abc import Iterator
 import pytest
 
 import omnigraph as og
-from omnigraph.maintenance.repair import Classification, RepairAction
+from omnigraph.api.upkeep import Classification, RepairAction
 from omnigraph.recovery.remnants import REMNANT
 from omnigraph.storage import location_of, newest_version
 from omnigraph.write import WriteFence
@@ -94,7 +94,7 @@ class Place:
     def versions(self) -> dict[str, int]:
         """The newest version of every table."""
         pins = self.graph.snapshot().manifest.pins
-        return {key: newest_version(self.graph._location.child(pin.path)) for key, pin in pins.items()}
+        return {key: newest_version(self.graph._session.location.child(pin.path)) for key, pin in pins.items()}
 
     def drifted(self) -> bool:
         repair = {each.table_key: each for each in self.graph.repair().tables}

@@ -8,9 +8,9 @@ import pytest
 
 import omnigraph as og
 from omnigraph import failpoints
+from omnigraph.api.base import MAIN
 from omnigraph.failpoints import Point, Step, Writer
 from omnigraph.recovery.apply import RECOVERY_ACTOR
-from omnigraph.versioning import MAIN
 from omnigraph.write import WriteFence
 from omnigraph.write.fence import EXISTENCE
 from tests.crash.children import SOAKING, Children
@@ -339,7 +339,7 @@ def test_a_write_that_dies_before_a_dead_change_is_settled_is_settled_with_it(
     """The change is completed, unless the write has a version of a table that the change gives another name."""
     prepared(local, Change.TABLES)
     local.killed(children, _step(Step.AFTER_PHASE_B), change=Change.TABLES)
-    location = local.open("r")._location
+    location = local.open("r")._session.location
     with WriteFence(location, MAIN, "keeps recovery away") as fence:
         fence.take([EXISTENCE])
         local.killed(children, f"{Writer.MUTATE}.{step}", mutation=mutation)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import omnigraph as og
-from omnigraph.versioning import MAIN
+from omnigraph.api.base import MAIN
 from tests.crash.children import SOAKING
 from tests.crash.forgetful_disk import EMPTIED, LOST, SAVED, TORN, ForgetfulDisk, check_images, images
 from tests.crash.schema_world import FIRST, Change, assert_settled, state_of

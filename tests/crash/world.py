@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import omnigraph as og
-from omnigraph.versioning import MAIN
+from omnigraph.api.base import MAIN
 
 SCHEMA = """
 node A {

@@ -16,7 +16,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 import omnigraph as og
-from omnigraph.parts import buckets, sources
+from omnigraph.loading import sources
+from omnigraph.parts import buckets
 from omnigraph.spark.java import Java, found_java
 from omnigraph.spark.sessions import session
 from tests.crash.spark_moments import ROOT, Moments, kill, parent_of

@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from omnigraph.parts import buckets, sources
+from omnigraph.loading import sources
+from omnigraph.parts import buckets
 from tests.crash.spark_moments import wait_until_gone
 from tests.engines import clusters
 

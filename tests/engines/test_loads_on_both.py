@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import logging
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -287,14 +288,15 @@ def test_a_load_can_make_its_branch(load: Load, tmp_path: Path) -> None:
 
 
 def test_frames_of_spark_are_loaded_together_in_one_commit(
-    spark: "SparkSession", tmp_path: Path, capfd: pytest.CaptureFixture[str]
+    spark: "SparkSession", tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
+    caplog.set_level(logging.INFO, "omnigraph.engine")
     graph = og.init(tmp_path / "graph", SCHEMA, durability="fast")
     people = spark.range(60).repartition(3).selectExpr("concat('p', id) AS name", "cast(id AS int) AS age")
     knows = spark.range(60).selectExpr("concat('p', id) AS src", "'p0' AS dst", "date '2024-01-02' AS since")
     result = graph.load({"Person": people, "Knows": knows})
     assert (result.nodes, result.edges, result.engine) == ({"Person": 60}, {"Knows": 60}, "spark")
-    assert "engine: spark, because the rows are a Spark DataFrame" in capfd.readouterr().err
+    assert "engine: spark, because the rows are a Spark DataFrame" in caplog.text
     records = [person(f"p{number}", age=number) for number in range(60)]
     records += [
         {"edge": "Knows", "from": f"p{number}", "to": "p0", "data": {"since": "2024-01-02"}} for number in range(60)

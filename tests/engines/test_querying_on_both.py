@@ -1,5 +1,6 @@
 """Queries on a real graph, in the process and on Spark; and what a result on Spark can do."""
 
+import logging
 from pathlib import Path
 from typing import Any
 
@@ -63,16 +64,18 @@ def test_every_result_becomes_a_frame_of_spark(
 
 
 def test_auto_chooses_spark_for_very_much_and_says_so(
-    graph: og.Graph, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    graph: og.Graph, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
+    caplog.set_level(logging.INFO, "omnigraph.engine")
     ask = og.Graph.query
     assert len(ask(graph, QUERIES, "named", {"start": ""})) == 4
-    assert capsys.readouterr().err == ""
+    assert caplog.text == ""
     monkeypatch.setattr(read, "LARGE_READ", 3)
     assert len(ask(graph, QUERIES, "named", {"start": ""})) == 4
-    assert "engine: spark, because the tables to read hold 4 rows" in capsys.readouterr().err
+    assert "engine: spark, because the tables to read hold 4 rows" in caplog.text
+    caplog.clear()
     assert len(ask(graph, QUERIES, "friends", {"name": "Ada"})) == 1
-    assert capsys.readouterr().err == ""
+    assert caplog.text == ""
 
 
 def test_an_engine_that_is_not_there_is_refused(graph_here: og.Graph, tmp_path: Path) -> None:

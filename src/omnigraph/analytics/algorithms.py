@@ -15,9 +15,9 @@ from omnigraph.analytics.numbered import NumberedGraph
 from omnigraph.analytics.paths import NOWHERE, fewest_hops, least_weights, path_to
 from omnigraph.analytics.ranks import pagerank
 from omnigraph.analytics.triangles import triangles
+from omnigraph.api.progress import Progress, Report
 from omnigraph.diagnostics import any_of, did_you_mean, quoted
 from omnigraph.errors import UsageError
-from omnigraph.parts.engine import Progress, Report
 from omnigraph.query.adjacency import distinct
 
 

@@ -1,52 +1,25 @@
 """Analyses a graph as a whole, and writes what it found back as properties of the nodes."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from omnigraph.analytics import Algorithm, Choice, algorithm_named, chosen, numbered
+from omnigraph.api.data import Analysis
+from omnigraph.api.progress import Progress, Report, no_report
 from omnigraph.catalog import Catalog, NodeType, Scalar, arrow_type, table_schema
 from omnigraph.catalog.model import ID
 from omnigraph.catalog.types import FLOATS, INTEGERS
 from omnigraph.diagnostics import any_of, quoted
 from omnigraph.errors import UsageError
-from omnigraph.parts.engine import Progress, Report, no_report
-from omnigraph.query.reading import QueryResult
 from omnigraph.storage.equality import equal_rows
-from omnigraph.versioning import Commit, Snapshot
+from omnigraph.versioning import Snapshot
 from omnigraph.write import TableChange, WriteAttempt, validate, write_changes
 
 TYPE = "type"
-
-
-@dataclass(frozen=True, slots=True)
-class Analysis(QueryResult):
-    """What an analysis found: a row for each node with its type and id, and a summary of the whole graph.
-
-    `commit_id` is the commit that was analysed, `written` the one that wrote the result back, if there is one.
-    """
-
-    algorithm: str = ""
-    summary: Mapping[str, Any] = field(default_factory=dict)
-    order: tuple[tuple[str, str], ...] = ()
-    written: Commit | None = None
-
-    def top(self, count: int | None = None) -> "Analysis":
-        """The rows that matter most, first; where several matter as much, in the order of types and ids."""
-        order = pc.sort_indices(self.table, sort_keys=[*self.order, (TYPE, "ascending"), (ID, "ascending")])
-        return replace(self, table=self.table.take(order.slice(0, count)))
-
-    def as_json(self) -> dict[str, Any]:
-        """The result as scripts read it."""
-        return {
-            "algorithm": self.algorithm,
-            "summary": dict(self.summary),
-            **QueryResult.as_json(self),
-            "written": self.written.as_json() if self.written else None,
-        }
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,12 +15,12 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from omnigraph.analytics.edges import Edges, Floats, Numbers, Positions
+from omnigraph.api.progress import Progress, Report, no_report
 from omnigraph.catalog import Catalog, EdgeType
 from omnigraph.catalog.model import DESTINATION, ID, SOURCE
 from omnigraph.catalog.types import NUMBERS
 from omnigraph.diagnostics import did_you_mean, quoted
 from omnigraph.errors import NotFound, UsageError, ensure
-from omnigraph.parts.engine import Progress, Report, no_report
 from omnigraph.query.adjacency import distinct
 from omnigraph.versioning import Snapshot
 

@@ -3,11 +3,10 @@
 import logging
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass
-from datetime import datetime
-from typing import Any
 
 from omnigraph import failpoints
+from omnigraph.api.base import MAIN
+from omnigraph.api.history import BranchInfo, Commit, Place
 from omnigraph.errors import (
     BranchExists,
     BranchInUse,
@@ -22,17 +21,7 @@ from omnigraph.errors import (
 from omnigraph.failpoints import Point
 from omnigraph.recovery import Mode, recover
 from omnigraph.storage import Location, delete_branch
-from omnigraph.versioning import (
-    MAIN,
-    Branches,
-    Commit,
-    CommitGraph,
-    Manifest,
-    ManifestLog,
-    Place,
-    commit_with_id,
-    no_snapshot,
-)
+from omnigraph.versioning import Branches, CommitGraph, Manifest, ManifestLog, commit_with_id, no_snapshot
 from omnigraph.versioning.branches import fork_name
 from omnigraph.versioning.names import check_branch_name
 from omnigraph.versioning.removal import REMOVED
@@ -44,28 +33,6 @@ from omnigraph.write.retention import holding_history
 from omnigraph.write.schema_lock import remove_stale_schema_lock
 
 _logger = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BranchInfo:
-    """A branch as it is listed. `ahead` and `behind` count commits that `main` lacks, and that it lacks of `main`."""
-
-    name: str
-    head: Commit
-    created_at: datetime | None
-    ahead: int
-    behind: int
-
-    def as_json(self) -> dict[str, Any]:
-        """The branch as scripts read it."""
-        created = self.created_at.isoformat().replace("+00:00", "Z") if self.created_at else None
-        return {
-            "name": self.name,
-            "head": self.head.as_json(),
-            "created_at": created,
-            "ahead": self.ahead,
-            "behind": self.behind,
-        }
 
 
 def state_named(name: str, branches: Callable[[], Iterable[BranchInfo]]) -> str | int:

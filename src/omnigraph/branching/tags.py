@@ -2,12 +2,14 @@
 
 from datetime import UTC, datetime
 
+from omnigraph.api.base import MAIN
+from omnigraph.api.history import Tag
 from omnigraph.branching.branches import place_of
 from omnigraph.errors import BranchExists
 from omnigraph.storage import Location
-from omnigraph.versioning import MAIN, Branches
+from omnigraph.versioning import Branches
 from omnigraph.versioning.names import as_text, check_actor
-from omnigraph.versioning.tags import Tag, check_tag_name, delete_tag, write_tag
+from omnigraph.versioning.tags import check_tag_name, delete_tag, write_tag
 from omnigraph.write import WriteFence
 from omnigraph.write.fence import EXISTENCE
 from omnigraph.write.retention import holding_history
@@ -32,7 +34,9 @@ def create(
             tag = Tag(
                 name=name,
                 commit_id=branches.manifest_at(place).commit.graph_commit_id,
-                place=place,
+                branch=place.branch,
+                manifest_version=place.version,
+                incarnation=place.incarnation,
                 created_at=datetime.now(UTC),
                 actor=actor,
                 message=None if message is None else as_text(message),

@@ -1,5 +1,6 @@
 """The compiled schema: types, constraints, keys, identities."""
 
+from omnigraph.api.values import value_to_json
 from omnigraph.catalog.compile import CompiledSchema, check_schema, compile_schema
 from omnigraph.catalog.finite import all_finite, rows_not_finite
 from omnigraph.catalog.indexes import IndexIntent, IndexKind, index_intents
@@ -20,15 +21,7 @@ from omnigraph.catalog.model import (
 from omnigraph.catalog.serial import catalog_from_json, catalog_to_json, type_from_json, type_to_json
 from omnigraph.catalog.tables import table_schema
 from omnigraph.catalog.types import Enum, List, PropertyType, Scalar, Vector, arrow_type, property_type
-from omnigraph.catalog.values import (
-    OutOfRange,
-    Value,
-    WrongType,
-    literal_hint,
-    literal_value,
-    value_from_json,
-    value_to_json,
-)
+from omnigraph.catalog.values import OutOfRange, Value, WrongType, literal_hint, literal_value, value_from_json
 
 __all__ = [
     "Cardinality",

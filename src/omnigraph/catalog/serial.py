@@ -6,6 +6,7 @@ Reading it back needs no parser, and it is the only place that remembers identit
 from collections.abc import Mapping
 from typing import Any
 
+from omnigraph.api.values import value_to_json
 from omnigraph.catalog.model import (
     Cardinality,
     Catalog,
@@ -20,7 +21,7 @@ from omnigraph.catalog.model import (
     Range,
 )
 from omnigraph.catalog.types import Enum, List, PropertyType, Scalar, Vector
-from omnigraph.catalog.values import value_from_json, value_to_json
+from omnigraph.catalog.values import value_from_json
 
 FORMAT = 1
 

@@ -12,6 +12,7 @@ import struct
 from datetime import UTC, date, datetime, timedelta
 from typing import Any, TypeAlias
 
+from omnigraph.api.values import BLOB_PREFIX
 from omnigraph.catalog.types import FLOATS, INTEGER_BOUNDS, Enum, List, PropertyType, Scalar, Vector
 from omnigraph.diagnostics import any_of, nearest_name, quoted
 from omnigraph.syntax import nodes
@@ -19,7 +20,6 @@ from omnigraph.syntax import nodes
 ScalarValue: TypeAlias = str | bool | int | float | date | datetime | bytes
 Value: TypeAlias = ScalarValue | tuple[ScalarValue, ...]
 
-BLOB_PREFIX = "base64:"
 _ISO_DATETIME = re.compile(r"\d{4}-\d{2}-\d{2}[T ]\d{2}:\d{2}(:\d{2}(\.\d+)?)?(Z|[+-]\d{2}:?\d{2})?")
 _DECIMAL = re.compile(r"-?[0-9]{1,20}")
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -142,27 +142,6 @@ def value_from_json(given: Any, type: PropertyType) -> Value:
         case List(element) if isinstance(given, list | tuple):
             return tuple(_element(item, element) for item in given)
     raise WrongType(f"expected {_article(type)}, found {_shown(given)}")
-
-
-def value_to_json(value: Value | None) -> Any:
-    """The JSON value that `value_from_json` reads back."""
-    match value:
-        case datetime():
-            return iso_datetime(value)
-        case date():
-            return value.isoformat()
-        case bytes():
-            return BLOB_PREFIX + base64.b64encode(value).decode()
-        case tuple():
-            return [value_to_json(item) for item in value]
-        case plain:
-            return plain
-
-
-def iso_datetime(value: datetime) -> str:
-    """The canonical spelling of an instant: UTC, with milliseconds only where there are some."""
-    precision = "milliseconds" if value.microsecond else "seconds"
-    return value.astimezone(UTC).isoformat(timespec=precision).replace("+00:00", "Z")
 
 
 def _package(given: Any) -> str:

@@ -7,64 +7,16 @@ with one from after it. A property that only one of them has is a difference of 
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import asdict, dataclass
-from enum import StrEnum
-from typing import Any
 
 import pyarrow as pa
 
+from omnigraph.api.history import Change, ChangeKind
 from omnigraph.catalog import Catalog, EntityType
 from omnigraph.catalog.conversion import continued_columns, kept_columns
 from omnigraph.catalog.model import ID
-from omnigraph.changes.rows import Row, differing_columns, json_row
 from omnigraph.errors import NotFound
 from omnigraph.storage import ColumnMatch, DifferenceCounts, Table, difference_batches, difference_counts
 from omnigraph.versioning import Snapshot
-
-
-class ChangeKind(StrEnum):
-    """What happened to an entity."""
-
-    INSERT = "insert"
-    UPDATE = "update"
-    DELETE = "delete"
-
-
-@dataclass(frozen=True, slots=True)
-class Change:
-    """One entity that differs: as it was before, unless it is new, and as it is after, unless it is gone.
-
-    What was before has the names that the type and its properties have after. A property that was dropped keeps its
-    name, but is left out where another has it.
-    """
-
-    type: str
-    id: str
-    kind: ChangeKind
-    before: Row | None
-    after: Row | None
-
-    @property
-    def changed_properties(self) -> tuple[str, ...]:
-        """The properties whose value is another; of an entity that came or went, those that have one.
-
-        A property that only one of two schemas has is not among those of an update.
-        """
-        before, after = self.before or {}, self.after or {}
-        changed = (name for name in differing_columns(before, after) if name != ID)
-        return tuple(
-            name for name in changed if self.kind is not ChangeKind.UPDATE or (name in before and name in after)
-        )
-
-    def as_json(self) -> dict[str, Any]:
-        """The change as scripts read it."""
-        return {
-            "type": self.type,
-            "id": self.id,
-            "kind": self.kind.value,
-            "before": json_row(self.before),
-            "after": json_row(self.after),
-            "changed_properties": list(self.changed_properties),
-        }
 
 
 def diff_snapshots(left: Snapshot, right: Snapshot, types: Collection[str] | None = None) -> Iterator[Change]:

@@ -3,37 +3,12 @@
 import base64
 import json
 from collections.abc import Callable, Collection, Iterator
-from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
-from omnigraph.changes.diff import Change, diff_snapshots
+from omnigraph.api.history import Change, ChangeBlock
+from omnigraph.changes.diff import diff_snapshots
 from omnigraph.errors import ChangesGap, NotFound, UsageError
-from omnigraph.versioning import Commit, Manifest, ManifestLog, Snapshot
-
-
-@dataclass(frozen=True, slots=True)
-class ChangeBlock:
-    """One commit of a branch and what it changed; a commit that changed no entity has an empty one.
-
-    Who has worked off a block keeps its cursor, and goes on from there. A block whose cursor was not kept comes again.
-    """
-
-    commit: Commit
-    cursor: str
-    _changes: Callable[[], Iterator[Change]]
-
-    def changes(self) -> Iterator[Change]:
-        """The changes, read when they are asked for."""
-        return self._changes()
-
-    def as_json(self) -> dict[str, Any]:
-        """The block as scripts read it."""
-        return {
-            "commit": self.commit.as_json(),
-            "cursor": self.cursor,
-            "changes": [change.as_json() for change in self.changes()],
-        }
+from omnigraph.versioning import Manifest, ManifestLog, Snapshot
 
 
 def blocks_after(

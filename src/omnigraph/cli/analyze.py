@@ -10,14 +10,14 @@ import pyarrow.csv
 import pyarrow.parquet
 import typer
 
-from omnigraph.analytics.analysis import Analysis
+from omnigraph.api.data import Analysis
+from omnigraph.api.values import answer_to_json
 from omnigraph.cli.opening import opened
 from omnigraph.cli.output import plural
 from omnigraph.cli.progress import shown_progress
 from omnigraph.cli.queries import Format
 from omnigraph.cli.queries import _print as print_rows
 from omnigraph.errors import NotFound, StorageError, UsageError
-from omnigraph.query.reading import json_value
 
 _ROWS_OF_A_TABLE = 20
 _ROWS_AT_ONCE = 10_000
@@ -105,7 +105,7 @@ def _keep(found: Analysis, file: Path) -> None:
                 with draft.open("w", encoding="utf-8") as lines:
                     for batch in found.table.to_batches(_ROWS_AT_ONCE):
                         lines.writelines(
-                            json.dumps(json_value(row), ensure_ascii=False) + "\n" for row in batch.to_pylist()
+                            json.dumps(answer_to_json(row), ensure_ascii=False) + "\n" for row in batch.to_pylist()
                         )
         draft.replace(file)
     except OSError as error:

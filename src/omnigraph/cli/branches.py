@@ -8,12 +8,11 @@ from typing import Any
 import typer
 from rich.table import Table
 
-from omnigraph.changes.rows import Row, differing_columns, json_value
+from omnigraph.api.history import ConflictKind, MergeConflict, MergeKind, MergeResult
+from omnigraph.api.values import Row, differing_columns, value_to_json
 from omnigraph.cli.opening import opened
 from omnigraph.cli.output import plural, print_json
 from omnigraph.cli.tables import human, id_column, print_wide, shortened, text_column, when
-from omnigraph.merging.merge import MergeKind, MergeResult
-from omnigraph.merging.three_way import ConflictKind, MergeConflict
 
 _DROPPED = {ConflictKind.DROPPED_TYPE, ConflictKind.DROPPED_PROPERTY}
 _OF_ONE_ENTITY = {ConflictKind.DIVERGENT_INSERT, ConflictKind.DIVERGENT_UPDATE, ConflictKind.DELETE_VS_UPDATE}
@@ -161,5 +160,5 @@ def _properties(row: Row | None, names: Sequence[str]) -> str:
 
 
 def _value(value: Any) -> str:
-    plain = json_value(value)
+    plain = value_to_json(value)
     return shortened(plain if isinstance(plain, str) else json.dumps(plain, ensure_ascii=False))

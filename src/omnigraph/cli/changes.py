@@ -13,10 +13,9 @@ from typing import Any
 import typer
 from rich.table import Table
 
+from omnigraph.api.history import Change, ChangeBlock, ChangeKind
+from omnigraph.api.values import value_to_json
 from omnigraph.branching.branches import state_named
-from omnigraph.changes.diff import Change, ChangeKind
-from omnigraph.changes.feed import ChangeBlock
-from omnigraph.changes.rows import json_value
 from omnigraph.cli.opening import opened
 from omnigraph.cli.output import plural
 from omnigraph.cli.tables import print_wide, shortened, text_column, when
@@ -113,7 +112,7 @@ def _described(change: Change) -> str:
 
 
 def _text(value: Any) -> str:
-    return shortened(json.dumps(json_value(value), ensure_ascii=False))
+    return shortened(json.dumps(value_to_json(value), ensure_ascii=False))
 
 
 # --- the feed ---

@@ -6,12 +6,12 @@ from typing import Literal
 import typer
 from rich.table import Table
 
+from omnigraph.api.upkeep import CleanupResult
 from omnigraph.cli.opening import opened
 from omnigraph.cli.output import plural, print_json
 from omnigraph.cli.progress import shown_progress
 from omnigraph.cli.tables import print_wide, text_column
 from omnigraph.diagnostics import size_text
-from omnigraph.maintenance.cleanup import CleanupResult
 
 _FAILED, _REFUSED = 1, 3
 

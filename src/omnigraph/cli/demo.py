@@ -10,12 +10,13 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from omnigraph.api.data import QueryResult
+from omnigraph.api.values import answer_to_json
 from omnigraph.catalog import Catalog, EntityType
 from omnigraph.cli.output import print_json
 from omnigraph.errors import UsageError
 from omnigraph.graph.graph import Graph
 from omnigraph.graph.opening import init
-from omnigraph.query.reading import QueryResult, json_value
 
 SCHEMA_FILE, QUERY_FILE, DATA_FILE, GRAPH = "library.pg", "library.gq", "library.jsonl", "library.omni"
 AUTHOR, EMPLOYER = "Ines Keller", "Oslo Polytechnic"
@@ -87,7 +88,7 @@ def print_rows(title: str, result: QueryResult) -> None:
     """The rows of an answer as a table."""
     table = Table(*result.columns, title=title, title_justify="left")
     for row in result.rows():
-        table.add_row(*("" if value is None else str(json_value(value)) for value in row.values()))
+        table.add_row(*("" if value is None else str(answer_to_json(value)) for value in row.values()))
     _console().print(table)
 
 

@@ -3,12 +3,12 @@
 import typer
 from rich.table import Table
 
+from omnigraph.api.words import LOCAL
 from omnigraph.cli.graphs import print_commit
 from omnigraph.cli.opening import opened
 from omnigraph.cli.output import plural, print_json
 from omnigraph.cli.progress import shown_progress
 from omnigraph.cli.tables import human
-from omnigraph.parts.choice import LOCAL
 
 
 def run_embed(

@@ -8,6 +8,7 @@ from typing import Any
 import typer
 from rich.table import Table
 
+from omnigraph.api.history import Commit
 from omnigraph.cli.drawing import Node, drawn, in_drawing_order
 from omnigraph.cli.opening import opened
 from omnigraph.cli.output import plural, print_json
@@ -17,7 +18,6 @@ from omnigraph.diagnostics import quoted
 from omnigraph.errors import UsageError
 from omnigraph.graph.opening import init
 from omnigraph.strict_json import read_json
-from omnigraph.versioning import Commit
 
 
 def run_init(uri: str, schema: Path, *, durability: str | None, as_json: bool) -> None:

@@ -5,11 +5,12 @@ from collections.abc import Mapping, Sequence
 import typer
 from rich.table import Column, Table
 
+from omnigraph.api.upkeep import IndexBuild, IndexStatus
 from omnigraph.cli.opening import opened
 from omnigraph.cli.output import plural, print_json
 from omnigraph.cli.progress import shown_progress
 from omnigraph.cli.tables import print_wide
-from omnigraph.maintenance.indexes import IndexBuild, IndexStatus, indexes_json
+from omnigraph.maintenance.indexes import indexes_json
 
 
 def run_list(uri: str, *, branch: str, as_json: bool) -> None:

@@ -6,6 +6,8 @@ from typing import Any
 import typer
 from rich.table import Table
 
+from omnigraph.api.data import LoadMode
+from omnigraph.api.words import LOCAL
 from omnigraph.catalog import Catalog, EdgeType, NodeType
 from omnigraph.cli.graphs import print_commit
 from omnigraph.cli.opening import opened
@@ -13,8 +15,6 @@ from omnigraph.cli.output import print_json
 from omnigraph.cli.progress import shown_progress
 from omnigraph.cli.tables import human
 from omnigraph.errors import NotFound, UsageError
-from omnigraph.loading.load import LoadMode
-from omnigraph.parts.choice import LOCAL
 
 
 def run_load(

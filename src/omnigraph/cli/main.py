@@ -4,9 +4,10 @@ A command imports what it needs in its body, and only there: `omnigraph --help` 
 """
 # ruff: noqa: PLC0415
 
+import logging
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -32,9 +33,6 @@ from omnigraph.cli.options import (
     named_graph,
     wrong_usage,
 )
-
-if TYPE_CHECKING:
-    from omnigraph.errors import OmnigraphError
 
 app = typer.Typer(
     name="omnigraph",
@@ -153,8 +151,8 @@ def load(
     as_json: AsJson = False,
 ) -> None:
     """Load records as one commit."""
+    from omnigraph.api.data import LoadMode
     from omnigraph.cli import loads
-    from omnigraph.loading.load import LoadMode
 
     if not (data or nodes or edges):
         raise wrong_usage("name at least one file with --data, --nodes or --edges")
@@ -341,6 +339,7 @@ serve_command.declare(app)
 
 def run() -> None:
     """The console script: typed errors become a message and an exit code, never a traceback."""
+    _announce_engines()
     try:
         app()
     except Exception as error:
@@ -350,28 +349,14 @@ def run() -> None:
         if not isinstance(error, OmnigraphError):
             raise
         print_error(error, as_json="--json" in sys.argv)
-        sys.exit(_exit_code(error))
+        sys.exit(error.exit_code)
 
 
-def _exit_code(error: "OmnigraphError") -> int:
-    """1 failed, 2 wrong usage, 3 refused because of others or of what is there, 4 a lost `--if-commit`."""
-    from omnigraph.errors import (
-        Conflict,
-        DataStillNeeded,
-        MergeConflicts,
-        PolicyDenied,
-        PreconditionFailed,
-        SchemaBehind,
-        SchemaRefused,
-        UsageError,
-    )
-
-    match error:
-        case UsageError():
-            return 2
-        case PreconditionFailed():
-            return 4
-        case Conflict() | DataStillNeeded() | MergeConflicts() | PolicyDenied() | SchemaBehind() | SchemaRefused():
-            return 3
-        case _:
-            return 1
+def _announce_engines() -> None:
+    """Prints on stderr where bulk work runs, once it is known that Spark is started: that takes seconds."""
+    handler = logging.StreamHandler()
+    handler.setFormatter(logging.Formatter("%(message)s"))
+    logger = logging.getLogger("omnigraph.engine")
+    logger.addHandler(handler)
+    logger.setLevel(logging.INFO)
+    logger.propagate = False

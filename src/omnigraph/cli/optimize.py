@@ -3,12 +3,12 @@
 import typer
 from rich.table import Table
 
+from omnigraph.api.upkeep import OptimizeResult, Skipped
 from omnigraph.cli.graphs import print_commit
 from omnigraph.cli.opening import opened
 from omnigraph.cli.output import plural, print_json
 from omnigraph.cli.progress import shown_progress
 from omnigraph.cli.tables import print_wide, text_column
-from omnigraph.maintenance.optimize import OptimizeResult, Skipped
 
 _FAILED = 1
 

@@ -8,7 +8,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, TaskID, TextColumn, TimeElapsedColumn
 from rich.progress import Progress as Bars
 
-from omnigraph.parts.engine import Progress, Report, no_report
+from omnigraph.api.progress import Progress, Report, no_report
 
 
 @contextmanager

@@ -12,10 +12,11 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from omnigraph.api.data import QueryResult
+from omnigraph.api.values import answer_to_json
 from omnigraph.cli.opening import opened
 from omnigraph.cli.output import is_interactive, plural, print_json
 from omnigraph.errors import UsageError
-from omnigraph.query.reading import QueryResult, json_value
 
 
 class Format(StrEnum):
@@ -61,7 +62,7 @@ def _print(result: QueryResult, format: Format) -> None:
             print_json(result.as_json())
         case Format.JSONL:
             for row in result.rows():
-                sys.stdout.write(json.dumps(json_value(row), ensure_ascii=False) + "\n")
+                sys.stdout.write(json.dumps(answer_to_json(row), ensure_ascii=False) + "\n")
         case Format.CSV:
             writer = csv.writer(sys.stdout)
             writer.writerow(result.columns)
@@ -92,7 +93,7 @@ def _print_pairs(result: QueryResult) -> None:
 
 
 def _text(value: Any) -> str:
-    plain = json_value(value)
+    plain = answer_to_json(value)
     if plain is None:
         return ""
     return plain if isinstance(plain, str) else json.dumps(plain, ensure_ascii=False)

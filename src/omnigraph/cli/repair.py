@@ -3,11 +3,11 @@
 import typer
 from rich.table import Table
 
+from omnigraph.api.upkeep import Classification, RepairAction, RepairResult, TableRepair
 from omnigraph.cli.graphs import print_commit
 from omnigraph.cli.opening import opened
 from omnigraph.cli.output import plural, print_json
 from omnigraph.cli.tables import print_wide, text_column
-from omnigraph.maintenance.repair import Classification, RepairAction, RepairResult, TableRepair
 
 _REFUSED = 3
 

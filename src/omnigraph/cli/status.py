@@ -6,12 +6,11 @@ from datetime import datetime, timedelta
 import typer
 from rich.table import Table
 
+from omnigraph.api.upkeep import IndexState, Status, TableStatus
 from omnigraph.cli.opening import opened
 from omnigraph.cli.output import plural, print_json
 from omnigraph.cli.tables import print_wide, text_column, when
 from omnigraph.diagnostics import size_text
-from omnigraph.maintenance.indexes import IndexState
-from omnigraph.maintenance.status import Status, TableStatus
 
 _ALL_WELL = "nothing to do"
 
@@ -71,11 +70,10 @@ def _indexes(table: TableStatus) -> str:
 def _branches(status: Status) -> Table:
     shown = Table(*(text_column(name) for name in ("branch", "ahead", "behind", "schema", "newest", "retains")))
     for branch in status.branches:
-        info = branch.info
-        age = _age(status.seen_at, info.head.created_at)
+        age = _age(status.seen_at, branch.head.created_at)
         size = size_text(branch.retained_bytes) if branch.retained_bytes else ""
-        schema = f"{branch.schema_number}{', behind' if branch.is_behind else ''}"
-        shown.add_row(info.name, str(info.ahead), str(info.behind), schema, f"{age} ago", size)
+        schema = f"{branch.schema_number}{', behind' if branch.schema_behind else ''}"
+        shown.add_row(branch.name, str(branch.ahead), str(branch.behind), schema, f"{age} ago", size)
     return shown
 
 

@@ -5,7 +5,7 @@ import sys
 from rich.console import Console
 from rich.table import Column, Table
 
-from omnigraph.versioning import Commit
+from omnigraph.api.history import Commit
 
 human = Console(markup=False, highlight=False, soft_wrap=True)
 _ID_LENGTH = 26

@@ -3,12 +3,12 @@
 import typer
 from rich.table import Table
 
+from omnigraph.api.upkeep import VerifyResult
 from omnigraph.cli.opening import opened
 from omnigraph.cli.output import plural, print_json
 from omnigraph.cli.progress import shown_progress
 from omnigraph.cli.tables import print_wide, text_column
 from omnigraph.diagnostics import size_text
-from omnigraph.maintenance.verify import VerifyResult
 
 _DAMAGED = 1
 

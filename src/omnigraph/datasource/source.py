@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 import pyarrow as pa
 from pyspark.sql import datasource, types
 
+from omnigraph.api.base import MAIN
 from omnigraph.catalog import table_schema
 from omnigraph.datasource.writer import STORAGE, Writer, write_options
 from omnigraph.diagnostics import did_you_mean
@@ -19,7 +20,7 @@ from omnigraph.policy import Action, guard_of
 from omnigraph.spark.scans import PART_ROWS, TablePart, parts_of
 from omnigraph.spark.types import exchanged_type, spark_schema, to_spark
 from omnigraph.storage import Location, location_of, open_table
-from omnigraph.versioning import MAIN, Branches, Snapshot, manifest_of_commit
+from omnigraph.versioning import Branches, Snapshot, manifest_of_commit
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,32 +5,26 @@ the protocol of every write, with every check; when one fails for good, they are
 between leaves its rows aside, and the next write removes what is older than a day.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 import pyarrow as pa
 from pyspark.sql import datasource
 from ulid import ULID
 
-from omnigraph.branching.branches import begun, place_of
-from omnigraph.catalog import Catalog, EntityType
-from omnigraph.diagnostics import did_you_mean
+from omnigraph.api.base import MAIN
+from omnigraph.api.data import LoadMode
+from omnigraph.api.words import LOCAL
 from omnigraph.errors import NotFound, UsageError
-from omnigraph.failpoints import Writer as WriterKind
-from omnigraph.graph.guard import GraphGuard
-from omnigraph.graph.writes import WriteRequest, Writes, open_for_writing
-from omnigraph.loading.inputs import LoadInput
-from omnigraph.loading.load import load, load_mode
-from omnigraph.loading.sources import PART_ROWS, Rows
-from omnigraph.loading.tasks import LoadMode
-from omnigraph.parts import InProcess
-from omnigraph.parts.choice import Choice
+from omnigraph.graph.graph import Graph
+from omnigraph.graph.session import Session, open_session
+from omnigraph.loading.inputs import StagedRows
+from omnigraph.loading.sources import PART_ROWS
 from omnigraph.parts.leftovers import INCOMING, old_incoming
 from omnigraph.parts.scratch import Files, Stretch
-from omnigraph.policy import guard_of
+from omnigraph.policy import Guard, guard_of
 from omnigraph.storage import Location, location_of, objects_at
 from omnigraph.storage.files import store_time
-from omnigraph.versioning import MAIN, Branches, Snapshot
 
 STORAGE = "storage."
 
@@ -49,7 +43,7 @@ class WriteOptions:
     branch: str = MAIN
     from_: str | None = None
     actor: str | None = None
-    mode: LoadMode = LoadMode.APPEND
+    mode: str = LoadMode.APPEND
     policy: str | None = None
 
 
@@ -68,7 +62,7 @@ def write_options(options: Mapping[str, str], *, overwrite: bool) -> WriteOption
         from_=given.get("from"),
         actor=given.get("actor"),
         policy=given.get("policy"),
-        mode=LoadMode.OVERWRITE if overwrite else load_mode(given.get("mode", LoadMode.APPEND)),
+        mode=LoadMode.OVERWRITE if overwrite else given.get("mode", LoadMode.APPEND),
     )
 
 
@@ -80,20 +74,30 @@ class RowsAside(datasource.WriterCommitMessage):
 
 
 class Writer(datasource.DataSourceArrowWriter):
-    """Puts the rows of each task aside, and loads all of them at the end."""
+    """Writes the rows of each task to files, and loads all of them at the end, as every load."""
 
     def __init__(self, options: WriteOptions) -> None:
         self._options = options
-        # Before anything of the graph is told, even whether it has such a type.
-        _guard(options, Branches(options.graph)).check_load(options.branch, options.from_)
-        at = _began_on(options)
-        self._table_key = _entity(at.catalog, options.type).table_key
-        self._schema_id = at.commit.schema_id
         self._operation = str(ULID())
+        self._check(open_session(options.graph, "r", self._guard()))
         for folder in old_incoming(options.graph, store_time(options.graph)):
             objects_at(options.graph).delete_folder(folder)
         if options.graph.path is not None:
             (options.graph.path / INCOMING / self._operation).mkdir(parents=True, exist_ok=True)
+
+    def _guard(self) -> Guard:
+        return guard_of(self._options.graph.uri, self._options.policy, self._options.actor)
+
+    def _check(self, session: Session) -> None:
+        """Refuses early what the load would refuse; the policy first, as even the name of a type reveals something."""
+        session.guard.check_load(self._options.branch, self._options.from_)
+        try:
+            at, _ = session.locate(None, self._options.branch)
+        except NotFound:
+            if self._options.from_ is None:
+                raise
+            at, _ = session.locate(self._options.from_)
+        StagedRows(self._options.type, self._files, ()).input_for(at.catalog)
 
     @property
     def _files(self) -> Files:
@@ -108,70 +112,25 @@ class Writer(datasource.DataSourceArrowWriter):
         return RowsAside(tuple(pieces))
 
     def commit(self, messages: "list[datasource.WriterCommitMessage | None]") -> None:
+        options = self._options
+        pieces = tuple(message.pieces for message in messages if isinstance(message, RowsAside))
         try:
-            self._load([message for message in messages if isinstance(message, RowsAside)])
+            Graph(open_session(options.graph, "rw", self._guard())).load(
+                StagedRows(options.type, self._files, pieces),
+                options.mode,
+                branch=options.branch,
+                from_=options.from_,
+                message=f"load {options.type}",
+                engine=LOCAL,
+            )
         finally:
             self._remove()
 
     def abort(self, messages: "list[datasource.WriterCommitMessage | None]") -> None:  # noqa: ARG002 - Spark's
         self._remove()
 
-    def _load(self, messages: Sequence[RowsAside]) -> None:
-        options = self._options
-        branches = Branches(options.graph)
-        open_for_writing(options.graph, branches)
-        guard = _guard(options, branches)
-        guard.check_load(options.branch, options.from_)
-        given = LoadInput(aside=tuple(self._rows(messages)))
-        request = WriteRequest(
-            kind=WriterKind.LOAD,
-            branch=options.branch,
-            actor=guard.actor,
-            message=f"load {options.type}",
-            schema_id=self._schema_id,
-            allowed=guard.changing(options.branch),
-        )
-        choice = Choice("local", "the rows are already here")
-        with (
-            begun(options.graph, branches, options.branch, options.from_),
-            guard.hiding_details(options.branch, lambda: branches.snapshot(branches.log(options.branch).head())),
-        ):
-            Writes(options.graph, branches).run(
-                request, lambda attempt: load(attempt, given, options.mode, InProcess(), choice)
-            )
-
-    def _rows(self, messages: Sequence[RowsAside]) -> Iterator[Rows]:
-        for number, message in enumerate(messages):
-            first = 0
-            for piece, count in message.pieces:
-                name = f"{self._options.type} partition {number}"
-                yield Rows(name, self._table_key, piece, first, self._files)
-                first += count
-
     def _remove(self) -> None:
         objects_at(self._options.graph).delete_folder(f"{INCOMING}/{self._operation}")
-
-
-def _guard(options: WriteOptions, branches: Branches) -> GraphGuard:
-    return GraphGuard(guard_of(options.graph.uri, options.policy, options.actor), branches)
-
-
-def _began_on(options: WriteOptions) -> Snapshot:
-    """What rows are written to: the newest state of the branch, or what it will begin on."""
-    branches = Branches(options.graph)
-    try:
-        return branches.snapshot(branches.log(options.branch).head())
-    except NotFound:
-        if options.from_ is None:
-            raise
-        return branches.snapshot(branches.manifest_at(place_of(branches, options.from_)))
-
-
-def _entity(catalog: Catalog, name: str) -> EntityType:
-    entity = catalog.entity(name)
-    if entity is None:
-        raise NotFound("type", name, did_you_mean(name, [*catalog.nodes, *catalog.edges]))
-    return entity
 
 
 def _grouped(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Table]:

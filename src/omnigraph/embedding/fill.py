@@ -7,9 +7,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from omnigraph.catalog import EntityType, Property, Vector, all_finite, arrow_type
-from omnigraph.embedding.errors import EmbeddingFailed
 from omnigraph.embedding.providers import provider_of
 from omnigraph.embedding.settings import Settings, current_settings
+from omnigraph.errors.embedding import EmbeddingFailed
 
 ROWS_PER_PART = 25_000
 """How many rows one task gives vectors to: enough to keep a model busy, few enough to lose."""

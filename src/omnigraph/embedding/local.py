@@ -15,9 +15,9 @@ from typing import Any
 
 import numpy as np
 
-from omnigraph.embedding.errors import EmbeddingFailed
 from omnigraph.embedding.models import LOCAL, LOCAL_MODEL
 from omnigraph.embedding.provider import Matrix
+from omnigraph.errors.embedding import EmbeddingFailed
 
 _WORDS, _VECTORS, _TENSOR = (
     "tokenizers/l2_supercat_tokenizer_config.json",

@@ -8,9 +8,9 @@ from dataclasses import dataclass, replace
 
 from omnigraph.catalog import Catalog, EntityType, Interface, Property, Vector
 from omnigraph.diagnostics import any_of, quoted
-from omnigraph.embedding.errors import UnsuitableModel
 from omnigraph.embedding.settings import BASE_URL, MODEL, PROVIDER, Settings
 from omnigraph.errors import UsageError
+from omnigraph.errors.embedding import UnsuitableModel
 
 LOCAL, OPENAI, MOCK = "local", "openai", "mock"
 PROVIDERS = (LOCAL, OPENAI, MOCK)

@@ -3,7 +3,6 @@
 from functools import lru_cache
 from urllib.parse import urlsplit
 
-from omnigraph.embedding.errors import ModelMismatch
 from omnigraph.embedding.local import LocalModel
 from omnigraph.embedding.mock import MockModel
 from omnigraph.embedding.models import LOCAL, LOCAL_MODEL, MOCK, OPENAI, Model, model_of
@@ -11,6 +10,7 @@ from omnigraph.embedding.provider import Provider
 from omnigraph.embedding.remote import RemoteModel
 from omnigraph.embedding.settings import API_KEY, BASE_URL, MODEL, Settings
 from omnigraph.errors import UsageError
+from omnigraph.errors.embedding import ModelMismatch
 
 _OPENAI = "https://api.openai.com/v1"
 

@@ -18,10 +18,10 @@ from urllib.parse import urlsplit, urlunsplit
 
 import numpy as np
 
-from omnigraph.embedding.errors import EmbeddingFailed
 from omnigraph.embedding.models import Model
 from omnigraph.embedding.provider import Matrix
 from omnigraph.embedding.settings import Settings
+from omnigraph.errors.embedding import EmbeddingFailed
 
 _MOST_CHARACTERS = 250_000
 """So much text goes into one request; servers count, too."""

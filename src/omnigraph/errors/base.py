@@ -11,6 +11,12 @@ class OmnigraphError(Exception):
     """The base of every error that a caller may want to catch."""
 
     code: ClassVar[str] = "error"
+    """What it is called by programs; it never changes."""
+    http_status: int = 500
+    """The status that a server answers with."""
+    exit_code: int = 1
+    """What a command ends with: 1 failed, 2 wrong usage, 3 refused because of others or of what is there, 4 a lost
+    `--if-commit`."""
 
     @property
     def details(self) -> dict[str, Any]:
@@ -37,12 +43,15 @@ class SchemaError(_SourceError):
     """A schema that does not parse or does not compile."""
 
     code = "schema_error"
+    http_status = 400
 
 
 class SchemaRefused(_SourceError):
     """A change of the schema that cannot be made; `diagnostics` says why, and the way around."""
 
     code = "schema_refused"
+    http_status = 409
+    exit_code = 3
 
 
 class PolicyError(_SourceError):
@@ -55,12 +64,14 @@ class QueryError(_SourceError):
     """A query that does not parse or does not typecheck."""
 
     code = "query_error"
+    http_status = 400
 
 
 class ParameterError(OmnigraphError):
     """Values given to a query that do not fit its parameters."""
 
     code = "parameter_error"
+    http_status = 400
 
     def __init__(self, query: str, problems: Sequence[tuple[str, str]]) -> None:
         super().__init__(query, tuple(problems))
@@ -81,6 +92,8 @@ class UsageError(OmnigraphError):
     """A command that was called with words that do not go together."""
 
     code = "usage"
+    http_status = 400
+    exit_code = 2
 
     def __init__(self, problem: str) -> None:
         super().__init__(problem)
@@ -91,6 +104,7 @@ class NotFound(OmnigraphError):
     """Something that was named does not exist."""
 
     code = "not_found"
+    http_status = 404
 
     def __init__(self, kind: str, name: str, hint: str | None = None) -> None:
         super().__init__(kind, name, hint)
@@ -125,6 +139,7 @@ class HeadMoved(StorageError):
     """A table got a version between the staging of ours and its commit."""
 
     code = "head_moved"
+    http_status = 409
 
     def __init__(self, uri: str, expected: int, actual: int | None) -> None:
         OmnigraphError.__init__(self, uri, expected, actual)
@@ -213,6 +228,7 @@ class ChangesGap(OmnigraphError):
     """A part of the history that a change feed needs was cleaned up; the reader has to start from a snapshot."""
 
     code = "changes_gap"
+    http_status = 410
 
     def __init__(self, branch: str, version: int) -> None:
         super().__init__(branch, version)
@@ -233,6 +249,7 @@ class ValidationError(OmnigraphError):
     """
 
     code = "validation_error"
+    http_status = 422
 
     def __init__(self, violations: Sequence[Violation], total: int | None = None) -> None:
         super().__init__(tuple(violations), total)

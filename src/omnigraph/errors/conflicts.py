@@ -10,6 +10,8 @@ class Conflict(OmnigraphError):
     """Another writer was first; nothing of ours is visible, and trying again may succeed."""
 
     code = "conflict"
+    http_status = 409
+    exit_code = 3
 
 
 class ExpectedVersionMismatch(Conflict):
@@ -50,6 +52,8 @@ class PreconditionFailed(Conflict):
     """The branch is no longer at the commit that the caller named."""
 
     code = "precondition_failed"
+    http_status = 412
+    exit_code = 4
 
     def __init__(self, branch: str, expected: str, actual: str) -> None:
         super().__init__(branch, expected, actual)
@@ -218,6 +222,8 @@ class MergeConflicts(OmnigraphError):
     """Two branches that cannot be merged as they are; nothing was written. `conflicts` has all of them."""
 
     code = "merge_conflicts"
+    http_status = 409
+    exit_code = 3
 
     def __init__(self, source: str, target: str, conflicts: Sequence[Any]) -> None:
         super().__init__(source, target, tuple(conflicts))
@@ -238,6 +244,8 @@ class DataStillNeeded(OmnigraphError):
     """What a schema drops cannot be removed from the history, as branches or tags need it; nothing was written."""
 
     code = "data_still_needed"
+    http_status = 409
+    exit_code = 3
 
     def __init__(self, branches: Sequence[str], tags: Sequence[str] = ()) -> None:
         super().__init__(tuple(branches), tuple(tags))
@@ -257,6 +265,8 @@ class SchemaBehind(OmnigraphError):
     """A branch that cannot take in what another has, because the other has a newer schema; nothing was written."""
 
     code = "schema_behind"
+    http_status = 409
+    exit_code = 3
 
     def __init__(self, branch: str, schema: int, source: str, source_schema: int) -> None:
         super().__init__(branch, schema, source, source_schema)

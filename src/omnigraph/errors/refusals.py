@@ -14,6 +14,8 @@ class PolicyDenied(OmnigraphError):
     """
 
     code = "policy_denied"
+    http_status = 403
+    exit_code = 3
 
     def __init__(  # noqa: PLR0917 - all of it is in args, so that it survives a pickle
         self,
@@ -51,6 +53,7 @@ class QueryTimedOut(OmnigraphError):
     """A query that was not done in the time that it had."""
 
     code = "query_timed_out"
+    http_status = 504
 
     def __init__(self, seconds: float) -> None:
         super().__init__(seconds)
@@ -68,6 +71,7 @@ class QueryCancelled(OmnigraphError):
     """A query that somebody stopped."""
 
     code = "query_cancelled"
+    http_status = 499
 
     def __str__(self) -> str:
         return "the query was cancelled"
@@ -77,6 +81,7 @@ class QueryExceedsMemory(OmnigraphError):
     """A query that would hold more of the graph, and of its answer, in memory than it may."""
 
     code = "query_exceeds_memory"
+    http_status = 413
 
     def __init__(self, limit: int) -> None:
         super().__init__(limit)
@@ -94,6 +99,7 @@ class Unauthenticated(OmnigraphError):
     """A request without a token that the server knows."""
 
     code = "unauthenticated"
+    http_status = 401
 
     def __str__(self) -> str:
         return "this needs a bearer token that the server knows"
@@ -103,6 +109,7 @@ class TooBusy(OmnigraphError):
     """More at once than one actor may ask of a server; nothing was done. Trying again in some seconds is right."""
 
     code = "too_busy"
+    http_status = 429
 
     def __init__(self, problem: str, retry_after: int) -> None:
         super().__init__(problem, retry_after)
@@ -120,6 +127,7 @@ class TooLarge(OmnigraphError):
     """A request with more bytes than a server takes; nothing was done."""
 
     code = "too_large"
+    http_status = 413
 
     def __init__(self, limit: int) -> None:
         super().__init__(limit)
@@ -137,6 +145,7 @@ class Unavailable(OmnigraphError):
     """A server that cannot be reached, or that is about to stop and takes no more work."""
 
     code = "unavailable"
+    http_status = 503
 
     def __init__(self, problem: str) -> None:
         super().__init__(problem)

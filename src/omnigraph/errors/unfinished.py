@@ -15,10 +15,13 @@ class RecoveryRequired(OmnigraphError):
     """
 
     code = "recovery_required"
+    http_status = 503
 
     def __init__(self, table_key: str, pinned: int, operation_id: str | None = None) -> None:
         super().__init__(table_key, pinned, operation_id)
         self.table_key, self.pinned, self.operation_id = table_key, pinned, operation_id
+        if operation_id is None:  # no later request finds that settled, only a repair does it
+            self.http_status = 409
 
     def __str__(self) -> str:
         found = f"{self.table_key} has a version after {self.pinned} that"
@@ -38,6 +41,7 @@ class RecoveryPending(Conflict):
     """Writes that did not finish, or are still at work, so that it is not known yet what their tables will hold."""
 
     code = "recovery_pending"
+    http_status = 503
 
     def __init__(self, operations: Sequence[str]) -> None:
         super().__init__(tuple(operations))
@@ -55,6 +59,7 @@ class RecoveryFailed(OmnigraphError):
     """A sidecar that recovery refuses to act on; it is kept as it is, and nothing was changed."""
 
     code = "recovery_failed"
+    http_status = 503
 
     def __init__(self, sidecar: str, problem: str) -> None:
         super().__init__(sidecar, problem)

@@ -9,6 +9,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from omnigraph import failpoints
+from omnigraph.api.base import MAIN
+from omnigraph.api.history import Commit
 from omnigraph.errors import RecoveryRequired, SchemaRefused, ValidationError, ensure
 from omnigraph.evolution.migration import MigrationPlan
 from omnigraph.evolution.plan import SchemaTarget, schema_plan
@@ -16,7 +18,7 @@ from omnigraph.evolution.rows import column_work, new_rule_violations, reasons_f
 from omnigraph.failpoints import Point
 from omnigraph.parts.engine import Engine
 from omnigraph.storage.columns import stage_columns
-from omnigraph.versioning import MAIN, Branches, Commit, Pin, SchemaChange, Snapshot
+from omnigraph.versioning import Branches, Pin, SchemaChange, Snapshot
 from omnigraph.versioning.schemas import AcceptedSchema, accepted_schema
 from omnigraph.write import StagedTable, WriteAttempt, table_staged, tables_to_write, write_staged
 from omnigraph.write.attempt import NewSchema

@@ -4,11 +4,12 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
+from omnigraph.api.base import MAIN
 from omnigraph.diagnostics import Source
 from omnigraph.embedding import current_settings, with_models
 from omnigraph.evolution.migration import MigrationPlan, migration_plan, plan_between
 from omnigraph.source_files import schema_text
-from omnigraph.versioning import MAIN, Branches, Snapshot
+from omnigraph.versioning import Branches, Snapshot
 from omnigraph.versioning.schemas import AcceptedSchema
 
 

@@ -11,6 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from omnigraph import failpoints
+from omnigraph.api.base import MAIN
 from omnigraph.catalog import EntityType
 from omnigraph.errors import DataStillNeeded, NotFound, StorageError, ensure
 from omnigraph.evolution.migration import MigrationPlan
@@ -28,7 +29,7 @@ from omnigraph.storage import Location, fragments_with_dropped_columns, objects_
 from omnigraph.storage.durability import sync_everything
 from omnigraph.storage.files import delete_files, store_time
 from omnigraph.storage.reclaim import purgeable
-from omnigraph.versioning import MAIN, Branches, Manifest, Snapshot
+from omnigraph.versioning import Branches, Manifest, Snapshot
 from omnigraph.versioning.removal import missing_version
 from omnigraph.versioning.tags import tags
 from omnigraph.write.forks import table_root

@@ -11,12 +11,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from omnigraph.api.data import Format
+from omnigraph.api.progress import Choice, Progress, Report, no_report
 from omnigraph.catalog import EntityType
 from omnigraph.errors import NotFound, StorageError, UsageError
 from omnigraph.exporting.lines import record_lines
-from omnigraph.exporting.tasks import ExportPart, Format, Piece, parts_of, rows_of, written_piece
-from omnigraph.parts.choice import Choice
-from omnigraph.parts.engine import Engine, Progress, Report, no_report
+from omnigraph.exporting.tasks import ExportPart, Piece, parts_of, rows_of, written_piece
+from omnigraph.parts.engine import Engine
 from omnigraph.parts.streaming import Effort
 from omnigraph.versioning import Snapshot
 

@@ -7,12 +7,12 @@ folder. A file gets a name of its own at every attempt; whoever planned the part
 import uuid
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from enum import StrEnum
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from omnigraph.api.data import Format
 from omnigraph.catalog import EntityType, arrow_type
 from omnigraph.catalog.model import ID
 from omnigraph.errors import StorageError
@@ -28,14 +28,6 @@ _GROUP_ROWS, _GROUP_BYTES = 128 * 1024, 64 * 2**20
 _FEWEST_AT_ONCE, _MOST_BLOBS_AT_ONCE, _MOST_ROWS_AT_ONCE = 16, 256, 8_192
 # As stored; what is made of it may be five times as large.
 _BYTES_AT_ONCE = 8 * 2**20
-
-
-class Format(StrEnum):
-    """How an export spells rows; also how its files end."""
-
-    JSONL = "jsonl"
-    CSV = "csv"
-    PARQUET = "parquet"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

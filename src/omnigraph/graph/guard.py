@@ -4,12 +4,13 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
+from omnigraph.api.base import MAIN
 from omnigraph.branching.branches import named_branch, place_of
 from omnigraph.catalog import Catalog, EdgeType, EntityType
 from omnigraph.diagnostics import quoted
 from omnigraph.errors import ValidationError
 from omnigraph.policy import Action, Guard
-from omnigraph.versioning import MAIN, Branches, Snapshot
+from omnigraph.versioning import Branches, Snapshot
 from omnigraph.violations import Rule, Violation
 
 _BROKEN = {

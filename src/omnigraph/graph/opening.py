@@ -7,7 +7,7 @@ from pathlib import Path
 
 from omnigraph.errors import UsageError
 from omnigraph.graph.graph import Graph
-from omnigraph.graph.handles import Mode
+from omnigraph.graph.session import Mode, open_session
 from omnigraph.policy import Policy, guard_of
 from omnigraph.source_files import schema_text
 from omnigraph.storage import Location, location_of, refuse_careless_store
@@ -33,7 +33,7 @@ def init(
     refuse_careless_store(location)
     guard = guard_of(location.uri, policy, actor, id)
     create_graph(location, text, name=name)
-    return Graph(location, "rw", guard)
+    return Graph(open_session(location, "rw", guard))
 
 
 def open(
@@ -60,7 +60,7 @@ def open(
     if mode not in ("r", "rw"):
         raise UsageError(f'a graph is opened with mode "r" or "rw", not {mode!r}')
     location = _location(uri, storage_options, durability, upkeep)
-    return Graph(location, mode, guard_of(location.uri, policy, actor, id))
+    return Graph(open_session(location, mode, guard_of(location.uri, policy, actor, id)))
 
 
 def _location(

@@ -1,11 +1,16 @@
-"""Runs writes: on the newest state, behind the fence, after completing what others left undone."""
+"""Runs writes: on the newest state, behind the fence, after completing what others left undone.
+
+Every retry of a write is decided here: when an unfinished write is in its way, when the schema changes under it, and
+when quicker writers change the tables that it read.
+"""
 
 from collections.abc import Callable, Collection, Iterator
-from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass
-from typing import TypeVar
+from contextlib import contextmanager, nullcontext, suppress
+from dataclasses import dataclass, replace
+from typing import TypeAlias, TypeVar
 
 from omnigraph.errors import (
+    ExpectedVersionMismatch,
     FenceLost,
     NotFound,
     OmnigraphError,
@@ -17,10 +22,11 @@ from omnigraph.errors import (
 from omnigraph.failpoints import Writer
 from omnigraph.recovery import Mode, give_up, recover, remove_torn_head, undo, undo_remnants
 from omnigraph.storage import Location, refuse_careless_store
-from omnigraph.versioning import Branches, new_commit_id
+from omnigraph.versioning import Branches, Snapshot, new_commit_id
 from omnigraph.versioning.layout import migrate_layout
 from omnigraph.versioning.names import as_text, check_actor
 from omnigraph.write import Allowed, WriteAttempt, WriteFence, anything
+from omnigraph.write.fence import EXISTENCE
 from omnigraph.write.retention import marked_as_writing
 from omnigraph.write.schema_lock import settle_schema_lock
 from omnigraph.write.sidecar import read_sidecar
@@ -28,8 +34,11 @@ from omnigraph.write.sidecar import read_sidecar
 _Result = TypeVar("_Result")
 
 
+_SCHEMA_ATTEMPTS = 5
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
-class WriteRequest:
+class WriteOrder:
     """Who wants to write, where and as what. `tables` are those that are known before anything is read."""
 
     kind: Writer
@@ -39,9 +48,14 @@ class WriteRequest:
     if_commit: str | None = None
     tables: Collection[str] = ()
     schema_id: str | None = None
-    """The schema that the request was prepared under, if it was."""
+    """The schema that the order was prepared under, if it was."""
 
     allowed: Allowed = anything
+
+
+Work: TypeAlias = Callable[[WriteAttempt], _Result]
+Prepare: TypeAlias = Callable[[Snapshot], tuple[WriteOrder, Work[_Result]]]
+"""Makes an order and its work for the newest state of a branch; called again when the schema has changed."""
 
 
 def open_for_writing(graph: Location, branches: Branches) -> None:
@@ -61,7 +75,7 @@ class Writes:
         self._branches = branches
         self._still_to_undo: set[str] = set()
 
-    def run(self, request: WriteRequest, work: Callable[[WriteAttempt], _Result]) -> _Result:
+    def run(self, order: WriteOrder, work: Callable[[WriteAttempt], _Result]) -> _Result:
         """Runs a write.
 
         One that meets an unfinished write, because another process died meanwhile, has done nothing yet. It starts
@@ -72,15 +86,43 @@ class Writes:
         mended: set[str] = set()
         while True:
             try:
-                with self.attempt(request, patient=patient) as attempt:
+                with self.attempt(order, patient=patient) as attempt:
                     return work(attempt)
             except SchemaChanged:
-                if patient or request.schema_id is not None:
+                if patient or order.schema_id is not None:
                     raise
             except RecoveryRequired as error:
-                if not self._undo_remnants(request.branch, error, mended) and patient:
+                if not self._undo_remnants(order.branch, error, mended) and patient:
                     raise
             patient = True
+
+    def run_prepared(
+        self, head: Callable[[], Snapshot], prepare: Prepare[_Result], *, persistent: bool = False
+    ) -> _Result:
+        """Runs a write that is prepared under the schema of a branch, again whenever that changes meanwhile.
+
+        With `persistent`, a write whose tables were changed by others under it is run once more, holding all tables.
+        """
+
+        def write(now: Snapshot) -> _Result:
+            order, work = prepare(now)
+            try:
+                return self.run(order, work)
+            except ExpectedVersionMismatch:
+                if not persistent:
+                    raise
+            now = head()
+            tables = (EXISTENCE, *now.manifest.pins)
+            return self.run(replace(order, tables=tables, schema_id=order.schema_id or now.commit.schema_id), work)
+
+        return self.retry_schema(head, write)
+
+    def retry_schema(self, head: Callable[[], Snapshot], write: Callable[[Snapshot], _Result]) -> _Result:
+        """Runs what is prepared under the newest schema, again whenever that changes meanwhile."""
+        for _ in range(_SCHEMA_ATTEMPTS - 1):
+            with suppress(SchemaChanged):
+                return write(head())
+        return write(head())
 
     def _undo_remnants(self, branch: str, error: RecoveryRequired, mended: set[str]) -> bool:
         """Whether a table that a write has met holds no more remnants now; each is mended once."""
@@ -98,35 +140,35 @@ class Writes:
         recover(self._graph, self._branches, Mode.FORWARD_ONLY, patient=patient, but=self._still_to_undo)
 
     @contextmanager
-    def attempt(self, request: WriteRequest, *, patient: bool = False) -> Iterator[WriteAttempt]:
+    def attempt(self, order: WriteOrder, *, patient: bool = False) -> Iterator[WriteAttempt]:
         """One attempt at a write, undone when the block fails.
 
         Known tables are held before the state is read, so that nobody changes them under the write.
         """
-        check_actor(request.actor)
+        check_actor(order.actor)
         self.heal(patient=patient)
-        log = self._branches.log(request.branch)
+        log = self._branches.log(order.branch)
         operation_id = new_commit_id()
         # Whoever holds no table while it writes files says so otherwise, or cleanup would take them for a dead one's.
-        mark = nullcontext() if request.tables else marked_as_writing(self._graph, operation_id)
-        with mark as marked, WriteFence(self._graph, request.branch, f"{request.kind} {request.message}") as fence:
-            fence.take(request.tables)
+        mark = nullcontext() if order.tables else marked_as_writing(self._graph, operation_id)
+        with mark as marked, WriteFence(self._graph, order.branch, f"{order.kind} {order.message}") as fence:
+            fence.take(order.tables)
             if marked is not None:
                 fence.watch(marked)
             log.check_exists()
             base = self._branches.snapshot(log.head())
-            if request.schema_id not in (None, base.commit.schema_id):
-                raise SchemaChanged(request.branch)
+            if order.schema_id not in (None, base.commit.schema_id):
+                raise SchemaChanged(order.branch)
             attempt = WriteAttempt(
                 operation_id=operation_id,
-                kind=request.kind,
-                actor=request.actor,
+                kind=order.kind,
+                actor=order.actor,
                 base=base,
                 log=log,
                 fence=fence,
-                message=as_text(request.message),
-                if_commit=request.if_commit,
-                allowed=request.allowed,
+                message=as_text(order.message),
+                if_commit=order.if_commit,
+                allowed=order.allowed,
             )
             try:
                 yield attempt

@@ -11,6 +11,7 @@ from typing import NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from omnigraph.api.data import LoadMode
 from omnigraph.catalog import EdgeType, EntityType, NodeType
 from omnigraph.catalog.model import DESTINATION, ID, SOURCE
 from omnigraph.loading.columns import flat
@@ -28,7 +29,7 @@ from omnigraph.loading.streams import (
     replaced,
     values_of,
 )
-from omnigraph.loading.tasks import LoadJob, LoadMode
+from omnigraph.loading.tasks import LoadJob
 from omnigraph.storage import ROW_ADDRESS, ROW_ID, among
 from omnigraph.storage.tables import fragment_groups
 from omnigraph.violations import Violation

@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 
 from omnigraph.catalog import Catalog, EntityType, arrow_type
-from omnigraph.diagnostics import printable
+from omnigraph.diagnostics import did_you_mean, printable
 from omnigraph.errors import NotFound, UsageError, ValidationError
 from omnigraph.loading.sources import (
     PART_ROWS,
@@ -25,7 +25,7 @@ from omnigraph.loading.sources import (
 )
 from omnigraph.loading.tabular import wrong_names
 from omnigraph.parts.choice import size_reasons
-from omnigraph.parts.scratch import Scratch
+from omnigraph.parts.scratch import Files, Scratch, Stretch
 from omnigraph.storage.inputs import InputFile, input_files
 from omnigraph.violations import Violation
 
@@ -124,11 +124,37 @@ def _size(part: LineRange | CsvFile) -> int:
     return size * (1 if part.codec is None else _COMPRESSION)
 
 
+@dataclass(frozen=True, slots=True)
+class StagedRows:
+    """Rows of one type that tasks of another job have written to files below the graph."""
+
+    type: str
+    files: Files
+    pieces: tuple[tuple[tuple[Stretch, int], ...], ...]
+    """What each task has written, with the number of rows."""
+
+    def input_for(self, catalog: Catalog) -> LoadInput:
+        """The input of a load under the schema of a catalog."""
+        entity = catalog.entity(self.type)
+        if entity is None:
+            raise NotFound("type", self.type, did_you_mean(self.type, [*catalog.nodes, *catalog.edges]))
+        return LoadInput(aside=tuple(self._rows(entity.table_key)))
+
+    def _rows(self, table_key: str) -> Iterator[Rows]:
+        for number, pieces in enumerate(self.pieces):
+            first = 0
+            for piece, count in pieces:
+                yield Rows(f"{self.type} partition {number}", table_key, piece, first, self.files)
+                first += count
+
+
 def load_input(data: Any, catalog: Catalog, storage_options: dict[str, str] | None = None) -> LoadInput:
     """The input that somebody means: paths of files that say their types, mappings from types to rows, or both.
 
     An `InputFile` stands for one file under the name that it has for its owner, wherever it lies.
     """
+    if isinstance(data, StagedRows):
+        return data.input_for(catalog)
     given = [data] if isinstance(data, str | Path | InputFile | Mapping) else data
     if not isinstance(given, Iterable) or hasattr(given, "__arrow_c_stream__"):
         raise UsageError('rows need a type: give a mapping such as {"Person": rows}')

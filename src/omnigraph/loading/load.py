@@ -4,11 +4,14 @@ Tasks read the input, check every record alone and write the rows where no versi
 be compared, a bucket of keys at a time. Only when nothing is wrong is all of it staged and published, like every write.
 """
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any
 
+from omnigraph.api.data import LoadMode, LoadResult
+from omnigraph.api.history import Commit
+from omnigraph.api.progress import Choice
 from omnigraph.catalog import Catalog, EdgeType, NodeType
 from omnigraph.embedding import current_settings
 from omnigraph.errors import UsageError, ValidationError
@@ -25,22 +28,11 @@ from omnigraph.loading.sources import (
     tables_named_in,
 )
 from omnigraph.loading.streams import PutAside, Splitter, buckets_of
-from omnigraph.loading.tasks import (
-    LoadJob,
-    LoadMode,
-    MergeRecords,
-    Outcome,
-    ReadBatches,
-    ReadPart,
-    TableAt,
-    merge_parts,
-)
+from omnigraph.loading.tasks import LoadJob, MergeRecords, Outcome, ReadBatches, ReadPart, TableAt, merge_parts
 from omnigraph.parts.buckets import bucket_count
-from omnigraph.parts.choice import Choice
 from omnigraph.parts.engine import Engine, InProcess
 from omnigraph.parts.scratch import Memory, Scratch, scratch_files
 from omnigraph.storage import WrittenRows, count_setting, discard, joined, stage_replacement, stage_written
-from omnigraph.versioning import Commit
 from omnigraph.violations import Violation
 from omnigraph.write import WriteAttempt
 from omnigraph.write.forks import is_own
@@ -52,41 +44,6 @@ from omnigraph.write.validate import SHOWN_VIOLATIONS
 __all__ = ["LoadMode", "LoadResult", "explained", "load", "load_mode"]
 
 CONCURRENCY = "OMNIGRAPH_LOAD_CONCURRENCY"
-
-
-@dataclass(frozen=True, slots=True)
-class LoadResult:
-    """What a load did, and where it ran. There is no commit when it brought nothing."""
-
-    commit: Commit | None
-    nodes: Mapping[str, int]
-    edges: Mapping[str, int]
-    choice: Choice
-
-    @property
-    def engine(self) -> str:
-        """``local`` or ``spark``."""
-        return self.choice.engine
-
-    @property
-    def total(self) -> int:
-        return sum(self.nodes.values()) + sum(self.edges.values())
-
-    def as_json(self) -> dict[str, Any]:
-        """The result as scripts read it."""
-        return {
-            "commit": self.commit.as_json() if self.commit else None,
-            "nodes": dict(self.nodes),
-            "edges": dict(self.edges),
-            "total": self.total,
-            "engine": self.engine,
-            "why": self.choice.why,
-        }
-
-    @staticmethod
-    def fields_from_json(document: Mapping[str, Any]) -> dict[str, Any]:
-        """The fields of what `as_json` made."""
-        return {**document, "choice": {"engine": document["engine"], "why": document["why"]}}
 
 
 def load_mode(name: str) -> LoadMode:
@@ -179,7 +136,7 @@ class _Load:
         if self.mode is LoadMode.OVERWRITE:
             touched |= self.given.named_tables
         if not touched:
-            return LoadResult(None, {}, {}, self.choice)
+            return LoadResult(None, {}, {}, self.choice.engine, self.choice.why)
         # Before the checks against the graph: what these find tells what is there.
         self.attempt.allowed(self.attempt.base, touched)
         shares = [share for outcome in read for share in outcome.shares]
@@ -281,7 +238,7 @@ class _Load:
         found = [(entities[key], count) for key, count in counts.items() if count]
         nodes = {entity.name: count for entity, count in found if isinstance(entity, NodeType)}
         edges = {entity.name: count for entity, count in found if isinstance(entity, EdgeType)}
-        return LoadResult(commit, nodes, edges, self.choice)
+        return LoadResult(commit, nodes, edges, self.choice.engine, self.choice.why)
 
     def _refusal(self, faults: Faults) -> ValidationError:
         return ValidationError([self._located(violation) for violation in faults.shown], faults.total)

@@ -6,12 +6,12 @@ first: of several records of one entity the last one counts, and what it does no
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from enum import StrEnum
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from omnigraph.api.data import LoadMode
 from omnigraph.catalog import Catalog, EntityType, Value, table_schema
 from omnigraph.catalog.model import ID
 from omnigraph.embedding import Settings
@@ -40,14 +40,6 @@ FLUSHED_BYTES = 192 * 1024 * 1024
 """So much of a type is kept in memory before it is written."""
 
 _ROWS, _GIVEN = "rows", "@given "
-
-
-class LoadMode(StrEnum):
-    """What happens to entities that are there already."""
-
-    APPEND = "append"
-    MERGE = "merge"
-    OVERWRITE = "overwrite"
 
 
 @dataclass(frozen=True, slots=True)

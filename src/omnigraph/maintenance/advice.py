@@ -3,10 +3,10 @@
 from collections.abc import Iterator
 from datetime import timedelta
 
+from omnigraph.api.upkeep import IndexState, Status
 from omnigraph.diagnostics import size_text
-from omnigraph.maintenance.indexes import IndexState
 from omnigraph.maintenance.layout import MOST_DELETED
-from omnigraph.maintenance.status import OLD_VERSION, Status
+from omnigraph.maintenance.status import OLD_VERSION
 
 _LONG_WRITE = timedelta(minutes=1)
 _MANY_FRAGMENTS, _MANY_DELETED = 32, 1_000
@@ -88,11 +88,11 @@ def _history(status: Status) -> Iterator[str]:
 
 def _branches(status: Status) -> Iterator[str]:
     for branch in status.branches[1:]:
-        began = branch.info.created_at or branch.info.head.created_at
-        idle = status.seen_at - max(began, branch.info.head.created_at)
+        began = branch.created_at or branch.head.created_at
+        idle = status.seen_at - max(began, branch.head.created_at)
         if idle > _IDLE_BRANCH:
             retained = f"retains {size_text(branch.retained_bytes)}"
-            yield f"branch {branch.info.name} has been idle for {idle.days} days and {retained}; merge or delete it"
+            yield f"branch {branch.name} has been idle for {idle.days} days and {retained}; merge or delete it"
 
 
 def _leftovers(status: Status) -> Iterator[str]:

@@ -13,12 +13,14 @@ the clocks of writers, and of whoever cleans up, need not agree.
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from omnigraph import failpoints
+from omnigraph.api.progress import Progress, Report, no_report
+from omnigraph.api.upkeep import CleanupResult, TableCleanupStats
 from omnigraph.errors import NotFound, OmnigraphError, StorageError
 from omnigraph.failpoints import Point
 from omnigraph.maintenance.retention import Clock, KeptLine, Policy, is_gone, kept_lines, line_of, patient_policy
@@ -34,7 +36,6 @@ from omnigraph.maintenance.table_files import (
     versions_to_keep,
     writers_of,
 )
-from omnigraph.parts.engine import Progress, Report, no_report
 from omnigraph.parts.leftovers import left_behind, remove_left_behind, seen_left_behind
 from omnigraph.recovery.audit import AUDIT_FOLDER
 from omnigraph.storage import Location, objects_at
@@ -59,40 +60,6 @@ from omnigraph.write.sidecar import pending_operations
 LEFTOVERS = "leftovers"
 _TABLE_FOLDERS = ("nodes", "edges")
 _logger = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TableCleanupStats:
-    """What was removed of one table, or would be; `error` says why it could not, or not all of it."""
-
-    table_key: str
-    bytes_removed: int = 0
-    old_versions_removed: int = 0
-    files_removed: int = 0
-    forks_removed: tuple[str, ...] = ()
-    error: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class CleanupResult:
-    """What cleanup has removed; if it was not `confirmed`, what it would remove."""
-
-    confirmed: bool
-    tables: tuple[TableCleanupStats, ...]
-
-    @property
-    def bytes_removed(self) -> int:
-        return sum(each.bytes_removed for each in self.tables)
-
-    @property
-    def failed(self) -> tuple[TableCleanupStats, ...]:
-        """The tables of which not everything could be removed; another run tries again."""
-        return tuple(each for each in self.tables if each.error is not None)
-
-    def as_json(self) -> dict[str, Any]:
-        """The result as scripts read it."""
-        tables = [{**asdict(each), "forks_removed": list(each.forks_removed)} for each in self.tables]
-        return {"confirmed": self.confirmed, "bytes_removed": self.bytes_removed, "tables": tables}
 
 
 def cleanup(

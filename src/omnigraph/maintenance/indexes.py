@@ -1,96 +1,19 @@
 """Builds the indexes that a schema declares and a branch lacks, and says what each of them covers."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from enum import StrEnum
+from dataclasses import dataclass
 from typing import Any
 
-from omnigraph.catalog import EntityType, IndexIntent, IndexKind, index_intents
+from omnigraph.api.upkeep import IndexBuild, IndexState, IndexStatus
+from omnigraph.catalog import EntityType, IndexIntent, index_intents
 from omnigraph.catalog.indexes import FILTERS
 from omnigraph.loading.tasks import TableAt
 from omnigraph.parts.engine import Engine
 from omnigraph.storage import Coverage, Table, index_coverage, pending_reason, stage_indexes, write_index
-from omnigraph.versioning import Commit, Snapshot
+from omnigraph.versioning import Snapshot
 from omnigraph.write import StagedTable, WriteAttempt, table_staged, tables_to_write, write_staged
 
 LARGE_TABLES = 50_000_000
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class IndexBuild:
-    """What `ensure_indices` did: names of indexes by table; those that are `pending` each with the reason."""
-
-    commit: Commit | None = None
-    built: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    present: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    pending: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
-
-    def as_json(self) -> dict[str, Any]:
-        return {
-            "commit": None if self.commit is None else self.commit.as_json(),
-            "built": {key: list(names) for key, names in self.built.items()},
-            "present": {key: list(names) for key, names in self.present.items()},
-            "pending": {key: dict(reasons) for key, reasons in self.pending.items()},
-        }
-
-
-class IndexState(StrEnum):
-    """Whether an index serves all rows of its table, some, or none and why."""
-
-    COMPLETE = "complete"
-    PARTIAL = "partial"
-    MISSING = "missing"
-    PENDING = "pending"
-    UNDECLARED = "undeclared"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class IndexStatus:
-    """One index that a type declares, or that its table has all the same."""
-
-    table_key: str
-    name: str
-    column: str
-    kind: IndexKind
-    state: IndexState
-    rows: int
-    """How many rows the table has."""
-
-    coverage: Coverage | None = None
-    reason: str | None = None
-    """Why a pending index cannot be built yet."""
-
-    @property
-    def covered_rows(self) -> int:
-        return 0 if self.coverage is None else self.coverage.covered_rows
-
-    def as_json(self) -> dict[str, Any]:
-        known = self.coverage
-        return {
-            "table_key": self.table_key,
-            "name": self.name,
-            "column": self.column,
-            "kind": str(self.kind),
-            "state": str(self.state),
-            "rows": self.rows,
-            "covered_rows": self.covered_rows,
-            "segments": 0 if known is None else known.segments,
-            "fragments": 0 if known is None else len(known.covered) + len(known.uncovered),
-            "covered_fragments": 0 if known is None else len(known.covered),
-            "reason": self.reason,
-        }
-
-    @staticmethod
-    def fields_from_json(document: Mapping[str, Any]) -> dict[str, Any]:
-        """The fields of what `as_json` made. It tells how many fragments there are, and not their numbers."""
-        numbers = range(document["fragments"])
-        coverage = {
-            **document,
-            "covered": numbers[: document["covered_fragments"]],
-            "uncovered": numbers[document["covered_fragments"] :],
-            "uncovered_rows": document["rows"] - document["covered_rows"],
-        }
-        return {**document, "coverage": coverage if document["segments"] else None}
 
 
 def indexes_json(indexes: Sequence[IndexStatus], build: IndexBuild | None = None) -> dict[str, Any]:
@@ -197,8 +120,8 @@ def table_index_statuses(entity: EntityType, table: Table) -> Iterator[IndexStat
             kind=intent.kind,
             state=_state(coverage, reason),
             rows=rows,
-            coverage=coverage,
             reason=reason,
+            **_covered(coverage),
         )
     for intent, coverage in known.items():
         if intent not in intents:
@@ -209,8 +132,20 @@ def table_index_statuses(entity: EntityType, table: Table) -> Iterator[IndexStat
                 kind=intent.kind,
                 state=IndexState.UNDECLARED,
                 rows=rows,
-                coverage=coverage,
+                **_covered(coverage),
             )
+
+
+def _covered(coverage: Coverage | None) -> dict[str, Any]:
+    """How much of a table an index serves, as fields of its status."""
+    if coverage is None:
+        return {}
+    return {
+        "covered_rows": coverage.covered_rows,
+        "segments": coverage.segments,
+        "fragments": len(coverage.covered) + len(coverage.uncovered),
+        "covered_fragments": len(coverage.covered),
+    }
 
 
 def _state(coverage: Coverage | None, reason: str | None) -> IndexState:

@@ -11,10 +11,10 @@ others is published all the same.
 import logging
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass, replace
-from enum import StrEnum
+from dataclasses import dataclass, replace
 from typing import Any
 
+from omnigraph.api.upkeep import OptimizeResult, Skipped, TableOptimizeStats
 from omnigraph.catalog import EntityType, IndexIntent, index_intents
 from omnigraph.errors import (
     FenceHeld,
@@ -53,7 +53,7 @@ from omnigraph.storage import (
     write_extension,
     write_index,
 )
-from omnigraph.versioning import Commit, Snapshot
+from omnigraph.versioning import Snapshot
 from omnigraph.versioning.log import MANIFEST_FOLDER
 from omnigraph.write import StagedTable, WriteAttempt, WriteFence, table_staged, write_staged
 from omnigraph.write.forks import is_own
@@ -64,49 +64,6 @@ LARGE_TABLES = 50_000_000
 _CONCURRENCY = "OMNIGRAPH_MAINTENANCE_CONCURRENCY"
 _AT_ONCE = 8
 _logger = logging.getLogger(__name__)
-
-
-class Skipped(StrEnum):
-    """Why a table was left alone."""
-
-    DRIFT_NEEDS_REPAIR = "DriftNeedsRepair"
-    SHARED_WITH_PARENT = "SharedWithParent"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TableOptimizeStats:
-    """What was done to a table. `manifest_version` is the one that the graph sees, `lance_head_version` the newest."""
-
-    table_key: str
-    fragments_removed: int = 0
-    fragments_added: int = 0
-    indexes_built: tuple[str, ...] = ()
-    indexes_extended: tuple[str, ...] = ()
-    committed: bool = False
-    skipped: Skipped | None = None
-    error: str | None = None
-    """Why it could not be put in order, if it could not; another run tries again."""
-
-    manifest_version: int
-    lance_head_version: int
-
-
-@dataclass(frozen=True, slots=True)
-class OptimizeResult:
-    """Every table, and the commit; without anything to do there is none."""
-
-    commit: Commit | None
-    tables: tuple[TableOptimizeStats, ...]
-
-    @property
-    def failed(self) -> tuple[TableOptimizeStats, ...]:
-        """The tables that could not be put in order."""
-        return tuple(each for each in self.tables if each.error is not None)
-
-    def as_json(self) -> dict[str, Any]:
-        """The result as scripts read it."""
-        commit = None if self.commit is None else self.commit.as_json()
-        return {"commit": commit, "tables": [asdict(each) for each in self.tables]}
 
 
 @dataclass(frozen=True, slots=True)

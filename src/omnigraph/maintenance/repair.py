@@ -8,12 +8,13 @@ A table also drifts when a write of OmniGraph is stopped for so long that it fai
 That is never published: the version that the graph sees becomes the newest again, behind a sidecar like any undoing.
 """
 
-from collections.abc import Collection, Mapping
-from dataclasses import asdict, dataclass, replace
-from enum import StrEnum
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
 from omnigraph import failpoints
+from omnigraph.api.history import Commit
+from omnigraph.api.upkeep import Classification, RepairAction, RepairResult, TableRepair
 from omnigraph.errors import (
     NotDurable,
     OmnigraphError,
@@ -25,7 +26,7 @@ from omnigraph.errors import (
 from omnigraph.failpoints import Point
 from omnigraph.recovery.remnants import Held, undo_versions
 from omnigraph.storage import Drift, Location, RowSample, difference_samples, drift_after, open_table, sync_drift
-from omnigraph.versioning import Commit, ManifestLog, Pin, Publication, commit_since, new_commit_id, publish
+from omnigraph.versioning import ManifestLog, Pin, Publication, commit_since, new_commit_id, publish
 from omnigraph.versioning.names import check_actor
 from omnigraph.write import WriteFence
 from omnigraph.write.forks import is_own
@@ -39,30 +40,8 @@ _MOST_IDS = 20
 """How many ids of rows that differ are listed for each table."""
 
 
-class Classification(StrEnum):
-    """What is known of the versions after the one that the graph sees."""
-
-    NO_DRIFT = "no_drift"
-    VERIFIED_MAINTENANCE = "verified_maintenance"
-    FAILED_WRITE = "failed_write"
-    SUSPICIOUS = "suspicious"
-    UNVERIFIABLE = "unverifiable"
-
-
-class RepairAction(StrEnum):
-    """What becomes of a table, or would with `confirm`."""
-
-    NONE = "none"
-    PUBLISH = "publish"
-    UNDO = "undo"
-    REFUSE = "refuse"
-    PUBLISHED = "published"
-    UNDONE = "undone"
-    REFUSED = "refused"
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RepairRequest:
+class RepairOrder:
     """What is asked for. `confirm` publishes what is verified and undoes what failed, `force` with it also the rest."""
 
     confirm: bool = False
@@ -70,63 +49,7 @@ class RepairRequest:
     actor: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TableRepair:
-    """One table: the version that the graph sees, the newest there is, and what made those in between.
-
-    `removed`, `added` and `changed` are the rows that publishing the newest would take away, bring, and give other
-    values; None where they cannot be compared. The lists have the first of their ids. `error` says why the versions are
-    not known whole, or why the newest can never be published.
-    """
-
-    table_key: str
-    classification: Classification
-    action: RepairAction
-    manifest_version: int
-    lance_head_version: int
-    operations: tuple[str, ...] = ()
-    removed: int | None = 0
-    added: int | None = 0
-    changed: int | None = 0
-    removed_ids: tuple[str, ...] = ()
-    added_ids: tuple[str, ...] = ()
-    changed_ids: tuple[str, ...] = ()
-    error: str | None = None
-
-    def as_json(self) -> dict[str, Any]:
-        """The table as scripts read it."""
-        return {name: list(value) if isinstance(value, tuple) else value for name, value in asdict(self).items()}
-
-
-@dataclass(frozen=True, slots=True)
-class RepairResult:
-    """Every table of the branch, and the commit, if there was something to publish."""
-
-    tables: tuple[TableRepair, ...]
-    commit: Commit | None = None
-
-    @property
-    def refused(self) -> tuple[TableRepair, ...]:
-        """The tables that drifted and stay as they are."""
-        return tuple(each for each in self.tables if each.action is RepairAction.REFUSED)
-
-    def without_ids(self, hidden: Collection[str]) -> "RepairResult":
-        """The same for somebody who may not read these tables: how many rows differ, and not which."""
-        if not hidden:
-            return self
-        unnamed = (
-            replace(each, removed_ids=(), added_ids=(), changed_ids=()) if each.table_key in hidden else each
-            for each in self.tables
-        )
-        return replace(self, tables=tuple(unnamed))
-
-    def as_json(self) -> dict[str, Any]:
-        """The result as scripts read it."""
-        commit = self.commit.as_json() if self.commit is not None else None
-        return {"tables": [each.as_json() for each in self.tables], "commit": commit}
-
-
-def repair(graph: Location, log: ManifestLog, request: RepairRequest) -> RepairResult:
+def repair(graph: Location, log: ManifestLog, request: RepairOrder) -> RepairResult:
     """Says what has drifted; with `confirm`, publishes what may be published, as one commit, and undoes what failed."""
     if not request.confirm:
         return RepairResult(tuple(_inspected(graph, log, force=False).values()))
@@ -307,7 +230,7 @@ def _both(first: str | None, second: str) -> str:
     return second if first is None else f"{first}; {second}"
 
 
-def _published(graph: Location, log: ManifestLog, chosen: Mapping[str, TableRepair], request: RepairRequest) -> Commit:
+def _published(graph: Location, log: ManifestLog, chosen: Mapping[str, TableRepair], request: RepairOrder) -> Commit:
     """Makes the newest versions of these tables visible. The caller holds their locks.
 
     Where it is not sure that rows were only arranged anew, some may be gone; so whoever relies on them must notice.

@@ -7,17 +7,16 @@ from datetime import datetime, timedelta
 from functools import cache, partial
 from itertools import accumulate, takewhile
 
+from omnigraph.api.history import Commit, Place
+from omnigraph.api.upkeep import GRACE
 from omnigraph.errors import NotFound, StorageError, UsageError
 from omnigraph.storage.branches import TREES
 from omnigraph.storage.reclaim import OWN_LINE
-from omnigraph.versioning import Branches, Commit, CommitGraph, Manifest, ManifestLog, Place
+from omnigraph.versioning import Branches, CommitGraph, Manifest, ManifestLog
 from omnigraph.versioning.history import newest_first
 from omnigraph.versioning.log import TRUSTED_SECONDS
 from omnigraph.versioning.names import physical_name
 from omnigraph.versioning.retained import Retained, milestone_of
-
-GRACE = timedelta(hours=1)
-"""How long what was the newest a moment ago stays for those who are reading it."""
 
 _UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 

@@ -5,19 +5,26 @@ files are listed before the sidecars, and these before the manifest. A version t
 explains is nobody's, so writers at work are not taken for drift.
 """
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from typing import Any
 
-from omnigraph.branching.branches import BranchInfo, listed
+from omnigraph.api.history import schema_number
+from omnigraph.api.upkeep import (
+    BranchStatus,
+    Leftover,
+    PendingWrite,
+    Status,
+    TableStatus,
+)
+from omnigraph.branching.branches import listed
 from omnigraph.catalog import EntityType
 from omnigraph.errors import NotFound, RecoveryFailed, StorageError
-from omnigraph.maintenance.indexes import IndexState, IndexStatus, table_index_statuses
+from omnigraph.maintenance.indexes import table_index_statuses
 from omnigraph.maintenance.layout import SMALL_FRAGMENT, groups_of
 from omnigraph.parts.leftovers import INCOMING
 from omnigraph.parts.scratch import SCRATCH
-from omnigraph.recovery import Recoveries, Recovery
+from omnigraph.recovery import Recoveries
 from omnigraph.storage import (
     Location,
     Table,
@@ -30,12 +37,12 @@ from omnigraph.storage import (
 from omnigraph.storage.files import StoredFile, files_below
 from omnigraph.storage.holders import LOCK_FOLDER
 from omnigraph.storage.lines import Line, lines_of
-from omnigraph.versioning import Branches, Commit, ManifestLog, Pin, Snapshot
+from omnigraph.versioning import Branches, ManifestLog, Pin, Snapshot
 from omnigraph.versioning.branches import fork_name
 from omnigraph.versioning.log import MANIFEST_FOLDER
 from omnigraph.versioning.names import physical_name
-from omnigraph.versioning.schemas import SCHEMA_FILE, schema_number
-from omnigraph.versioning.tags import Tag, tags
+from omnigraph.versioning.schemas import SCHEMA_FILE
+from omnigraph.versioning.tags import tags
 from omnigraph.write.forks import is_own
 from omnigraph.write.sidecar import Sidecar
 
@@ -43,165 +50,6 @@ OLD_VERSION = timedelta(days=7)
 _QUIET = timedelta(days=1)
 _TREE = "/tree/"
 _NO_LINE = Line(0, {})
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TableStatus:
-    """One table as the branch sees it.
-
-    `bytes` are those of the rows that can be read now, `stored_bytes` those of all files of its line, with the history.
-    `compactable` are the fragments that `optimize` would put together. A `lance_head_version` that is not the
-    `manifest_version` is drift. Of a table that cannot be read `error` says why, and little else is known.
-    """
-
-    table_key: str
-    rows: int = 0
-    fragments: int = 0
-    small_fragments: int = 0
-    compactable: int = 0
-    deleted_rows: int = 0
-    bytes: int = 0
-    stored_bytes: int
-    manifest_version: int
-    lance_head_version: int
-    indexes: tuple[IndexStatus, ...] = ()
-    error: str | None = None
-
-    @property
-    def drifted(self) -> bool:
-        return self.lance_head_version != self.manifest_version
-
-    @property
-    def deleted_share(self) -> float:
-        """How much of what is stored of the rows is deleted."""
-        stored = self.rows + self.deleted_rows
-        return self.deleted_rows / stored if stored else 0.0
-
-    def indexes_in(self, *states: IndexState) -> list[str]:
-        """The names of the indexes that are in one of these states."""
-        return [index.name for index in self.indexes if index.state in states]
-
-    def as_json(self) -> dict[str, Any]:
-        """The table as scripts read it."""
-        plain = {name: getattr(self, name) for name in self.__slots__ if name != "indexes"}
-        indexes = [index.as_json() for index in self.indexes]
-        return {**plain, "deleted_share": self.deleted_share, "drifted": self.drifted, "indexes": indexes}
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BranchStatus:
-    """One branch, and the bytes that only it holds: its forks of tables, and its manifests."""
-
-    info: BranchInfo
-    retained_bytes: int
-    is_behind: bool
-    """Whether `main` has a newer schema."""
-
-    @property
-    def schema_number(self) -> int:
-        """Which of the schemas of the graph it has."""
-        return schema_number(self.info.head.schema_id)
-
-    def as_json(self) -> dict[str, Any]:
-        """The branch as scripts read it."""
-        schema = {"schema_number": self.schema_number, "schema_behind": self.is_behind}
-        return {**self.info.as_json(), **schema, "retained_bytes": self.retained_bytes}
-
-    @staticmethod
-    def fields_from_json(document: Mapping[str, Any]) -> dict[str, Any]:
-        """The fields of what `as_json` made."""
-        return {**document, "info": document, "is_behind": document["schema_behind"]}
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PendingWrite:
-    """A write that is announced: at work, or ended in the middle. One that nobody can read has a `problem`."""
-
-    operation_id: str
-    kind: str | None = None
-    branch: str | None = None
-    started_at: datetime | None = None
-    problem: str | None = None
-
-    def as_json(self) -> dict[str, Any]:
-        """The write as scripts read it."""
-        return {**asdict(self), "started_at": _instant(self.started_at)}
-
-
-@dataclass(frozen=True, slots=True)
-class Leftover:
-    """A folder of a bulk job that was killed."""
-
-    path: str
-    bytes: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Status:
-    """How a graph is, as seen from one branch."""
-
-    uri: str
-    branch: str
-    seen_at: datetime
-    types: Mapping[str, Sequence[str]]
-    """The names of the types, `nodes` and `edges`."""
-
-    head: Commit
-    commits: int
-    """How many commits lead to the head, those that were merged aside."""
-
-    bytes: int
-    """All files below the graph."""
-
-    old_versions: int
-    """How many versions of the manifest on this branch are older than a week, and can still be removed."""
-
-    tables: tuple[TableStatus, ...]
-    pending: tuple[PendingWrite, ...]
-    branches: tuple[BranchStatus, ...]
-    tags: tuple[Tag, ...]
-    last_recovery: Recovery | None
-    leftovers: tuple[Leftover, ...]
-    schema_edited: bool
-    """Whether the file `_schema.pg` is another than the schema of `main`, and nobody is changing that."""
-
-    advice: tuple[str, ...] = field(default=())
-
-    @property
-    def schema_number(self) -> int:
-        """Which of the schemas of the graph the branch has."""
-        return schema_number(self.head.schema_id)
-
-    def without(self, hidden: Collection[str]) -> "Status":
-        """The same without some tables, and the names of their types."""
-        if not hidden:
-            return self
-        gone = {key.partition(":")[2] for key in hidden}
-        types = {kind: [name for name in names if name not in gone] for kind, names in self.types.items()}
-        return replace(self, types=types, tables=tuple(each for each in self.tables if each.table_key not in hidden))
-
-    def as_json(self) -> dict[str, Any]:
-        """The status as scripts read it."""
-        return {
-            "uri": self.uri,
-            "branch": self.branch,
-            "schema_id": self.head.schema_id,
-            "schema_number": self.schema_number,
-            "schema_edited": self.schema_edited,
-            "seen_at": _instant(self.seen_at),
-            "types": {kind: list(names) for kind, names in self.types.items()},
-            "head": self.head.as_json(),
-            "commits": self.commits,
-            "bytes": self.bytes,
-            "old_versions": self.old_versions,
-            "tables": [each.as_json() for each in self.tables],
-            "pending": [each.as_json() for each in self.pending],
-            "branches": [each.as_json() for each in self.branches],
-            "tags": [each.as_json() for each in self.tags],
-            "last_recovery": self.last_recovery.as_json() if self.last_recovery is not None else None,
-            "leftovers": [asdict(each) for each in self.leftovers],
-            "advice": list(self.advice),
-        }
 
 
 def status_of(graph: Location, branches: Branches, log: ManifestLog) -> Status:
@@ -294,9 +142,13 @@ def _branches(branches: Branches, lines: Mapping[str, Line]) -> Iterable[BranchS
     for info in listed(branches):
         log = logs.get(info.name)
         yield BranchStatus(
-            info=info,
+            name=info.name,
+            head=info.head,
+            created_at=info.created_at,
+            ahead=info.ahead,
+            behind=info.behind,
             retained_bytes=0 if log is None else _retained(log, lines),
-            is_behind=schema_number(info.head.schema_id) < newest,
+            schema_behind=schema_number(info.head.schema_id) < newest,
         )
 
 

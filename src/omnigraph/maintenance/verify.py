@@ -7,16 +7,16 @@ changed. Files that are known to be damaged are never given to Lance, which may 
 """
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass, field
-from typing import Any
+from dataclasses import dataclass, field
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from omnigraph.api.progress import Progress, Report, no_report
+from omnigraph.api.upkeep import Damage, VerifiedCommit, VerifyResult
 from omnigraph.catalog import EdgeType
 from omnigraph.catalog.model import DESTINATION, ID, SOURCE
 from omnigraph.errors import Damaged, NotFound, OmnigraphError, RecoveryFailed, StorageError
-from omnigraph.parts.engine import Progress, Report, no_report
 from omnigraph.recovery.audit import recoveries
 from omnigraph.storage import Location, decode_record, objects_at
 from omnigraph.storage.checksums import FileChecksum, checksum_files
@@ -32,57 +32,6 @@ from omnigraph.write.sidecar import pending_operations, read_sidecar
 
 _RECORD_FOLDERS = ("__heads", "__history", "__schemas", TAG_FOLDER)
 _MOST_IDS = 5
-
-
-@dataclass(frozen=True, slots=True)
-class Damage:
-    """A file, or a table at a version, that is not as it was written, and how many retained commits need it."""
-
-    path: str
-    problem: str
-    commits: int = 0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class VerifiedCommit:
-    """A commit whose data is retained. The id is None if the manifest that holds it cannot be read."""
-
-    graph_commit_id: str | None
-    branch: str
-    manifest_version: int
-    whole: bool
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class VerifyResult:
-    """What was read, what is damaged, and which of the retained commits can be read as they were made.
-
-    `unverified` counts records and files that were written without a checksum: they were read, and nothing vouches
-    for them.
-    """
-
-    data: bool
-    damage: tuple[Damage, ...]
-    commits: tuple[VerifiedCommit, ...]
-    records: int
-    files: int
-    bytes: int
-    rows: int
-    unverified: int
-
-    @property
-    def whole(self) -> bool:
-        """Whether nothing is damaged."""
-        return not self.damage
-
-    def as_json(self) -> dict[str, Any]:
-        """The result as scripts read it."""
-        return {
-            **asdict(self),
-            "whole": self.whole,
-            "damage": [asdict(each) for each in self.damage],
-            "commits": [asdict(each) for each in self.commits],
-        }
 
 
 def verify_graph(graph: Location, branches: Branches, *, data: bool, report: Report = no_report) -> VerifyResult:

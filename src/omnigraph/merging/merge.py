@@ -1,21 +1,28 @@
 """Merges one branch into another: three-way, entity by entity, over all types, as one commit or not at all."""
 
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass, field, replace
-from enum import StrEnum
-from typing import Any
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from omnigraph.api.history import (
+    Commit,
+    ConflictKind,
+    MergeConflict,
+    MergeKind,
+    MergeResult,
+    Place,
+    SchemaStep,
+    schema_number,
+)
 from omnigraph.catalog import EdgeType, NodeType
 from omnigraph.catalog.model import DESTINATION, ID, SOURCE
 from omnigraph.errors import MergeConflicts, NotFound, SchemaBehind
 from omnigraph.merging.sides import TypeMerge, changes_between, dropped_type, types_of
-from omnigraph.merging.three_way import ConflictKind, MergeConflict, Strategy, TableMerge, touched_ids
+from omnigraph.merging.three_way import Strategy, TableMerge, touched_ids
 from omnigraph.storage import among
-from omnigraph.versioning import Branches, Commit, CommitGraph, MergedParent, Place, Snapshot
-from omnigraph.versioning.schemas import schema_number
+from omnigraph.versioning import Branches, CommitGraph, MergedParent, Snapshot
 from omnigraph.violations import Rule, Violation
 from omnigraph.write import TableChange, WriteAttempt, write_changes
 from omnigraph.write.change import Origins
@@ -29,48 +36,6 @@ _KINDS = {
     Rule.END: ConflictKind.ORPHAN_EDGE,
     Rule.CARDINALITY: ConflictKind.CARDINALITY_VIOLATION,
 }
-
-
-class MergeKind(StrEnum):
-    """What a merge turned out to be."""
-
-    ALREADY_UP_TO_DATE = "AlreadyUpToDate"
-    FAST_FORWARD = "FastForward"
-    MERGED = "Merged"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MergeResult:
-    """What a merge did, or would do. There is no commit when nothing was to be merged, or when it was only tried.
-
-    `schema` has the numbers of two schemas if they had an older one than we, and what they did was brought to ours.
-    """
-
-    kind: MergeKind
-    merged_commit_id: str
-    commit: Commit | None = None
-    changes: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
-    conflicts: tuple[MergeConflict, ...] = ()
-    branch_deleted: bool = False
-    schema: tuple[int, int] | None = None
-
-    def as_json(self) -> dict[str, Any]:
-        """The result as scripts read it."""
-        return {
-            "kind": self.kind.value,
-            "merged_commit_id": self.merged_commit_id,
-            "commit": self.commit.as_json() if self.commit else None,
-            "changes": {name: dict(counts) for name, counts in self.changes.items()},
-            "conflicts": [conflict.as_json() for conflict in self.conflicts],
-            "branch_deleted": self.branch_deleted,
-            "schema": None if self.schema is None else dict(zip(("from", "to"), self.schema, strict=True)),
-        }
-
-    @staticmethod
-    def fields_from_json(document: Mapping[str, Any]) -> dict[str, Any]:
-        """The fields of what `as_json` made."""
-        schema = document["schema"]
-        return {**document, "schema": None if schema is None else [schema["from"], schema["to"]]}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,7 +69,7 @@ def merge(attempt: WriteAttempt, branches: Branches, source: str, options: Merge
         merged_commit_id=theirs.commit_id,
         changes={each.entity.name: _counts(each) for each in merges.values() if not each.change.is_empty},
         conflicts=(*diverged, *_broken_rules(ours, changes, diverged)),
-        schema=(_schema(theirs), _schema(ours)) if _schema(theirs) != _schema(ours) else None,
+        schema=SchemaStep(_schema(theirs), _schema(ours)) if _schema(theirs) != _schema(ours) else None,
     )
     if options.dry_run:
         return result

@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from omnigraph.api.history import ConflictKind, MergeConflict
 from omnigraph.catalog import EntityType, table_schema
 from omnigraph.catalog.conversion import (
     columns_that_came,
@@ -25,7 +26,7 @@ from omnigraph.catalog.conversion import (
 )
 from omnigraph.catalog.model import ID
 from omnigraph.embedding import current_settings, embedded_properties, filled
-from omnigraph.merging.three_way import ConflictKind, MergeConflict, Strategy, TableMerge, merged_table
+from omnigraph.merging.three_way import Strategy, TableMerge, merged_table
 from omnigraph.storage import ColumnMatch, Differences, Table, difference_counts, differing_rows
 from omnigraph.storage.equality import equal_rows, equal_values
 from omnigraph.versioning import Snapshot

@@ -6,72 +6,20 @@ that both touched are looked at. Nothing is read and nothing is written here.
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from enum import StrEnum
 from typing import Any, Literal, TypeAlias
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from omnigraph.api.history import ConflictKind, MergeConflict
+from omnigraph.api.values import Row, same_row, same_value
 from omnigraph.catalog import EntityType, table_schema
 from omnigraph.catalog.conversion import in_columns
 from omnigraph.catalog.model import ID
-from omnigraph.changes.rows import Row, json_row, json_value, same_row, same_value
 from omnigraph.storage import Differences
 from omnigraph.write import TableChange
 
 Strategy: TypeAlias = Literal["ours", "theirs"]
-
-
-class ConflictKind(StrEnum):
-    """Why two sides cannot be merged.
-
-    What they changed and we have dropped from the schema is lost by the strategy `ours`, and `theirs` cannot keep it.
-    The last four are found on the merged graph, and no strategy resolves them.
-    """
-
-    DIVERGENT_INSERT = "DivergentInsert"
-    DIVERGENT_UPDATE = "DivergentUpdate"
-    DELETE_VS_UPDATE = "DeleteVsUpdate"
-    DROPPED_TYPE = "DroppedType"
-    DROPPED_PROPERTY = "DroppedProperty"
-    ORPHAN_EDGE = "OrphanEdge"
-    UNIQUE_VIOLATION = "UniqueViolation"
-    CARDINALITY_VIOLATION = "CardinalityViolation"
-    VALUE_CONSTRAINT_VIOLATION = "ValueConstraintViolation"
-
-
-@dataclass(frozen=True, slots=True)
-class MergeConflict:
-    """One thing that two sides made of an entity, each in its own way.
-
-    With a `property`, the others are its values. Without one they are whole rows, and None is an entity that is not
-    there. Where several bases disagree, `base` is None. Of a type or property that was dropped there is one conflict,
-    without an `id`: `theirs` is how many entities they set or inserted.
-    """
-
-    kind: ConflictKind
-    type: str
-    id: str
-    property: str | None = None
-    base: Any = None
-    ours: Any = None
-    theirs: Any = None
-
-    def as_json(self) -> dict[str, Any]:
-        """The conflict as scripts read it."""
-        return {
-            "kind": self.kind.value,
-            "type": self.type,
-            "id": self.id,
-            "property": self.property,
-            "base": _spelled(self.base),
-            "ours": _spelled(self.ours),
-            "theirs": _spelled(self.theirs),
-        }
-
-
-def _spelled(value: Any) -> Any:
-    return json_row(value) if isinstance(value, Mapping) else json_value(value)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,5 +1,6 @@
 """Bulk work as a list of parts: what an engine is, and what the tasks of one job share."""
 
-from omnigraph.parts.engine import Engine, InProcess, Progress
+from omnigraph.api.progress import Progress
+from omnigraph.parts.engine import Engine, InProcess
 
 __all__ = ["Engine", "InProcess", "Progress"]

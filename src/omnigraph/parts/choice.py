@@ -2,8 +2,8 @@
 
 import os
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 
+from omnigraph.api.progress import Choice
 from omnigraph.diagnostics import any_of
 from omnigraph.errors import UsageError
 
@@ -15,18 +15,7 @@ SPARK_SWITCH, OFF = "OMNIGRAPH_SPARK", "off"
 _CONFIGURED = ("OMNIGRAPH_SPARK_MASTER", "OMNIGRAPH_SPARK_REMOTE")
 
 
-@dataclass(frozen=True, slots=True)
-class Choice:
-    """An engine, and why it is this one."""
-
-    engine: str
-    why: str
-
-    def __str__(self) -> str:
-        return f"engine: {self.engine}, because {self.why}"
-
-
-def chosen(asked: str, reasons: Callable[[], Iterable[str]]) -> Choice:
+def choose_engine(asked: str, reasons: Callable[[], Iterable[str]]) -> Choice:
     """The engine that was asked for. Of `auto`: Spark where a cluster is configured or there are reasons for it."""
     if asked not in (AUTO, LOCAL, SPARK):
         raise UsageError(f"the engine is {any_of((AUTO, LOCAL, SPARK))}, not {asked!r}")

@@ -8,29 +8,13 @@ job runs as a loop in this process or as one task for each part on a cluster, an
 import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from dataclasses import dataclass
-from typing import Generic, Protocol, TypeAlias, TypeVar
+from typing import Generic, Protocol, TypeVar
+
+from omnigraph.api.progress import Progress, Report, no_report
 
 _Part = TypeVar("_Part")
 _Result = TypeVar("_Result")
 _MOST_THREADS = 8
-
-
-@dataclass(frozen=True, slots=True)
-class Progress:
-    """How far a stage of bulk work is: so many of its parts are done, with so many rows where that is known."""
-
-    stage: str
-    done: int
-    total: int
-    rows: int | None = None
-
-
-Report: TypeAlias = Callable[[Progress], None]
-
-
-def no_report(progress: Progress) -> None:
-    """For whoever does not want to know."""
 
 
 class Engine(Protocol):

@@ -6,7 +6,7 @@ A plan does not depend on the data. With the graph beside it, the text also says
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from omnigraph.catalog.values import value_to_json
+from omnigraph.api.values import value_to_json
 from omnigraph.query.searching import search_described
 from omnigraph.query.source import GraphReader
 from omnigraph.query.steps import (

@@ -8,8 +8,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from omnigraph.catalog.model import ID
+from omnigraph.errors.answers import NoEmbeddingModel, WrongEmbedding
 from omnigraph.query.cancelling import NEVER, Cancellation, checked
-from omnigraph.query.errors import NoEmbeddingModel, WrongEmbedding
 from omnigraph.query.fields import ORIENTATIONS, Knowledge, edge_rows, node_rows
 from omnigraph.query.firsts import FirstRows
 from omnigraph.query.searching import Search, is_ranked_by_index

@@ -1,19 +1,18 @@
 """Runs a query that reads, on one snapshot."""
 
-import html
-import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from datetime import UTC, date, datetime
+from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime
 from typing import Any
 
 import pyarrow as pa
 
-from omnigraph.catalog import value_to_json
+from omnigraph.api.data import QueryResult
+from omnigraph.api.progress import Choice
+from omnigraph.api.words import AUTO, LOCAL, SPARK
 from omnigraph.compiler import CompiledQuery, bound_parameters, ir
 from omnigraph.embedding import text_vector
 from omnigraph.errors import UsageError
-from omnigraph.parts.choice import AUTO, LOCAL, SPARK, Choice, chosen, spark_for
+from omnigraph.parts.choice import choose_engine, spark_for
 from omnigraph.query import (
     NEVER,
     AdjacencyCache,
@@ -36,73 +35,6 @@ A query that begins at given ids reads few of them, whatever the tables hold, an
 _SHOWN_ROWS = 20
 
 
-def no_frame(table: pa.Table) -> Any:
-    """For a result that nobody gave a way to Spark."""
-    raise UsageError(f"these {table.num_rows} rows cannot become a data frame of Spark")
-
-
-@dataclass(frozen=True, slots=True)
-class QueryResult:
-    """The rows of a query, as Arrow, and the commit that they were read at. `to_frame` gives rows to Spark."""
-
-    table: pa.Table
-    commit_id: str
-    to_frame: Callable[[pa.Table], Any] = field(default=no_frame, kw_only=True, repr=False, compare=False)
-
-    @property
-    def columns(self) -> list[str]:
-        """The names of the columns."""
-        names: list[str] = self.table.column_names
-        return names
-
-    def __len__(self) -> int:
-        count: int = self.table.num_rows
-        return count
-
-    def __iter__(self) -> Iterator[dict[str, Any]]:
-        return iter(self.rows())
-
-    def rows(self) -> list[dict[str, Any]]:
-        """The rows as dictionaries of Python values."""
-        rows: list[dict[str, Any]] = self.table.to_pylist()
-        return rows
-
-    def to_arrow(self) -> pa.Table:
-        """The rows as an Arrow table."""
-        return self.table
-
-    def to_pandas(self) -> Any:
-        """The rows as a pandas frame."""
-        return self.table.to_pandas()
-
-    def to_polars(self) -> Any:
-        """The rows as a polars frame; polars must be installed."""
-        import polars  # noqa: PLC0415 - an optional package
-
-        return polars.from_arrow(self.table)
-
-    def to_spark(self) -> Any:
-        """The rows as a Spark data frame, with the names of the answer and the Spark types of its property types.
-
-        `omnigraph.spark.types` has them all. The rows of a query that runs on Spark do not come here for that.
-        """
-        return self.to_frame(self.table)
-
-    def as_json(self) -> dict[str, Any]:
-        """The result as scripts read it."""
-        return {"columns": self.columns, "rows": [json_value(row) for row in self.rows()], "commit_id": self.commit_id}
-
-    def _repr_html_(self) -> str:
-        """A table for notebooks, of the first rows."""
-        head = "".join(f"<th>{html.escape(name)}</th>" for name in self.columns)
-        body = "".join(
-            f"<tr>{''.join(f'<td>{html.escape(_shown(value))}</td>' for value in row.values())}</tr>"
-            for row in self.table.slice(0, _SHOWN_ROWS).to_pylist()
-        )
-        more = f"<p>{len(self) - _SHOWN_ROWS} more rows</p>" if len(self) > _SHOWN_ROWS else ""
-        return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{more}"
-
-
 def planned(
     query: CompiledQuery, parameters: Mapping[str, Any], snapshot: Snapshot, engine: str
 ) -> tuple[Choice, Plan]:
@@ -120,7 +52,7 @@ def planned(
 def _engine_for(asked: str, plan: Plan, snapshot: Snapshot) -> Choice:
     """Where a query runs. Of `auto`: in this process, unless it must read very much."""
     if asked != AUTO:
-        return chosen(asked, tuple)
+        return choose_engine(asked, tuple)
     if plan.is_empty or plan.is_pinned:
         return Choice(LOCAL, "little is read")
     rows = sum(snapshot.table(key).count() for key in plan.tables)
@@ -149,22 +81,3 @@ def embedded_text(text: str, model: str | None, dimension: int) -> Sequence[floa
     if model is None:
         raise NoEmbeddingModel(model, dimension)
     return text_vector(text, model, dimension)
-
-
-def json_value(value: Any) -> Any:
-    """A value of a result as JSON has it; structs and lists keep their shape."""
-    match value:
-        case dict():
-            return {name: json_value(inner) for name, inner in value.items()}
-        case list():
-            return [json_value(inner) for inner in value]
-        case bytes() | date():
-            return value_to_json(value)
-        case float() if not math.isfinite(value):
-            return None
-        case plain:
-            return plain
-
-
-def _shown(value: Any) -> str:
-    return "" if value is None else str(json_value(value))

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from omnigraph.catalog import PropertyType, arrow_type
-from omnigraph.query.errors import SumOutOfRange
+from omnigraph.errors.answers import SumOutOfRange
 from omnigraph.query.steps import ConstantOutput, EntityOutput, Output, ValueOutput
 
 

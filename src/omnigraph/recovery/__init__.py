@@ -1,6 +1,6 @@
 """What becomes of writes that did not finish: observed, decided, applied, and written down."""
 
-from omnigraph.recovery.audit import Recovery
+from omnigraph.api.upkeep import Recovery
 from omnigraph.recovery.decide import Mode
 from omnigraph.recovery.remnants import undo_remnants
 from omnigraph.recovery.report import Recoveries, recoveries_json, recovery_json

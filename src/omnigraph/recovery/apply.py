@@ -8,13 +8,15 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from omnigraph import failpoints
+from omnigraph.api.base import MAIN
+from omnigraph.api.upkeep import Recovery, RecoveryKind, TableOutcome
 from omnigraph.errors import InternalError
 from omnigraph.failpoints import Point
-from omnigraph.recovery.audit import Recovery, RecoveryKind, TableOutcome, record
+from omnigraph.recovery.audit import record
 from omnigraph.recovery.decide import Action, Decision
 from omnigraph.recovery.observe import Observation, TableSighting, pinned_key
 from omnigraph.storage import Location, Table, open_table, restore, sync_versions
-from omnigraph.versioning import MAIN, ManifestLog, Pin, Publication, new_commit_id, publish
+from omnigraph.versioning import ManifestLog, Pin, Publication, new_commit_id, publish
 from omnigraph.versioning.schemas import settle_schema_files
 from omnigraph.write.fence import WriteFence
 from omnigraph.write.sidecar import Sidecar, delete_sidecar

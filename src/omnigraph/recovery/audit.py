@@ -5,14 +5,14 @@ added says how it ended.
 """
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
-from datetime import UTC, datetime
-from enum import StrEnum
+from dataclasses import asdict
+from datetime import UTC
 from typing import Any
 
 import pyarrow as pa
 
 from omnigraph import failpoints
+from omnigraph.api.upkeep import Recovery, RecoveryKind, TableOutcome
 from omnigraph.errors import Damaged, StorageError
 from omnigraph.failpoints import Point
 from omnigraph.storage import Location, append_row, has_version, listed_versions, open_table
@@ -42,43 +42,6 @@ _SCHEMA = pa.schema(
         pa.field("outcomes", pa.list_(_OUTCOME), nullable=False),
     ]
 )
-
-
-class RecoveryKind(StrEnum):
-    """What became of a write."""
-
-    ROLLED_FORWARD = "RolledForward"
-    ROLLED_BACK = "RolledBack"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TableOutcome:
-    """One table: how it was found, at which version, and at which version's content it was left."""
-
-    table_key: str
-    state: str
-    from_version: int
-    to_version: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Recovery:
-    """One write that recovery settled. `graph_commit_id` is the commit that says so."""
-
-    operation_id: str
-    graph_commit_id: str
-    recovery_kind: RecoveryKind
-    recovery_for_actor: str | None
-    writer_kind: str
-    branch: str
-    started_at: str
-    recovered_at: datetime
-    outcomes: tuple[TableOutcome, ...]
-
-    def as_json(self) -> dict[str, Any]:
-        """The recovery as scripts read it."""
-        recovered_at = self.recovered_at.isoformat().replace("+00:00", "Z")
-        return {**asdict(self), "recovered_at": recovered_at, "outcomes": [asdict(each) for each in self.outcomes]}
 
 
 def record(graph: Location, recovery: Recovery) -> None:

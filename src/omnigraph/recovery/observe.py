@@ -3,6 +3,8 @@
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
+from omnigraph.api.base import MAIN
+from omnigraph.api.history import Commit
 from omnigraph.errors import Conflict, StorageError
 from omnigraph.storage import (
     Location,
@@ -13,7 +15,7 @@ from omnigraph.storage import (
     remove_torn_versions,
 )
 from omnigraph.storage.tables import NO_TABLE
-from omnigraph.versioning import MAIN, Commit, Manifest, ManifestLog, commit_since
+from omnigraph.versioning import Manifest, ManifestLog, commit_since
 from omnigraph.versioning.publisher import check_expectations
 from omnigraph.versioning.schemas import staged_operation
 from omnigraph.write.forks import is_own

@@ -2,10 +2,11 @@
 
 from collections.abc import Sequence
 from dataclasses import asdict
-from typing import Any
+from typing import Any, Protocol
 
+from omnigraph.api.upkeep import Recovery
 from omnigraph.errors import NotFound, RecoveryFailed
-from omnigraph.recovery.audit import Recovery, recoveries
+from omnigraph.recovery.audit import recoveries
 from omnigraph.storage import Location
 from omnigraph.write.sidecar import Sidecar, pending_operations, read_sidecar
 
@@ -45,7 +46,15 @@ def recoveries_json(pending: Sequence[Sidecar | RecoveryFailed], settled: Sequen
     return {"pending": [_pending_json(each) for each in pending], "recoveries": [each.as_json() for each in settled]}
 
 
-def recovery_json(recoveries: Recoveries, id: str) -> dict[str, Any]:
+class KnowsRecoveries(Protocol):
+    """The recoveries of a graph, here or on a server."""
+
+    def pending(self) -> Sequence[Sidecar | RecoveryFailed]: ...
+
+    def show(self, id: str) -> Recovery: ...
+
+
+def recovery_json(recoveries: KnowsRecoveries, id: str) -> dict[str, Any]:
     """One write, by its id or by that of the commit that settled it, as scripts read it: pending, or settled."""
     for each in recoveries.pending():
         if id == (each.operation_id if isinstance(each, Sidecar) else _operation_of(each)):

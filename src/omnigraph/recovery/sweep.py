@@ -5,10 +5,10 @@ from collections.abc import Collection
 from dataclasses import replace
 
 from omnigraph import failpoints
+from omnigraph.api.upkeep import Recovery
 from omnigraph.errors import Conflict, FenceHeld, FenceLost, HeadMoved, NotFound, OutcomeUnknown, RecoveryFailed
 from omnigraph.failpoints import Point
 from omnigraph.recovery.apply import Unfinished, abandon, apply
-from omnigraph.recovery.audit import Recovery
 from omnigraph.recovery.decide import Action, Decision, Mode, TableState, decide
 from omnigraph.recovery.observe import observe
 from omnigraph.storage import Location

@@ -1,7 +1,6 @@
 """A graph that a server has: the same verbs, over HTTP."""
 
-from omnigraph.remote.asking import RemoteSnapshot
 from omnigraph.remote.connecting import connect
 from omnigraph.remote.graph import RemoteGraph
 
-__all__ = ["RemoteGraph", "RemoteSnapshot", "connect"]
+__all__ = ["RemoteGraph", "connect"]

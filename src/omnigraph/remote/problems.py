@@ -6,8 +6,8 @@ from dataclasses import replace
 from functools import cache
 from typing import Any
 
+from omnigraph.api.history import MergeConflict
 from omnigraph.diagnostics import Diagnostic
-from omnigraph.embedding import errors as embedding_errors
 from omnigraph.errors import (
     MergeConflicts,
     OmnigraphError,
@@ -20,15 +20,15 @@ from omnigraph.errors import (
     Unavailable,
     UsageError,
     ValidationError,
+    answers,
+    embedding,
 )
-from omnigraph.merging.three_way import MergeConflict
-from omnigraph.query import errors as query_errors
 from omnigraph.remote.decoding import decoded
 from omnigraph.violations import Violation
 
 TOKEN = "OMNIGRAPH_TOKEN"  # noqa: S105 - the name of a variable
 _MISUSED = ("bad_request", "method_not_allowed", "unsupported_media_type")
-_HOMES = ("omnigraph.errors", embedding_errors.__name__, query_errors.__name__)
+_HOMES = ("omnigraph.errors", answers.__name__, embedding.__name__)
 """Where the errors are that a graph raises."""
 
 

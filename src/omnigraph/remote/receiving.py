@@ -9,10 +9,10 @@ from pathlib import Path, PurePosixPath
 
 import pyarrow.parquet as pq
 
+from omnigraph.api.data import Format
+from omnigraph.api.progress import Progress, Report
 from omnigraph.errors import Unavailable
 from omnigraph.exporting.export import Target, draft_beside
-from omnigraph.exporting.tasks import Format
-from omnigraph.parts.engine import Progress, Report
 
 _STAGE = "receiving"
 _COPIED_AT_ONCE = 2**20

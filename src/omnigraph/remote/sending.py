@@ -7,9 +7,9 @@ from typing import Any, BinaryIO, cast
 
 import pyarrow as pa
 
+from omnigraph.api.progress import Progress, Report
 from omnigraph.errors import UsageError
 from omnigraph.loading.inputs import HandedOver, LoadInput
-from omnigraph.parts.engine import Progress, Report
 
 LINES_PART = "data"
 """The part of a request that has records which say their types; other parts are called like the type of their rows."""

@@ -1,36 +1,13 @@
-"""Values on their way: parameters and states as JSON has them, and rows as Python has them."""
+"""Rows out of JSON, by the types of their properties."""
 
-from collections.abc import Mapping
-from datetime import date, datetime
 from typing import Any
 
-from omnigraph.catalog import Catalog, value_from_json, value_to_json
+from omnigraph.api.values import Row
+from omnigraph.catalog import Catalog, value_from_json
 from omnigraph.catalog.types import List, PropertyType, Scalar
-from omnigraph.changes.rows import Row
-from omnigraph.errors import UsageError
 
 _SPELLED = (Scalar.DATE, Scalar.DATETIME, Scalar.BLOB)
 """The types whose values JSON has as texts."""
-
-
-def plain(value: Any) -> Any:
-    """A parameter as JSON has it."""
-    match value:
-        case None | bool() | int() | float() | str():
-            return value
-        case bytes() | bytearray() | memoryview():
-            return value_to_json(bytes(value))
-        case datetime() if value.tzinfo is None:
-            raise UsageError(f"a time needs a zone: {value.isoformat()}")
-        case date():
-            return value_to_json(value)
-        case Mapping():
-            return {str(name): plain(inner) for name, inner in value.items()}
-        case list() | tuple():
-            return [plain(inner) for inner in value]
-    if hasattr(value, "tolist"):  # numpy's scalars and arrays
-        return plain(value.tolist())
-    raise UsageError(f"a {value.__class__.__name__} cannot be sent to a server")
 
 
 class Rows:

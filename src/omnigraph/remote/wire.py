@@ -13,11 +13,13 @@ import weakref
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 import httpx
-import pyarrow as pa
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 from omnigraph.errors import OmnigraphError, ServerFailed, Unavailable, UsageError
 from omnigraph.remote.problems import error_of, with_names
@@ -85,11 +87,13 @@ class Wire:
                 f"{self.url} answered with something that is no JSON; is it a server of graphs?"
             ) from error
 
-    def table(self, ask: Ask) -> tuple[pa.Table, str]:
+    def table(self, ask: Ask) -> "tuple[pa.Table, str]":
         """The table of an answer, and the commit that it was read at."""
         with self._answered(ask) as response:
             commit = response.headers.get(COMMIT_HEADER, "")
             content = self._content(ask, response)
+        import pyarrow as pa  # noqa: PLC0415 - most answers are documents
+
         try:
             return pa.ipc.open_stream(content).read_all(), commit
         except pa.ArrowException as error:

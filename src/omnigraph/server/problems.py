@@ -10,43 +10,25 @@ from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 from starlette.responses import Response
 
-from omnigraph.embedding.errors import UnsuitableModel
 from omnigraph.errors import (
-    ChangesGap,
-    Conflict,
     Damaged,
-    DataStillNeeded,
     EngineFailed,
     ExpectedVersionMismatch,
     HeadMoved,
-    MergeConflicts,
     NotDurable,
     NotFound,
     OmnigraphError,
-    OutcomeUnknown,
-    ParameterError,
-    PolicyDenied,
-    PreconditionFailed,
     QueryCancelled,
-    QueryError,
-    QueryExceedsMemory,
-    QueryTimedOut,
     RecoveryFailed,
     RecoveryPending,
     RecoveryRequired,
-    SchemaBehind,
-    SchemaError,
-    SchemaRefused,
     ServerFailed,
     StorageError,
     TooBusy,
-    TooLarge,
     Unauthenticated,
     Unavailable,
     UsageError,
-    ValidationError,
 )
-from omnigraph.query.errors import SumOutOfRange
 from omnigraph.server.exchange import Exchange
 
 RETRY_AFTER = 1
@@ -76,18 +58,21 @@ class MethodNotAllowed(UsageError):
     """A route that is there, for other methods."""
 
     code = "method_not_allowed"
+    http_status = 405
 
 
 class UnsupportedMedia(UsageError):
     """A body of a kind that is not taken."""
 
     code = "unsupported_media_type"
+    http_status = 415
 
 
 class TooSlow(OmnigraphError):
     """A client that did not send what it began to send."""
 
     code = "too_slow"
+    http_status = 408
 
     def __init__(self, problem: str) -> None:
         super().__init__(problem)
@@ -104,50 +89,6 @@ class InvalidRequest(BadRequest):
     @property
     def details(self) -> dict[str, Any]:
         return {"problems": self.findings}
-
-
-STATUSES: Mapping[type[OmnigraphError], int] = {
-    UsageError: 400,
-    QueryError: 400,
-    ParameterError: 400,
-    SchemaError: 400,
-    SumOutOfRange: 400,
-    UnsuitableModel: 400,
-    Unauthenticated: 401,
-    PolicyDenied: 403,
-    NotFound: 404,
-    MethodNotAllowed: 405,
-    TooSlow: 408,
-    Conflict: 409,
-    MergeConflicts: 409,
-    SchemaRefused: 409,
-    SchemaBehind: 409,
-    DataStillNeeded: 409,
-    HeadMoved: 409,
-    ChangesGap: 410,
-    PreconditionFailed: 412,
-    TooLarge: 413,
-    QueryExceedsMemory: 413,
-    UnsupportedMedia: 415,
-    ValidationError: 422,
-    TooBusy: 429,
-    QueryCancelled: 499,
-    OmnigraphError: 500,
-    RecoveryRequired: 503,
-    RecoveryPending: 503,
-    RecoveryFailed: 503,
-    OutcomeUnknown: 500,
-    Unavailable: 503,
-    QueryTimedOut: 504,
-}
-"""The nearest class of an error says its status."""
-
-
-def status_of(error: OmnigraphError) -> int:
-    """The status that an error is answered with."""
-    if _is_drift(error):
-        return STATUSES[Conflict]
-    return next(STATUSES[each] for each in type(error).__mro__ if each in STATUSES)
 
 
 def _is_drift(error: OmnigraphError) -> bool:
@@ -176,7 +117,7 @@ def problem_of(error: BaseException, request_id: str, *, hidden: Mapping[str, st
     for secret, name in (hidden or {}).items():
         text = text.replace(json.dumps(secret, ensure_ascii=False)[1:-1], name)
     return Problem(
-        status=status_of(typed),
+        status=typed.http_status,
         # A text that is none in UTF-8 comes out as an escape, which JSON has too.
         body=text.encode("utf-8", "backslashreplace"),
         code=typed.code,

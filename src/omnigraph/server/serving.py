@@ -13,6 +13,7 @@ from fastapi import Path, Request
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
+from omnigraph.api.base import Request as VerbRequest
 from omnigraph.errors import NotFound, OmnigraphError
 from omnigraph.graph.graph import Graph
 from omnigraph.query.cancelling import Cancellation
@@ -58,6 +59,10 @@ class Served:
     def cancellation(self) -> Cancellation:
         """Is cancelled when the client is gone, when somebody cancels the request, and when the server has to stop."""
         return self.exchange.cancellation
+
+    def run_verb(self, request: VerbRequest[_Result]) -> _Result:
+        """What a verb gives, as who asks. It may take long, so it is called in a thread."""
+        return self.graph._run(request)
 
     def query_limits(self) -> Cancellation:
         """Stops a query as `cancellation` does, and when it holds too much alone, or beside others of its actor."""

@@ -12,8 +12,9 @@ from typing import Any
 import pyarrow as pa
 from starlette.responses import Response
 
-from omnigraph.changes.feed import ChangeBlock
-from omnigraph.query.reading import QueryResult, json_value
+from omnigraph.api.data import QueryResult
+from omnigraph.api.history import ChangeBlock
+from omnigraph.api.values import answer_to_json
 from omnigraph.server.scratch import Scratch
 from omnigraph.server.serving import Served
 
@@ -62,7 +63,7 @@ def rows_in_pieces(result: QueryResult) -> Iterator[bytes]:
     """An answer as the JSON that `QueryResult.as_json` has, of which only some rows are in memory at once."""
     rows_at_once = max(1, min(ROWS_IN_A_PIECE, len(result) * _PIECE // max(1, result.table.nbytes)))
     batches = result.table.to_batches(rows_at_once)
-    rows = ([json_value(row) for row in batch.to_pylist()] for batch in batches)
+    rows = ([answer_to_json(row) for row in batch.to_pylist()] for batch in batches)
     return _in_parts({"columns": result.columns}, "rows", rows, {"commit_id": result.commit_id})
 
 

@@ -13,8 +13,8 @@ from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
+from omnigraph.api.progress import Progress, Report, no_report
 from omnigraph.errors import EngineFailed, OmnigraphError
-from omnigraph.parts.engine import Progress, Report, no_report
 from omnigraph.spark.interrupts import held_back
 from omnigraph.spark.jobs import is_classic, rows_of
 from omnigraph.spark.tasks import ROW, Batches, Outcome, error_in, task_of_partition, task_of_parts

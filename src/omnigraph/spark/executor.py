@@ -15,12 +15,13 @@ from pyspark.sql import functions as sql
 from pyspark.sql.types import NullType
 from ulid import ULID
 
+from omnigraph.api.data import QueryResult, no_frame
 from omnigraph.catalog import Value
 from omnigraph.catalog.model import ID
 from omnigraph.query.cancelling import NEVER, Cancellation
 from omnigraph.query.leaves import Embed
 from omnigraph.query.plan import Plan
-from omnigraph.query.reading import QueryResult, embedded_text, no_frame
+from omnigraph.query.reading import embedded_text
 from omnigraph.query.results import assembled
 from omnigraph.query.steps import (
     TYPE,

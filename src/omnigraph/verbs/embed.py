@@ -6,23 +6,30 @@ all vectors are computed anew, a note beside the graph says how far that is, by 
 
 import hashlib
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from omnigraph.api.data import EmbedRequest, EmbedResult
+from omnigraph.api.history import Commit
+from omnigraph.api.progress import Choice, Progress, Report
 from omnigraph.catalog import Catalog, EntityType, Property, table_schema
 from omnigraph.catalog.model import ID
 from omnigraph.diagnostics import any_of, quoted
 from omnigraph.embedding import ROWS_PER_PART, Settings, current_settings, embedded_properties, filled
 from omnigraph.errors import ExpectedVersionMismatch, NotFound, UsageError
-from omnigraph.graph.writes import WriteRequest
+from omnigraph.failpoints import Writer
+from omnigraph.graph.engines import choose_engine, start_engine
+from omnigraph.graph.session import Session
+from omnigraph.graph.writes import WriteOrder
 from omnigraph.loading.tasks import TableAt
-from omnigraph.parts.choice import LARGE_RECORDS, Choice, size_reasons
-from omnigraph.parts.engine import Engine, Progress, Report
+from omnigraph.parts.choice import LARGE_RECORDS, size_reasons
+from omnigraph.parts.engine import Engine
+from omnigraph.policy import Action
 from omnigraph.storage import (
     ROW_ADDRESS,
     ROW_ID,
@@ -36,46 +43,13 @@ from omnigraph.storage import (
     write_change,
 )
 from omnigraph.storage.predicates import quoted_column
-from omnigraph.versioning import Commit, Snapshot
+from omnigraph.versioning import Snapshot
 from omnigraph.write import StagedTable, WriteAttempt, table_staged, tables_to_write, write_staged
 
 STAGE = "embedding"
 _NOTES = "__embed"
 
 RowIds: TypeAlias = "np.ndarray[tuple[int], np.dtype[np.uint64]]"
-
-
-@dataclass(frozen=True, slots=True)
-class EmbedResult:
-    """What was done: the commits, one for each slice, how many vectors each property got, and where it ran."""
-
-    commits: tuple[Commit, ...]
-    filled: Mapping[str, int]
-    choice: Choice
-
-    @property
-    def total(self) -> int:
-        return sum(self.filled.values())
-
-    @property
-    def engine(self) -> str:
-        """``local`` or ``spark``."""
-        return self.choice.engine
-
-    def as_json(self) -> dict[str, Any]:
-        """The result as scripts read it."""
-        return {
-            "commits": [commit.as_json() for commit in self.commits],
-            "filled": dict(self.filled),
-            "total": self.total,
-            "engine": self.engine,
-            "why": self.choice.why,
-        }
-
-    @staticmethod
-    def fields_from_json(document: Mapping[str, Any]) -> dict[str, Any]:
-        """The fields of what `as_json` made."""
-        return {**document, "choice": {"engine": document["engine"], "why": document["why"]}}
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,6 +90,29 @@ def embed_reasons(snapshot: Snapshot, targets: Sequence[Target]) -> Iterator[str
         yield from size_reasons(records=sum(table.count(target.filter) for target, table in tables))
 
 
+def embed(session: Session, request: EmbedRequest) -> EmbedResult:
+    """Fills vectors under the schema of the branch; with another schema it begins again, and goes on where it was."""
+
+    def run(head: Snapshot) -> EmbedResult:
+        for action in (Action.CHANGE, Action.READ):
+            session.guard.check_types(action, head, request.branch, [request.type])
+        targets = targets_of(head.catalog, request.type, request.property, everything=request.all)
+        choice = choose_engine(request.engine, lambda: embed_reasons(head, targets))
+        job = EmbedJob(
+            engine=lambda report: start_engine(choice, report), choice=choice, rows=request.batch, report=request.report
+        )
+        order = WriteOrder(
+            kind=Writer.EMBED,
+            branch=request.branch,
+            actor=session.guard.actor,
+            message=request.message or "embed",
+            schema_id=head.commit.schema_id,
+        )
+        return _fill(job, targets, session.write, order)
+
+    return session.writes.retry_schema(lambda: session.head(request.branch), run)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EmbedJob:
     """How the work is done: where, so many rows in a commit, and who is told."""
@@ -128,19 +125,17 @@ class EmbedJob:
     report: Report
 
 
-def embed(
+def _fill(
     job: EmbedJob,
     targets: Sequence[Target],
-    write: Callable[[WriteRequest, Callable[[WriteAttempt], "_Slice | None"]], "_Slice | None"],
-    request: WriteRequest,
+    write: Callable[[WriteOrder, Callable[[WriteAttempt], "_Slice | None"]], "_Slice | None"],
+    order: WriteOrder,
 ) -> EmbedResult:
     """Fills the targets, slice by slice. A row that others change meanwhile is read again before it is written.
 
     A slice is written without keeping others out while the model works. If others were quicker, it is done again, and
     then they wait.
     """
-    if job.rows is not None and job.rows < 1:
-        raise UsageError(f"a commit takes at least one row, not {job.rows}")
     commits: list[Commit] = []
     counts = {target.declared.name: 0 for target in targets}
     tally = _Tally(job.report)
@@ -148,7 +143,7 @@ def embed(
     for target in targets:
         key = target.entity.table_key
         work = _Work(target, engine, job.rows, tally)
-        order = replace(request, message=f"embed {target.entity.name}.{target.declared.name}")
+        order = replace(order, message=f"embed {target.entity.name}.{target.declared.name}")
         while True:
             try:
                 done = write(order, work.next_slice)
@@ -159,7 +154,7 @@ def embed(
             work.went_on(done)
             counts[target.declared.name] += done.rows
             commits += [done.commit] if done.commit is not None else []
-    return EmbedResult(tuple(commits), counts, job.choice)
+    return EmbedResult(tuple(commits), counts, job.choice.engine, job.choice.why)
 
 
 @dataclass(slots=True)

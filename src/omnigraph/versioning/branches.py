@@ -7,6 +7,8 @@ from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import Any
 
+from omnigraph.api.base import MAIN
+from omnigraph.api.history import MAIN_INCARNATION, Commit, Place
 from omnigraph.errors import Damaged, NotFound, StorageError
 from omnigraph.storage import (
     BranchRef,
@@ -27,15 +29,7 @@ from omnigraph.storage.branches import TREES, ref_file
 from omnigraph.versioning.heads import delete_head_note, noted_branches, read_head_note
 from omnigraph.versioning.kept import KeptVersions, opened_tables
 from omnigraph.versioning.log import MANIFEST_FOLDER, ManifestLog
-from omnigraph.versioning.manifest import (
-    MAIN,
-    MAIN_INCARNATION,
-    Commit,
-    Manifest,
-    Place,
-    commit_from_row,
-    commit_to_row,
-)
+from omnigraph.versioning.manifest import Manifest, commit_from_row, commit_to_row
 from omnigraph.versioning.names import archive_file, check_branch_name, logical_name, physical_name
 from omnigraph.versioning.removal import REMOVED
 from omnigraph.versioning.retained import delete_retained

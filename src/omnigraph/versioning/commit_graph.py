@@ -12,9 +12,9 @@ from dataclasses import dataclass, replace
 from functools import reduce
 from operator import or_
 
+from omnigraph.api.history import Commit, Place
 from omnigraph.errors import NotFound
 from omnigraph.versioning.branches import Branches
-from omnigraph.versioning.manifest import Commit, Place
 
 
 @dataclass(frozen=True, slots=True)

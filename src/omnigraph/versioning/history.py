@@ -4,11 +4,12 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from datetime import datetime
 
+from omnigraph.api.history import Commit
 from omnigraph.errors import NotFound
 from omnigraph.versioning.branches import Branches
 from omnigraph.versioning.commit_graph import CommitGraph
 from omnigraph.versioning.log import ManifestLog
-from omnigraph.versioning.manifest import Commit, Manifest
+from omnigraph.versioning.manifest import Manifest
 from omnigraph.versioning.tags import tag_named
 
 

@@ -8,6 +8,8 @@ from contextlib import contextmanager
 from weakref import WeakValueDictionary
 
 from omnigraph import failpoints
+from omnigraph.api.base import MAIN
+from omnigraph.api.history import MAIN_INCARNATION, Commit, Place
 from omnigraph.errors import Damaged, HeadMoved, NotDurable, NotFound, StorageError
 from omnigraph.failpoints import Point
 from omnigraph.storage import (
@@ -32,17 +34,7 @@ from omnigraph.storage import (
 )
 from omnigraph.storage.tables import NO_TABLE, Table, listed_versions, newest_version, version_file
 from omnigraph.versioning.heads import HeadNote, read_head_note, write_head_note
-from omnigraph.versioning.manifest import (
-    INTERNAL_SCHEMA_VERSION,
-    MAIN,
-    MAIN_INCARNATION,
-    STAMP,
-    Commit,
-    Manifest,
-    Place,
-    manifest_from_rows,
-    manifest_to_rows,
-)
+from omnigraph.versioning.manifest import INTERNAL_SCHEMA_VERSION, STAMP, Manifest, manifest_from_rows, manifest_to_rows
 from omnigraph.versioning.names import archive_file, physical_name
 from omnigraph.versioning.retained import Retained, milestone_of, read_retained, write_retained
 from omnigraph.versioning.schemas import Schemas

@@ -10,18 +10,17 @@ instead of version by version.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
+from datetime import UTC
 from typing import Any
 
 import pyarrow as pa
 
+from omnigraph.api.history import FIRST_SCHEMA, Commit, Place
 from omnigraph.storage import checksum_of
 
 INTERNAL_SCHEMA_VERSION = 3
 STAMP = b"omnigraph:internal_schema_version"
 REMEMBERED_COMMITS = 32
-FIRST_SCHEMA = "initial"
-"""The schema of commits that name none: those of a graph that was made when a graph had one schema for ever."""
 
 _INSTANT = pa.timestamp("us", tz="UTC")
 MANIFEST_SCHEMA = pa.schema(
@@ -62,61 +61,6 @@ class Pin:
     path: str
     version: int
     removed_at: int = 0
-
-
-MAIN = "main"
-MAIN_INCARNATION = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Place:
-    """Where the manifest of a commit lies: a version of one incarnation of a branch.
-
-    A branch that is deleted and created again is another incarnation, whose versions mean other things.
-    """
-
-    branch: str
-    incarnation: str
-    version: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Commit:
-    """One step in the history of the graph, under the schema that it names.
-
-    `generation` is one more than that of its parents, so that an ancestor always has a smaller one.
-    """
-
-    graph_commit_id: str
-    branch: str
-    manifest_version: int
-    parent_commit_id: str | None
-    merged_parent_commit_id: str | None = None
-    actor: str | None = None
-    message: str | None = None
-    created_at: datetime
-    generation: int = 0
-    incarnation: str = MAIN_INCARNATION
-    merged_place: Place | None = None
-    schema_id: str = FIRST_SCHEMA
-
-    @property
-    def place(self) -> Place:
-        return Place(self.branch, self.incarnation, self.manifest_version)
-
-    def as_json(self) -> dict[str, Any]:
-        """The commit as scripts read it."""
-        return {
-            "graph_commit_id": self.graph_commit_id,
-            "branch": self.branch,
-            "manifest_version": self.manifest_version,
-            "parent_commit_id": self.parent_commit_id,
-            "merged_parent_commit_id": self.merged_parent_commit_id,
-            "actor": self.actor,
-            "message": self.message,
-            "created_at": self.created_at.isoformat().replace("+00:00", "Z"),
-            "schema_id": self.schema_id,
-        }
 
 
 @dataclass(frozen=True, slots=True)

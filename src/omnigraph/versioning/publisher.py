@@ -8,9 +8,10 @@ from datetime import UTC, datetime
 
 from ulid import ULID
 
+from omnigraph.api.history import Commit, Place
 from omnigraph.errors import ExpectedVersionMismatch, FenceLost, HeadMoved, PreconditionFailed, SchemaChanged
 from omnigraph.versioning.log import ManifestLog
-from omnigraph.versioning.manifest import Commit, Manifest, Pin, Place, SchemaChange
+from omnigraph.versioning.manifest import Manifest, Pin, SchemaChange
 
 PUBLISH_BUDGET = 5
 _LONGEST_PAUSE = 0.05

@@ -4,14 +4,16 @@ Three things remove versions on purpose: cleanup, which writes down before what 
 change of the schema of `main` that removes what it drops from the history. Anything else is damage.
 """
 
+from omnigraph.api.base import MAIN
+from omnigraph.api.history import schema_number
 from omnigraph.errors import Damaged, NotFound, OmnigraphError
 from omnigraph.storage import Location, branch_ref, branch_refs, check_version, listed_versions, objects_at
 from omnigraph.storage.tables import version_file
 from omnigraph.versioning.log import MANIFEST_FOLDER, ManifestLog
-from omnigraph.versioning.manifest import MAIN, Manifest
+from omnigraph.versioning.manifest import Manifest
 from omnigraph.versioning.names import physical_name
 from omnigraph.versioning.retained import read_retained
-from omnigraph.versioning.schemas import Schemas, schema_number
+from omnigraph.versioning.schemas import Schemas
 
 REMOVED = "its data was removed, with what a schema change dropped, or by cleanup"
 

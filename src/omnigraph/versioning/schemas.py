@@ -14,11 +14,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from omnigraph import failpoints
+from omnigraph.api.history import FIRST_SCHEMA, schema_number
 from omnigraph.catalog import Catalog, catalog_from_json, catalog_to_json
 from omnigraph.errors import Damaged, StorageError
 from omnigraph.failpoints import Point
 from omnigraph.storage import Location, decode_as, decode_record, encode_record, objects_at
-from omnigraph.versioning.manifest import FIRST_SCHEMA
 
 SCHEMA_FILE, COMPILED_FILE, STATE_FILE = "_schema.pg", "_schema.ir.json", "__schema_state.json"
 STAGED = ".staging"
@@ -43,11 +43,6 @@ class AcceptedSchema:
         """The schema as scripts read it."""
         described = {"schema_id": self.id, "schema_number": self.number}
         return {**described, "schema": self.text, "catalog": catalog_to_json(self.catalog)}
-
-
-def schema_number(schema_id: str) -> int:
-    """The number of a schema, which its id begins with."""
-    return 1 if schema_id == FIRST_SCHEMA else int(schema_id.partition("-")[0])
 
 
 def accepted_schema(number: int, text: str, catalog: Catalog) -> AcceptedSchema:

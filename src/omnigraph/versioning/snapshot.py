@@ -6,11 +6,12 @@ from typing import Any
 
 import pyarrow as pa
 
+from omnigraph.api.history import Commit
 from omnigraph.catalog import Catalog
 from omnigraph.errors import NotFound, StorageError
 from omnigraph.storage import Location, Table, open_pinned
 from omnigraph.versioning.kept import KeptVersions, opened_tables
-from omnigraph.versioning.manifest import Commit, Manifest
+from omnigraph.versioning.manifest import Manifest
 from omnigraph.versioning.removal import missing_version
 
 

@@ -4,14 +4,12 @@ A tag never moves. Whoever creates one holds the lock of history, so that the co
 """
 
 import re
-from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from datetime import datetime
-from typing import Any
 
+from omnigraph.api.history import Place, Tag
 from omnigraph.errors import Damaged, NotFound, TagExists, UsageError
 from omnigraph.storage import Location, decode_as, decode_record, encode_record, objects_at
-from omnigraph.versioning.manifest import Place
 from omnigraph.versioning.names import check_branch_name, logical_name, physical_name
 
 TAG_FOLDER = "__tags"
@@ -20,8 +18,8 @@ _VERSION = re.compile(r"[0-9]+")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Tag:
-    """A name for a commit, and where the manifest of the commit lies."""
+class _TagRecord:
+    """What the file of a tag says."""
 
     name: str
     commit_id: str
@@ -29,24 +27,6 @@ class Tag:
     created_at: datetime
     actor: str | None = None
     message: str | None = None
-
-    def as_json(self) -> dict[str, Any]:
-        """The tag as scripts read it."""
-        return {
-            "name": self.name,
-            "graph_commit_id": self.commit_id,
-            "branch": self.place.branch,
-            "manifest_version": self.place.version,
-            "actor": self.actor,
-            "message": self.message,
-            "created_at": self.created_at.isoformat().replace("+00:00", "Z"),
-        }
-
-    @staticmethod
-    def fields_from_json(document: Mapping[str, Any]) -> dict[str, Any]:
-        """The fields of what `as_json` made. Which incarnation of its branch the tag is in, it does not tell."""
-        place = {"branch": document["branch"], "incarnation": "", "version": document["manifest_version"]}
-        return {**document, "commit_id": document["graph_commit_id"], "place": place}
 
 
 def check_tag_name(name: str) -> str:
@@ -74,7 +54,15 @@ def tag_named(graph: Location, name: str) -> Tag | None:
 
 def write_tag(graph: Location, tag: Tag) -> None:
     """Makes a tag be there; refuses where one of its name is."""
-    content = {**asdict(tag), "created_at": tag.created_at.isoformat()}
+    record = _TagRecord(
+        name=tag.name,
+        commit_id=tag.commit_id,
+        place=tag.place,
+        created_at=tag.created_at,
+        actor=tag.actor,
+        message=tag.message,
+    )
+    content = {**asdict(record), "created_at": tag.created_at.isoformat()}
     if not objects_at(graph).create(_file(tag.name), encode_record(content)):
         raise TagExists(tag.name)
 
@@ -91,10 +79,19 @@ def _read(graph: Location, name: str) -> Tag | None:
     uri = graph.child(_file(name)).uri
     if content is None:
         return None
-    tag = decode_as(Tag, uri, decode_record(uri, content).content)
-    if tag.name != name:
-        raise Damaged(uri, f"holds tag `{tag.name}`")
-    return tag
+    record = decode_as(_TagRecord, uri, decode_record(uri, content).content)
+    if record.name != name:
+        raise Damaged(uri, f"holds tag `{record.name}`")
+    return Tag(
+        name=name,
+        commit_id=record.commit_id,
+        branch=record.place.branch,
+        manifest_version=record.place.version,
+        incarnation=record.place.incarnation,
+        created_at=record.created_at,
+        actor=record.actor,
+        message=record.message,
+    )
 
 
 def _file(name: str) -> str:

@@ -3,6 +3,7 @@
 from datetime import UTC, datetime
 
 from omnigraph import failpoints
+from omnigraph.api.history import Commit
 from omnigraph.catalog import Catalog, EntityType, NodeType, compile_schema, table_schema
 from omnigraph.embedding import current_settings, with_models
 from omnigraph.errors import StorageError
@@ -11,7 +12,7 @@ from omnigraph.storage import Location, commit_created, stage_create, sync_versi
 from omnigraph.storage.checksums import checksum_files
 from omnigraph.storage.durability import forget
 from omnigraph.storage.tables import version_file
-from omnigraph.versioning import Commit, Manifest, ManifestLog, Pin, new_commit_id
+from omnigraph.versioning import Manifest, ManifestLog, Pin, new_commit_id
 from omnigraph.versioning.file_checksums import record_checksums
 from omnigraph.versioning.log import FIRST_VERSION
 from omnigraph.versioning.schemas import Schemas, accepted_schema, write_schema_files

@@ -13,6 +13,8 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
 from omnigraph import failpoints
+from omnigraph.api.base import MAIN
+from omnigraph.api.history import Commit
 from omnigraph.catalog import Catalog, EdgeType, EntityType, NodeType
 from omnigraph.errors import HeadMoved, NotDurable, OmnigraphError, OutcomeUnknown, RecoveryRequired, StorageError
 from omnigraph.failpoints import Point, Step
@@ -28,7 +30,7 @@ from omnigraph.storage import (
     sync_versions,
     upkeep_after,
 )
-from omnigraph.versioning import MAIN, Commit, Pin, commit_since, new_commit_id, publish
+from omnigraph.versioning import Pin, commit_since, new_commit_id, publish
 from omnigraph.versioning.publisher import check_expectations
 from omnigraph.versioning.schemas import settle_schema_files, stage_schema_files
 from omnigraph.write.attempt import WriteAttempt

@@ -13,11 +13,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from omnigraph.catalog import EntityType, compile_schema, table_schema, value_to_json
+from omnigraph.api.data import Format
+from omnigraph.api.values import value_to_json
+from omnigraph.catalog import EntityType, compile_schema, table_schema
 from omnigraph.errors import StorageError
+from omnigraph.exporting import tasks as export
 from omnigraph.exporting.lines import cell_header, cell_lines, record_lines, shape_of
-from omnigraph.exporting.tasks import ExportPart, Format, parts_of, written_piece
-from omnigraph.parts import export
+from omnigraph.exporting.tasks import ExportPart, parts_of, written_piece
 from omnigraph.parts.streaming import Effort, sorted_stream, streamed
 from omnigraph.storage import FragmentSize, Location, Table, commit_created, stage_append, stage_create
 from omnigraph.storage.commits import commit_staged

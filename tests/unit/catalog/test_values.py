@@ -8,18 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from omnigraph.catalog import (
-    Enum,
-    List,
-    OutOfRange,
-    PropertyType,
-    Scalar,
-    Value,
-    Vector,
-    WrongType,
-    value_from_json,
-    value_to_json,
-)
+from omnigraph.api.values import value_to_json
+from omnigraph.catalog import Enum, List, OutOfRange, PropertyType, Scalar, Value, Vector, WrongType, value_from_json
 
 
 @pytest.mark.parametrize(

@@ -7,9 +7,10 @@ from typing import cast
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from omnigraph.api.history import Commit, Place
 from omnigraph.errors import NotFound
 from omnigraph.maintenance.retention import meeting_places
-from omnigraph.versioning import Branches, Commit, Place
+from omnigraph.versioning import Branches
 from tests.unit.versioning.test_commit_graph import Histories, Parents, _random_parents
 
 

@@ -8,9 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from omnigraph.api.history import ConflictKind, MergeConflict
+from omnigraph.api.values import same_row
 from omnigraph.catalog import EntityType, compile_schema, table_schema
-from omnigraph.changes.rows import same_row
-from omnigraph.merging.three_way import ConflictKind, MergeConflict, Strategy, TableMerge, merged_table
+from omnigraph.merging.three_way import Strategy, TableMerge, merged_table
 from omnigraph.storage import Differences
 
 CATALOG = compile_schema(

@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from omnigraph.api.upkeep import Recovery, RecoveryKind
 from omnigraph.recovery import Recoveries
-from omnigraph.recovery.audit import AUDIT_FOLDER, Recovery, RecoveryKind, record
+from omnigraph.recovery.audit import AUDIT_FOLDER, record
 from omnigraph.storage import Location, location_of, open_table
 
 NOON = datetime(2024, 5, 1, 12, tzinfo=UTC)

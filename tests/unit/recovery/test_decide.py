@@ -6,9 +6,9 @@ from itertools import product
 
 import pytest
 
+from omnigraph.api.history import Commit
 from omnigraph.recovery.decide import Action, Mode, TableState, decide, state_of
 from omnigraph.recovery.observe import Observation, TableSighting
-from omnigraph.versioning import Commit
 
 # A table that the graph sees at version 4, and that the write brings to 5.
 UNTOUCHED = TableSighting(table_key="node:A", path="nodes/a", expected=4, after=5, pin=4, head=4, after_is_ours=False)

@@ -6,13 +6,13 @@ from typing import Any
 import pytest
 
 from omnigraph import embedding, errors
+from omnigraph.api.history import ConflictKind, MergeConflict
 from omnigraph.codes import Code
 from omnigraph.diagnostics import Source, Span
 from omnigraph.embedding import EmbeddingFailed, ModelMismatch, UnsuitableModel
 from omnigraph.errors import OmnigraphError, QueryError, UsageError
-from omnigraph.merging.three_way import ConflictKind, MergeConflict
-from omnigraph.query import errors as query_errors
-from omnigraph.query.errors import NoEmbeddingModel, SumOutOfRange, WrongEmbedding
+from omnigraph.errors import answers as query_errors
+from omnigraph.errors.answers import NoEmbeddingModel, SumOutOfRange, WrongEmbedding
 from omnigraph.remote.problems import error_of, with_names
 from omnigraph.server.problems import BadRequest, problem_of
 from omnigraph.violations import Rule, Violation

@@ -24,7 +24,7 @@ def test_a_look_that_hangs_holds_one_thread_however_often_is_asked(
         answers.wait(30)
 
     monkeypatch.setattr(about, "_READ_SECONDS", 0.01)
-    monkeypatch.setattr(og.Graph, "check_there", hangs)
+    monkeypatch.setattr(og.Graph, "check_readable", hangs)
 
     async def asked() -> list[str | None]:
         try:

@@ -8,11 +8,9 @@ from datetime import UTC, datetime
 import pyarrow as pa
 import pytest
 
-from omnigraph.changes.diff import Change, ChangeKind
-from omnigraph.changes.feed import ChangeBlock
-from omnigraph.query.reading import QueryResult
+from omnigraph.api.data import QueryResult
+from omnigraph.api.history import Change, ChangeBlock, ChangeKind, Commit
 from omnigraph.server.streams import ROWS_IN_A_PIECE, blocks_in_pieces, encoded, rows_in_pieces
-from omnigraph.versioning import Commit
 
 COMMIT = Commit(
     graph_commit_id="01J",

@@ -9,8 +9,8 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
+from omnigraph.api.progress import Progress
 from omnigraph.errors import EngineFailed, NotFound, StorageError
-from omnigraph.parts.engine import Progress
 from omnigraph.spark.engine import SparkEngine
 from omnigraph.spark.tasks import Batches
 

@@ -12,8 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import omnigraph as og
+from omnigraph.api.history import Commit, Place
 from omnigraph.errors import NotFound
-from omnigraph.versioning import Branches, Commit, CommitGraph, Place
+from omnigraph.versioning import Branches, CommitGraph
 from omnigraph.versioning.branches import Archive
 from omnigraph.versioning.manifest import REMEMBERED_COMMITS
 

@@ -5,10 +5,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
+from omnigraph.api.values import value_to_json
 from omnigraph.catalog.model import Embedding, KeptAnnotation, Property
 from omnigraph.catalog.serial import type_to_json
 from omnigraph.catalog.types import PropertyType
-from omnigraph.catalog.values import Value, value_to_json
+from omnigraph.catalog.values import Value
 from omnigraph.diagnostics import quoted
 from omnigraph.evolution.migration.steps import Cost, CostKind, Step
 

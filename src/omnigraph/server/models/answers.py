@@ -1,37 +1,11 @@
-"""What the server answers about data and its history: the documents that the command line prints with `--json`."""
+"""The answers of the server that are not the result of one verb: the documents that the command line prints too."""
 
 from typing import Any, Literal
 
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, ConfigDict, Field
 
-
-class Commit(BaseModel):
-    """A commit."""
-
-    graph_commit_id: str = Field(examples=["01JB8Z5Q3V4W5X6Y7Z8A9BCDEF"])
-    branch: str = Field(description="The branch that it was made on.")
-    manifest_version: int = Field(description="Its version on that branch.")
-    parent_commit_id: str | None = Field(description="The one before it; the first has none.")
-    merged_parent_commit_id: str | None = Field(description="Of a merge, the commit that was merged.")
-    actor: str | None = Field(description="Who made it.")
-    message: str | None
-    created_at: str = Field(description="When, in UTC.", examples=["2024-05-01T12:00:00.123456Z"])
-    schema_id: str = Field(description="The schema that it was made under.")
-
-
-class PinnedTable(BaseModel):
-    """A table of a snapshot."""
-
-    table_key: str = Field(examples=["node:Person"])
-    version: int
-    rows: int
-
-
-class SnapshotAnswer(BaseModel):
-    """The head of a branch, and its tables."""
-
-    commit: Commit
-    tables: list[PinnedTable]
+from omnigraph.api.history import Change, Commit
+from omnigraph.api.upkeep import IndexStatus, Recovery
 
 
 class QueryAnswer(BaseModel):
@@ -48,34 +22,6 @@ class ExplainAnswer(BaseModel):
     plan: str = Field(description="A text for people.")
 
 
-class MutateAnswer(BaseModel):
-    """What a mutation did."""
-
-    commit: Commit | None = Field(description="None if nothing changed.")
-    affected: dict[str, int] = Field(description="How many entities.", examples=[{"nodes": 1, "edges": 0}])
-
-
-class LoadAnswer(BaseModel):
-    """What a load did."""
-
-    commit: Commit | None = Field(description="None if it brought nothing.")
-    nodes: dict[str, int] = Field(description="How many records of each node type.")
-    edges: dict[str, int] = Field(description="How many records of each edge type.")
-    total: int
-    engine: Literal["local", "spark"]
-    why: str = Field(description="Why it ran there.")
-
-
-class EmbedAnswer(BaseModel):
-    """Which vectors were filled."""
-
-    commits: list[Commit]
-    filled: dict[str, int] = Field(description="How many vectors of each property.")
-    total: int
-    engine: Literal["local", "spark"]
-    why: str = Field(description="Why it ran there.")
-
-
 class AnalyzeAnswer(BaseModel):
     """What an analysis found."""
 
@@ -89,86 +35,18 @@ class AnalyzeAnswer(BaseModel):
     written: Commit | None = Field(description="The commit that wrote the result back.")
 
 
-class BranchAnswer(BaseModel):
-    """A branch."""
-
-    name: str
-    head: Commit
-    created_at: str | None
-    ahead: int = Field(description="How many commits it has that main lacks.")
-    behind: int = Field(description="How many commits main has that it lacks.")
-
-
 class Deleted(BaseModel):
     """What is gone."""
 
     deleted: str = Field(description="Its name.")
 
 
-class MergeConflict(BaseModel):
-    """One thing that two branches made of an entity, each in its own way."""
-
-    kind: str = Field(examples=["DivergentUpdate"])
-    type: str
-    id: str
-    property: str | None
-    base: Any
-    ours: Any
-    theirs: Any
-
-
-class SchemaStep(BaseModel):
-    """From which schema to which something was brought."""
-
-    from_: int = Field(alias="from")
-    to: int
-
-
-class MergeAnswer(BaseModel):
-    """What a merge did, or would do."""
-
-    kind: Literal["AlreadyUpToDate", "FastForward", "Merged"]
-    merged_commit_id: str
-    commit: Commit | None
-    changes: dict[str, dict[str, int]] = Field(
-        description="By type, how many entities.", examples=[{"Person": {"inserted": 1, "updated": 0, "deleted": 0}}]
-    )
-    conflicts: list[MergeConflict] = Field(description="Only of a dry run; else conflicts are an error.")
-    branch_deleted: bool
-    schema_: SchemaStep | None = Field(
-        alias="schema", description="If the merged branch has an older schema: its number, and that of the other."
-    )
-
-
-class Change(BaseModel):
-    """One entity that differs."""
-
-    type: str
-    id: str
-    kind: Literal["insert", "update", "delete"]
-    before: dict[str, Any] | None
-    after: dict[str, Any] | None
-    changed_properties: list[str]
-
-
-class ChangeBlock(BaseModel):
+class ChangeBlockAnswer(BaseModel):
     """One commit, and what it changed."""
 
     commit: Commit
     cursor: str = Field(description="Where to go on from, once the block was worked off.")
     changes: list[Change]
-
-
-class TagAnswer(BaseModel):
-    """A tag."""
-
-    name: str
-    graph_commit_id: str
-    branch: str
-    manifest_version: int
-    actor: str | None
-    message: str | None
-    created_at: str
 
 
 class SchemaAnswer(BaseModel):
@@ -231,3 +109,34 @@ class SchemaApplyAnswer(SchemaPlanAnswer):
     schema_id: str
     schema_number: int
     purged: list[str] = Field(description="The tables whose history was removed with what was dropped.")
+
+
+class IndexesAnswer(BaseModel):
+    """The indexes of a branch."""
+
+    indexes: list[IndexStatus]
+
+
+class IndexBuildAnswer(IndexesAnswer):
+    """What was built, and the indexes afterwards. The names of indexes are by table."""
+
+    commit: Commit | None
+    built: dict[str, list[str]]
+    present: dict[str, list[str]]
+    pending: dict[str, dict[str, str]] = Field(description="Each with the reason.")
+
+
+class PendingAnswer(BaseModel):
+    """A write that has a sidecar. Of one that can be read, there is all that the sidecar says."""
+
+    model_config = ConfigDict(extra="allow")
+
+    state: Literal["pending", "unreadable"]
+    operation_id: str
+
+
+class RecoveriesAnswer(BaseModel):
+    """The writes that did not finish, or are at work, and those that were completed or undone."""
+
+    pending: list[PendingAnswer]
+    recoveries: list[Recovery]

@@ -4,7 +4,8 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from omnigraph.server.models.answers import Finding, MergeConflict, Violation
+from omnigraph.api.history import MergeConflict
+from omnigraph.server.models.answers import Finding, Violation
 
 
 class ManifestConflict(BaseModel):

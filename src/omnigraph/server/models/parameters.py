@@ -1,42 +1,22 @@
 """What clients say in the address of a request: the parts of its path, and its parameters."""
 
-from typing import Annotated, Literal, TypeAlias
+from typing import Annotated, TypeAlias
 
-from fastapi import Path, Query, Request
+from fastapi import Query, Request
 
-from omnigraph.server.models.words import Engine, Name, Words
+from omnigraph.server.models.words import Name
 from omnigraph.server.problems import BadRequest
 
 OnBranch: TypeAlias = Annotated[Name, Query(description="The branch.")]
-OnEngine: TypeAlias = Annotated[Engine, Query(description="Where the work runs; auto decides by how large it is.")]
 At: TypeAlias = Annotated[
     Name | None,
     Query(description="A commit, a tag or a branch, a version of main, or a time; without one the head of main."),
 ]
-State: TypeAlias = Annotated[Name, Query(description="A branch, a commit, a tag, or a version of main.")]
-OfTypes: TypeAlias = Annotated[
-    list[Name] | None, Query(alias="type", max_length=1_000, description="Only this type; may be repeated.")
-]
-Limit: TypeAlias = Annotated[int | None, Query(ge=1, le=2**31, description="At most so many.")]
-ByActor: TypeAlias = Annotated[Words | None, Query(description="Only commits by this actor.")]
-Cursor: TypeAlias = Annotated[Words | None, Query(description="Where the last answer ended; without one, all.")]
-LoadMode: TypeAlias = Annotated[
-    Literal["append", "merge", "overwrite"], Query(description="What becomes of what is there.")
-]
-BeginsAt: TypeAlias = Annotated[
-    Name | None, Query(alias="from", description="Create the branch there first, if it does not exist.")
-]
+Limit: TypeAlias = Annotated[int | None, Query(ge=1, le=2**31, description="Return at most this many.")]
 FileName: TypeAlias = Annotated[
-    Name, Query(description="What the body is called where something in it is wrong, and in the message of the commit.")
+    Name, Query(description="The name of the body in errors, and in the message of the commit.")
 ]
-Explain: TypeAlias = Annotated[bool, Query(description="Load nothing, but say how it would be done.")]
-
-BranchName: TypeAlias = Annotated[Name, Path(description="The branch; its name may have slashes.")]
-TagName: TypeAlias = Annotated[Name, Path(description="The tag; its name may have slashes.")]
-CommitId: TypeAlias = Annotated[Name, Path(description="The id of a commit, or a tag.")]
-TypeName: TypeAlias = Annotated[Name, Path(description="The node or edge type.")]
-EntityId: TypeAlias = Annotated[Words, Path(description="The id of the entity; it may have slashes.")]
-RecoveryId: TypeAlias = Annotated[Words, Path(description="The id of a write, or of the commit that settled it.")]
+Explain: TypeAlias = Annotated[bool, Query(description="Load nothing, but explain how it would be done.")]
 
 _REPEATED = {"type"}
 

@@ -2,11 +2,10 @@
 
 import math
 from datetime import datetime
-from typing import Annotated, Any, Literal, TypeAlias
+from typing import Annotated, Any, TypeAlias
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, JsonValue
 
-MAIN = "main"
 _LONGEST_NAME = 150
 _LONGEST_WORDS = 4_096
 _LONGEST_TEXT = 4 * 1024 * 1024
@@ -65,8 +64,6 @@ Text: TypeAlias = Annotated[str, Field(min_length=1, max_length=_LONGEST_TEXT)]
 Number: TypeAlias = Annotated[float, Field(allow_inf_nan=False)]
 Plain: TypeAlias = Annotated[dict[str, JsonValue], AfterValidator(_plain)]
 """JSON values by name."""
-
-Engine: TypeAlias = Literal["auto", "local", "spark"]
 
 
 def state_in_address(named: str | None) -> Any:

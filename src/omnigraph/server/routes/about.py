@@ -93,7 +93,7 @@ async def _problem(hosting: Hosting) -> str | None:
     for id, graph in hosting.graphs.items():
         look = hosting.readiness.looking.get(id)
         if look is None or look.done():
-            look = hosting.readiness.looking[id] = asyncio.ensure_future(asyncio.to_thread(graph.check_there))
+            look = hosting.readiness.looking[id] = asyncio.ensure_future(asyncio.to_thread(graph.check_readable))
         try:
             async with asyncio.timeout(_READ_SECONDS):
                 await asyncio.shield(look)

@@ -1,22 +1,35 @@
-"""The routes that read data: snapshots, queries, entities, exports, analyses."""
+"""The routes that read data and stream it, or answer in several formats: queries, entities, exports, analyses."""
 
+from dataclasses import replace
 from datetime import datetime
-from typing import Any
+from typing import Annotated, Any
 
-from fastapi import Request
+from fastapi import Path, Request
+from pydantic import Field
 from starlette.responses import Response
 
-from omnigraph.analytics.analysis import Analysis
-from omnigraph.changes.rows import json_row
+from omnigraph.api.base import MAIN
+from omnigraph.api.data import (
+    Analysis,
+    AnalyzeRequest,
+    EntityRequest,
+    ExplainExportRequest,
+    ExplainRequest,
+    ExportRequest,
+    QueryRequest,
+    QueryResult,
+)
+from omnigraph.api.history import PinnedSnapshot
+from omnigraph.api.progress import no_report
+from omnigraph.api.values import row_to_json
 from omnigraph.errors import NotFound, UsageError
-from omnigraph.parts.engine import no_report
-from omnigraph.query.reading import QueryResult
-from omnigraph.server.models.answers import AnalyzeAnswer, ExplainAnswer, QueryAnswer, SnapshotAnswer
-from omnigraph.server.models.bodies import AnalyzeBody, ExportBody, QueryBody
+from omnigraph.server.models.answers import AnalyzeAnswer, ExplainAnswer, QueryAnswer
 from omnigraph.server.models.failures import failures
-from omnigraph.server.models.parameters import At, EntityId, OnBranch, TypeName
-from omnigraph.server.models.words import MAIN, state_in_address, state_of
+from omnigraph.server.models.parameters import At, OnBranch
+from omnigraph.server.models.words import Name, Words, state_in_address
+from omnigraph.server.requests import body_model, request_of
 from omnigraph.server.routes.declaring import Serving, graph_router
+from omnigraph.server.routes.documents import description_of, summary_of
 from omnigraph.server.serving import Served
 from omnigraph.server.streams import (
     ARROW,
@@ -35,24 +48,19 @@ from omnigraph.server.streams import (
 from omnigraph.versioning import Snapshot
 
 router = graph_router("data")
-_ABOUT_ARROW = "The rows as an Arrow IPC stream, if the client accepts that"
-_PARAMETERS = (
-    "weight",
-    "directed",
-    "sources",
-    "targets",
-    "max_hops",
-    "kind",
-    "damping",
-    "iterations",
-    "tolerance",
-    "resolution",
-    "seed",
+_EXPLAIN = ("explain", bool, Field(False, description="Do not do it, but explain how it would be done."))
+_LIMIT = (
+    "limit",
+    int | None,
+    Field(None, ge=0, le=2**31, description="Answer with at most this many rows, those that matter most."),
 )
+QueryBody = body_model(QueryRequest, _EXPLAIN)
+ExportBody = body_model(ExportRequest, _EXPLAIN)
+AnalyzeBody = body_model(AnalyzeRequest, _LIMIT)
 
 
 def _or_arrow(description: str) -> dict[str, Any]:
-    """What is answered as JSON, or as Arrow where a client prefers it."""
+    """An answer that is JSON, or Arrow if the client prefers it."""
     header = {"description": "The commit that was read; only with Arrow.", "schema": {"type": "string"}}
     content = {ARROW: {"schema": {"type": "string", "format": "binary"}}}
     return {"description": description, "content": content, "headers": {"X-Commit-Id": header}}
@@ -61,8 +69,8 @@ def _or_arrow(description: str) -> dict[str, Any]:
 @router.get(
     "/snapshot",
     operation_id="snapshot",
-    summary="The head of a branch, and its tables",
-    response_model=SnapshotAnswer,
+    summary="Show the tables of a state",
+    response_model=PinnedSnapshot,
     responses=failures(),
 )
 async def snapshot(served: Serving, *, branch: OnBranch = MAIN, at: At = None) -> Response:
@@ -88,48 +96,44 @@ def _snapshot(served: Served, branch: str, at: str | int | datetime | None) -> S
 @router.post(
     "/query",
     operation_id="query",
-    summary="Run a query that reads",
+    summary=summary_of(QueryRequest),
     response_model=QueryAnswer | ExplainAnswer,
     responses={200: _or_arrow("The rows, or with `explain` the plan."), **failures(409, 504, body=True)},
 )
-async def query(served: Serving, *, body: QueryBody, request: Request) -> Response:
+async def query(served: Serving, *, body: QueryBody, request: Request) -> Response:  # type: ignore[valid-type]
     """Runs a query on the head of a branch, or on another state of the graph; all of it sees one commit.
 
     With `Accept: application/vnd.apache.arrow.stream` the rows are an Arrow IPC stream.
     """
-    if body.explain:
-        return await answered(served, lambda: {"plan": _explained(served, body)})
+    asked = request_of(QueryRequest, body)
+    assert isinstance(asked, QueryRequest)
+    if body.explain:  # type: ignore[attr-defined]
+        return await answered(served, lambda: {"plan": _explain(served, asked)})
     if accepts(request.headers.get("accept"), ARROW):
-        return _as_arrow(served, await served.run(lambda: _result(served, body)))
-    answer = await served.run(lambda: _short_answer(_result(served, body)))
+        return _as_arrow(served, await served.run(lambda: _result(served, asked)))
+    answer = await served.run(lambda: _short_answer(_result(served, asked)))
     if isinstance(answer, bytes):
         return Response(answer, media_type=JSON)
     return served.stream(rows_in_pieces(answer), JSON)
 
 
 def _short_answer(result: QueryResult) -> bytes | QueryResult:
-    """The answer as JSON if it is short, made in the thread of its query; else it is made while it is sent."""
+    """The answer as JSON if it is short, made in the thread of its query; otherwise it is made while it is sent."""
     return encoded(result.as_json()) if is_short(result) else result
 
 
-def _result(served: Served, body: QueryBody) -> QueryResult:
+def _result(served: Served, asked: QueryRequest) -> QueryResult:
     limit = served.settings.query_timeout
-    return served.graph.query(
-        body.source,
-        body.name,
-        body.params,
-        branch=body.branch,
-        snapshot=state_of(body.snapshot),
-        engine=body.engine,
-        timeout=limit if body.timeout is None else min(body.timeout, limit),
-        cancellation=served.query_limits(),
-    )
+    timeout = limit if asked.timeout is None else min(asked.timeout, limit)
+    return served.run_verb(replace(asked, timeout=timeout, cancellation=served.query_limits()))
 
 
-def _explained(served: Served, body: QueryBody) -> str:
-    if body.snapshot is not None:
+def _explain(served: Served, asked: QueryRequest) -> str:
+    if asked.snapshot is not None:
         raise UsageError("a plan is that of a branch, not of a snapshot")
-    return served.graph.explain(body.source, body.name, body.params, branch=body.branch, engine=body.engine)
+    return served.run_verb(
+        ExplainRequest(asked.source, asked.name, asked.params, branch=asked.branch, engine=asked.engine)
+    )
 
 
 def _as_arrow(served: Served, result: QueryResult) -> Response:
@@ -140,19 +144,25 @@ def _as_arrow(served: Served, result: QueryResult) -> Response:
 @router.get(
     "/entities/{type}/{entity:path}",
     operation_id="entity",
-    summary="One entity",
+    summary="Get one entity",
     response_model=dict[str, Any],
     response_description="The properties of the entity, and its `id`.",
     responses=failures(),
 )
-async def entity(served: Serving, *, type: TypeName, entity: EntityId, at: At = None) -> Response:
-    """One entity with its properties, now or at another state; 404 with the kind `entity` if it is not there."""
+async def entity(
+    served: Serving,
+    *,
+    type: Annotated[Name, Path(description="The node or edge type.")],
+    entity: Annotated[Words, Path(description="The id of the entity; it may have slashes.")],
+    at: At = None,
+) -> Response:
+    """One entity with its properties, now or at another state; 404 with the kind `entity` if it does not exist."""
 
     def found() -> dict[str, Any] | None:
-        row = served.graph.entity(type, entity, state_in_address(at))
+        row = served.run_verb(EntityRequest(type, entity, state_in_address(at)))
         if row is None:
             raise NotFound("entity", entity)
-        return json_row(row)
+        return row_to_json(row)
 
     return await answered(served, found)
 
@@ -160,7 +170,7 @@ async def entity(served: Serving, *, type: TypeName, entity: EntityId, at: At = 
 @router.post(
     "/export",
     operation_id="export",
-    summary="Export a graph, or some types of it",
+    summary="Export a graph, or some of its types",
     response_class=Response,
     responses={
         200: {
@@ -174,68 +184,52 @@ async def entity(served: Serving, *, type: TypeName, entity: EntityId, at: At = 
         **failures(body=True),
     },
 )
-async def export(served: Serving, *, body: ExportBody) -> Response:
+async def export(served: Serving, *, body: ExportBody) -> Response:  # type: ignore[valid-type]
     """Streams all records of one state of the graph. With `explain` the answer is a `plan` as JSON.
 
     A stream that breaks off in the middle ends without its end: no client takes a part for the whole.
     """
-    at, graph = state_of(body.snapshot), served.graph
-    if body.explain:
-        return await answered(served, lambda: {"plan": _explained_export(served, body)})
-    if body.format == "jsonl":
-        lines = await served.run(
-            lambda: graph.export(None, body.branch, body.types, snapshot=at, ordered=body.ordered, engine=body.engine)
-        )
+    asked = request_of(ExportRequest, body)
+    assert isinstance(asked, ExportRequest)
+    if body.explain:  # type: ignore[attr-defined]
+        return await answered(served, lambda: {"plan": _explain_export(served, asked)})
+    if asked.format == "jsonl":
+        lines = await served.run(lambda: served.run_verb(asked))
         assert not isinstance(lines, int)
         return served.stream(in_pieces(line.encode() for line in lines), NDJSON)
-    files = tar_of(
-        lambda folder: graph.export(
-            folder, body.branch, body.types, body.format, snapshot=at, ordered=body.ordered, engine=body.engine
-        ),
-        graph.id,
-    )
+    files = tar_of(lambda folder: served.run_verb(replace(asked, path=folder)), served.graph.id)
     return served.stream(files, TAR, slow=True)
 
 
-def _explained_export(served: Served, body: ExportBody) -> str:
-    return served.graph.explain_export(
-        body.branch, body.types, snapshot=state_of(body.snapshot), ordered=body.ordered, engine=body.engine
+def _explain_export(served: Served, asked: ExportRequest) -> str:
+    return served.run_verb(
+        ExplainExportRequest(
+            asked.branch, asked.types, snapshot=asked.snapshot, ordered=asked.ordered, engine=asked.engine
+        )
     )
 
 
 @router.post(
     "/analyze",
     operation_id="analyze",
-    summary="Analyse the graph as a whole",
+    summary="Analyze the graph as a whole",
+    description=f"{description_of(AnalyzeRequest)}\n\nWith `Accept: {ARROW}` the rows are an Arrow IPC stream, and "
+    "the rest of the answer is JSON in the metadata of its schema, under the key `omnigraph`.",
     response_model=AnalyzeAnswer,
     responses={200: _or_arrow("What was found."), **failures(body=True, writes=True)},
 )
-async def analyze(served: Serving, *, body: AnalyzeBody, request: Request) -> Response:
-    """Ranks, components, degrees, triangles, communities or paths; with `write` they become properties, as one commit.
-
-    With `Accept: application/vnd.apache.arrow.stream` the rows are an Arrow IPC stream, and all else that there is to
-    know is JSON in the metadata of its schema, under the key `omnigraph`.
-    """
+async def analyze(served: Serving, *, body: AnalyzeBody, request: Request) -> Response:  # type: ignore[valid-type]
+    asked = request_of(AnalyzeRequest, body)
+    assert isinstance(asked, AnalyzeRequest)
+    limit = body.limit  # type: ignore[attr-defined]
     if accepts(request.headers.get("accept"), ARROW):
-        return _as_arrow(served, await served.run(lambda: _with_metadata(_analysis(served, body)), slow=True))
-    return await answered(served, lambda: _analysis(served, body).as_json(), slow=True)
+        return _as_arrow(served, await served.run(lambda: _with_metadata(_analysis(served, asked, limit)), slow=True))
+    return await answered(served, lambda: _analysis(served, asked, limit).as_json(), slow=True)
 
 
-def _analysis(served: Served, body: AnalyzeBody) -> Analysis:
-    given = {name: value for name in _PARAMETERS if (value := getattr(body, name)) is not None}
-    found = served.graph.analyze(
-        body.algorithm,
-        edges=body.edges,
-        nodes=body.nodes,
-        branch=body.branch,
-        snapshot=state_of(body.snapshot),
-        write=body.write,
-        from_=body.from_,
-        engine=body.engine,
-        report=no_report if body.write else lambda _: served.cancellation.check(),
-        **given,
-    )
-    return found.top(body.limit)
+def _analysis(served: Served, asked: AnalyzeRequest, limit: int | None) -> Analysis:
+    report = no_report if asked.write else lambda _: served.cancellation.check()
+    return served.run_verb(replace(asked, report=report)).top(limit)
 
 
 def _with_metadata(found: Analysis) -> QueryResult:

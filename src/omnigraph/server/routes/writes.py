@@ -1,17 +1,22 @@
-"""The routes that write data: mutations, loads, vectors."""
+"""The route of loads, whose body is the data itself, as lines or as files of a form."""
 
+from dataclasses import replace
+from inspect import Parameter as Argument
+from inspect import Signature
 from typing import Any
 
 from fastapi import Request
 from starlette.responses import Response
 
+from omnigraph.api.data import ExplainLoadRequest, LoadRequest, LoadResult
 from omnigraph.errors import StorageError, ValidationError
-from omnigraph.server.models.answers import EmbedAnswer, ExplainAnswer, LoadAnswer, MutateAnswer
-from omnigraph.server.models.bodies import EmbedBody, MutateBody
+from omnigraph.server.models.answers import ExplainAnswer
 from omnigraph.server.models.failures import failures
-from omnigraph.server.models.parameters import BeginsAt, Explain, FileName, LoadMode, OnBranch, OnEngine
-from omnigraph.server.models.words import MAIN
+from omnigraph.server.models.parameters import Explain, FileName
+from omnigraph.server.requests import query_arguments
 from omnigraph.server.routes.declaring import Serving, graph_router
+from omnigraph.server.routes.documents import description_of
+from omnigraph.server.serving import Served
 from omnigraph.server.spooling import DATA, LINES, MULTIPART, Spool, spooled
 from omnigraph.server.streams import answered
 from omnigraph.violations import Violation
@@ -44,49 +49,16 @@ _LOADED: dict[str, Any] = {
 }
 
 
-@router.post(
-    "/mutate",
-    operation_id="mutate",
-    summary="Run a query that writes",
-    response_model=MutateAnswer,
-    responses=failures(412, body=True, writes=True),
-)
-async def mutate(served: Serving, *, body: MutateBody) -> Response:
-    """Runs a mutation as one commit, or not at all."""
-
-    def work() -> dict[str, Any]:
-        result = served.graph.mutate(body.source, body.name, body.params, branch=body.branch, if_commit=body.if_commit)
-        return result.as_json()
-
-    return await answered(served, work, slow=True)
-
-
-@router.post(
-    "/load",
-    operation_id="load",
-    summary="Load records",
-    response_model=LoadAnswer | ExplainAnswer,
-    responses=failures(body=True, writes=True),
-    openapi_extra=_LOADED,
-)
 async def load(
-    served: Serving,
-    *,
-    request: Request,
-    mode: LoadMode = "append",
-    branch: OnBranch = MAIN,
-    begins_at: BeginsAt = None,
-    engine: OnEngine = "auto",
-    file: FileName = "data.jsonl",
-    explain: Explain = False,
+    served: Served, *, request: Request, file: str = "data.jsonl", explain: bool = False, **values: Any
 ) -> Response:
-    """Loads any number of records as one commit, or none of them. What comes in waits on disk until it is whole."""
+    asked = LoadRequest(None, **values)
 
     def check() -> None:
         if explain:
             served.graph.schema.catalog  # noqa: B018 - whoever may not see it may not have a load explained
         else:
-            served.graph.check_load(branch, begins_at)
+            served.graph.check_load(asked.branch, asked.from_)
 
     await served.run_before_body(check)
     async with spooled(request, served, file) as spool:
@@ -94,34 +66,44 @@ async def load(
         def work() -> dict[str, Any]:
             with spool.in_use():
                 if explain:
-                    return {"plan": served.graph.explain_load(spool.data, mode, engine=engine)}
-                return _loaded(spool)
-
-        def _loaded(spool: Spool) -> dict[str, Any]:
-            try:
-                return served.graph.load(spool.data, mode, branch=branch, from_=begins_at, engine=engine).as_json()
-            except StorageError as error:
-                if error.uri not in spool.names:
-                    raise
-                raise ValidationError([Violation("file", None, error.problem, error.uri)]) from error
+                    plan = served.run_verb(ExplainLoadRequest(spool.data, asked.mode, engine=asked.engine))
+                    return {"plan": plan}
+                return _loaded(served, spool, asked)
 
         return await answered(served, work, slow=True)
 
 
-@router.post(
-    "/embed",
-    operation_id="embed",
-    summary="Fill vectors",
-    response_model=EmbedAnswer,
-    responses=failures(body=True, writes=True),
+def _loaded(served: Served, spool: Spool, asked: LoadRequest) -> dict[str, Any]:
+    try:
+        return served.run_verb(replace(asked, data=spool.data)).as_json()
+    except StorageError as error:
+        if error.uri not in spool.names:
+            raise
+        raise ValidationError([Violation("file", None, error.problem, error.uri)]) from error
+
+
+def _option(name: str, kind: Any, default: Any) -> Argument:
+    return Argument(name, Argument.KEYWORD_ONLY, annotation=kind, default=default)
+
+
+load.__signature__ = Signature(  # type: ignore[attr-defined]
+    [
+        Argument("served", Argument.POSITIONAL_OR_KEYWORD, annotation=Serving),
+        Argument("request", Argument.KEYWORD_ONLY, annotation=Request),
+        *query_arguments(LoadRequest),
+        _option("file", FileName, "data.jsonl"),
+        _option("explain", Explain, False),
+    ]
 )
-async def embed(served: Serving, *, body: EmbedBody) -> Response:
-    """Fills the vectors of a type that are missing, with one commit for each batch; asked again, it goes on."""
-
-    def work() -> dict[str, Any]:
-        result = served.graph.embed(
-            body.type, body.property, all=body.all, branch=body.branch, batch=body.batch, engine=body.engine
-        )
-        return result.as_json()
-
-    return await answered(served, work, slow=True)
+router.add_api_route(
+    "/load",
+    load,
+    methods=["POST"],
+    operation_id="load",
+    name="load",
+    summary="Load records",
+    description=f"{description_of(LoadRequest)} What comes in waits on disk until it is whole.",
+    response_model=LoadResult | ExplainAnswer,
+    responses=failures(body=True, writes=True),
+    openapi_extra=_LOADED,
+)

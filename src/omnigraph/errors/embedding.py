@@ -2,13 +2,14 @@
 
 from typing import Any
 
-from omnigraph.errors import OmnigraphError
+from omnigraph.errors.base import OmnigraphError
 
 
 class UnsuitableModel(OmnigraphError):
     """A schema names a model that cannot fill the vector it stands at."""
 
     code = "unsuitable_model"
+    http_status = 400
 
     def __init__(self, property: str, model: str, problem: str) -> None:
         super().__init__(property, model, problem)

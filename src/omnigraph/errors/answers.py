@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from omnigraph.errors import OmnigraphError
+from omnigraph.errors.base import OmnigraphError
 
 
 class NoEmbeddingModel(OmnigraphError):
@@ -47,6 +47,7 @@ class SumOutOfRange(OmnigraphError):
     """A sum of whole numbers that its type cannot hold; a wrong number would be worse than none."""
 
     code = "sum_out_of_range"
+    http_status = 400
 
     def __init__(self, column: str, type: str) -> None:
         super().__init__(column, type)

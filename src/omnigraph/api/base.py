@@ -1,0 +1,229 @@
+"""What a verb is: a request with documented fields, a result with a JSON form, and a method that asks it.
+
+A request is a frozen dataclass whose fields are the parameters of the verb. `verb` makes a method out of it, and every
+door (Python, the client of a server, HTTP, the command line) takes names, types, defaults, choices, bounds and texts
+from the same fields. So a new parameter is one line of a request, and its use in the verb.
+"""
+
+import inspect
+from collections.abc import Callable
+from dataclasses import MISSING, Field, dataclass, fields
+from enum import Enum
+from functools import cache, wraps
+from typing import Any, ClassVar, Concatenate, Generic, ParamSpec, Protocol, TypeVar, get_type_hints
+
+from omnigraph.diagnostics import any_of
+from omnigraph.errors import UsageError
+
+MAIN = "main"
+"""The branch that every graph has."""
+
+_Params = ParamSpec("_Params")
+_Result = TypeVar("_Result")
+_Result_co = TypeVar("_Result_co", covariant=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Doc:
+    """The documentation of a field, for every door."""
+
+    text: str
+
+    def __get_pydantic_json_schema__(self, core_schema: Any, handler: Any) -> Any:
+        return {**handler(core_schema), "description": self.text}
+
+
+@dataclass(frozen=True, slots=True)
+class Choices:
+    """The texts that a field may have."""
+
+    values: tuple[str, ...]
+
+    def problem(self, value: Any) -> str | None:
+        """What is wrong with a value, if it is not one of them."""
+        return None if value is None or value in self.values else f"expected {any_of(self.values)}"
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """The smallest and the largest number that a field may have."""
+
+    least: float | None = None
+    most: float | None = None
+
+    def problem(self, value: Any) -> str | None:
+        """What is wrong with a number, if it is out of bounds."""
+        if value is None:
+            return None
+        if self.least is not None and value < self.least:
+            return f"expected at least {self.least}"
+        return f"expected at most {self.most}" if self.most is not None and value > self.most else None
+
+
+@dataclass(frozen=True, slots=True)
+class Wire:
+    """The name of a field in requests to a server, where it is another than in Python."""
+
+    name: str
+
+
+class Scope(Enum):
+    """Where a parameter is known, if not behind every door."""
+
+    PROCESS = "process"
+    """In this process only: callbacks, and data that has its own way to a server."""
+    STORE = "store"
+    """For a graph that is opened here; a server knows it by itself."""
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """One field of a request, with everything that is declared about it."""
+
+    name: str
+    hint: Any
+    """Its type, without what is declared beside it."""
+    default: Any
+    required: bool
+    keyword_only: bool
+    doc: str
+    choices: tuple[str, ...] = ()
+    bounds: Bounds = Bounds()
+    scope: Scope | None = None
+    takes_many: bool = False
+    """Whether it is a list of texts, of which one may be given as it is."""
+    wire_name: str = ""
+    """Its name in requests to a server: `from_` is `from` there."""
+
+
+@dataclass(frozen=True, slots=True)
+class Request(Generic[_Result_co]):
+    """What is asked of a graph. Its class says which verb it is."""
+
+    verb: ClassVar[str] = ""
+    """The name of the verb, as in `branches.create`."""
+    writes: ClassVar[bool] = False
+    """Whether it always writes; `is_write` knows of those that write only sometimes."""
+
+    @property
+    def is_write(self) -> bool:
+        """Whether it may change the graph."""
+        return self.writes
+
+    def check(self) -> None:
+        """Raises `UsageError` for a value that no door takes; verbs check what only they can know."""
+        kind: Any = self.__class__
+        for name, checks in _checks(kind):
+            value = getattr(self, name)
+            for each in checks:
+                if (problem := each.problem(value)) is not None:
+                    raise UsageError(f"invalid {name.rstrip('_')} {value!r}: {problem}")
+
+
+def parameters_of(request: Any) -> tuple[Parameter, ...]:
+    """The parameters of a verb, in their order."""
+    return _parameters(request)
+
+
+@cache
+def _parameters(request: Any) -> tuple[Parameter, ...]:
+    hints = get_type_hints(request, include_extras=True)
+    return tuple(_parameter(field, hints[field.name]) for field in fields(request))
+
+
+def _parameter(field: "Field[Any]", hint: Any) -> Parameter:
+    declared = getattr(hint, "__metadata__", ())
+    default = field.default if field.default_factory is MISSING else field.default_factory()
+
+    def first(kind: type[Any]) -> Any:
+        return next((each for each in declared if isinstance(each, kind)), None)
+
+    choices = first(Choices)
+    return Parameter(
+        name=field.name,
+        hint=hint.__origin__ if declared else hint,
+        default=None if default is MISSING else default,
+        required=default is MISSING,
+        keyword_only=field.kw_only is True,
+        doc=(first(Doc) or Doc("")).text,
+        choices=() if choices is None else choices.values,
+        bounds=first(Bounds) or Bounds(),
+        scope=first(Scope),
+        takes_many="Collection[" in str(hint),
+        wire_name=(first(Wire) or Wire(field.name.rstrip("_"))).name,
+    )
+
+
+@cache
+def _checks(request: Any) -> tuple[tuple[str, tuple[Choices | Bounds, ...]], ...]:
+    found = []
+    for each in parameters_of(request):
+        checks = (
+            *((Choices(each.choices),) if each.choices else ()),
+            *((each.bounds,) if each.bounds != Bounds() else ()),
+        )
+        if checks:
+            found.append((each.name, checks))
+    return tuple(found)
+
+
+class Runs(Protocol):
+    """Whatever can run a request: a graph that is open here, or one of a server."""
+
+    def _run(self, request: Request[_Result]) -> _Result: ...
+
+
+def verb(request: Callable[_Params, Request[_Result]]) -> Callable[Concatenate[Any, _Params], _Result]:
+    """The method that builds a request out of its arguments and runs it."""
+
+    @wraps(request)
+    def method(self: Runs, /, *arguments: _Params.args, **options: _Params.kwargs) -> _Result:
+        return self._run(request(*arguments, **options))
+
+    kind: type[Request[_Result]] = request  # type: ignore[assignment]
+    method.__doc__ = _documentation(kind)
+    method.__signature__ = _signature(kind)  # type: ignore[attr-defined]
+    method.__name__ = kind.verb.rpartition(".")[2]
+    method.__qualname__ = kind.verb
+    return method
+
+
+def _documentation(request: type[Request[Any]]) -> str:
+    """The docstring of a request, with its fields as the arguments."""
+    text = inspect.cleandoc(request.__doc__ or "")
+    summary, _, rest = text.partition("\n\n")
+    arguments = "\n".join(f"    {each.name}: {each.doc}" for each in parameters_of(request))
+    return "\n\n".join(part for part in (summary, f"Args:\n{arguments}" if arguments else "", rest) if part)
+
+
+def _signature(request: type[Request[Any]]) -> inspect.Signature:
+    built = inspect.signature(request)
+    first = inspect.Parameter("self", inspect.Parameter.POSITIONAL_ONLY)
+    return built.replace(parameters=[first, *built.parameters.values()])
+
+
+class Part:
+    """A part of a graph that has verbs of its own."""
+
+    def __init__(self, graph: Runs) -> None:
+        self._graph = graph
+
+    def _run(self, request: Request[_Result]) -> _Result:
+        return self._graph._run(request)
+
+
+def result_type(request: Any) -> Any:
+    """The type of the result of a verb."""
+    for base in request.__orig_bases__:
+        if getattr(base, "__origin__", None) is Request:
+            return base.__args__[0]
+    raise AssertionError(f"{request.__name__} is not a verb")
+
+
+def acting_actor(request: Request[Any]) -> str | None:
+    """Who a request is by, if it says so; an actor that is searched for is another thing."""
+    for each in parameters_of(request.__class__):
+        if each.scope is Scope.STORE and each.name == "actor":
+            actor: str | None = getattr(request, each.name)
+            return actor
+    return None

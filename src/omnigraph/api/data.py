@@ -1,0 +1,432 @@
+"""The verbs about data: queries, mutations, loads, exports, analyses and vectors."""
+
+import html
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import KW_ONLY, dataclass, field, replace
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
+
+from omnigraph.api.base import MAIN, Bounds, Choices, Doc, Request, Scope, Wire
+from omnigraph.api.encoding import Result
+from omnigraph.api.history import Commit
+from omnigraph.api.progress import Choice, no_report
+from omnigraph.api.values import answer_to_json
+from omnigraph.api.words import (
+    AUTO,
+    Actor,
+    Branch,
+    Engine,
+    From,
+    IfCommit,
+    Message,
+    OnProgress,
+    Params,
+    QueryName,
+    QuerySource,
+    Snapshot,
+    StorageOptions,
+    Types,
+)
+from omnigraph.errors import UsageError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from omnigraph.query.cancelling import Cancellation
+else:
+    pa = Cancellation = Any
+
+_SHOWN_ROWS = 20
+TYPE, ID = "type", "id"
+"""The columns of an analysis that say which node a row is about."""
+
+
+class LoadMode(StrEnum):
+    """How a load treats existing entities."""
+
+    APPEND = "append"
+    MERGE = "merge"
+    OVERWRITE = "overwrite"
+
+
+class Format(StrEnum):
+    """How an export writes rows."""
+
+    JSONL = "jsonl"
+    CSV = "csv"
+    PARQUET = "parquet"
+
+
+# --- what comes back ---
+
+
+def no_frame(table: "pa.Table") -> Any:
+    """For a result that nobody gave a way to Spark."""
+    raise UsageError(f"these {table.num_rows} rows cannot become a data frame of Spark")
+
+
+@dataclass(frozen=True, slots=True)
+class QueryResult(Result):
+    """The rows of a query, as Arrow, and the commit that they were read at."""
+
+    table: "pa.Table"
+    commit_id: str
+    to_frame: Callable[["pa.Table"], Any] = field(default=no_frame, kw_only=True, repr=False, compare=False)
+    """Gives rows to Spark."""
+
+    @property
+    def columns(self) -> list[str]:
+        """The names of the columns."""
+        names: list[str] = self.table.column_names
+        return names
+
+    def __len__(self) -> int:
+        count: int = self.table.num_rows
+        return count
+
+    def __iter__(self) -> Iterator[dict[str, Any]]:
+        return iter(self.rows())
+
+    def rows(self) -> list[dict[str, Any]]:
+        """The rows as dictionaries of Python values."""
+        rows: list[dict[str, Any]] = self.table.to_pylist()
+        return rows
+
+    def to_arrow(self) -> "pa.Table":
+        """The rows as an Arrow table."""
+        return self.table
+
+    def to_pandas(self) -> Any:
+        """The rows as a pandas frame."""
+        return self.table.to_pandas()
+
+    def to_polars(self) -> Any:
+        """The rows as a polars frame; polars must be installed."""
+        import polars  # noqa: PLC0415 - an optional package
+
+        return polars.from_arrow(self.table)
+
+    def to_spark(self) -> Any:
+        """The rows as a Spark data frame, with the names of the answer and the Spark types of its property types.
+
+        `omnigraph.spark.types` has them all. The rows of a query that runs on Spark stay on Spark.
+        """
+        return self.to_frame(self.table)
+
+    def as_json(self) -> dict[str, Any]:
+        rows = [answer_to_json(row) for row in self.rows()]
+        return {"columns": self.columns, "rows": rows, "commit_id": self.commit_id}
+
+    def _repr_html_(self) -> str:
+        """A table for notebooks, of the first rows."""
+        head = "".join(f"<th>{html.escape(name)}</th>" for name in self.columns)
+        body = "".join(
+            f"<tr>{''.join(f'<td>{html.escape(_cell(value))}</td>' for value in row.values())}</tr>"
+            for row in self.table.slice(0, _SHOWN_ROWS).to_pylist()
+        )
+        more = f"<p>{len(self) - _SHOWN_ROWS} more rows</p>" if len(self) > _SHOWN_ROWS else ""
+        return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{more}"
+
+
+def _cell(value: Any) -> str:
+    return "" if value is None else str(answer_to_json(value))
+
+
+@dataclass(frozen=True, slots=True)
+class Analysis(QueryResult):
+    """What an analysis found: a row for each node with its type and id, and a summary of the whole graph."""
+
+    algorithm: str = ""
+    summary: Mapping[str, Any] = field(default_factory=dict)
+    order: tuple[tuple[str, str], ...] = ()
+    """What matters most: columns, each with ``ascending`` or ``descending``."""
+    written: Commit | None = None
+    """The commit that wrote the result back, if there is one; `commit_id` is the one that was analysed."""
+
+    def top(self, count: int | None = None) -> "Analysis":
+        """The rows that matter most, first; where several matter as much, in the order of types and ids."""
+        import pyarrow.compute as pc  # noqa: PLC0415 - a request needs none
+
+        order = pc.sort_indices(self.table, sort_keys=[*self.order, (TYPE, "ascending"), (ID, "ascending")])
+        return replace(self, table=self.table.take(order.slice(0, count)))
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "algorithm": self.algorithm,
+            "summary": dict(self.summary),
+            **QueryResult.as_json(self),
+            "written": self.written.as_json() if self.written else None,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class MutationResult(Result):
+    """What a mutation did."""
+
+    commit: Annotated[Commit | None, Doc("The commit; none if nothing changed.")]
+    affected: Annotated[Mapping[str, int], Doc("How many nodes and edges it affected.")]
+
+
+@dataclass(frozen=True, slots=True)
+class LoadResult(Result):
+    """What a load did, and where it ran."""
+
+    commit: Annotated[Commit | None, Doc("The commit; none if the input was empty.")]
+    nodes: Annotated[Mapping[str, int], Doc("How many records of each node type were loaded.")]
+    edges: Annotated[Mapping[str, int], Doc("How many records of each edge type were loaded.")]
+    engine: Annotated[str, Doc("Where it ran: `local` or `spark`.")]
+    why: Annotated[str, Doc("Why it ran there.")]
+    total: Annotated[int, Doc("How many records were loaded.")] = field(init=False, default=0)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "total", sum(self.nodes.values()) + sum(self.edges.values()))
+
+    @property
+    def choice(self) -> Choice:
+        """The engine, and why it was chosen."""
+        return Choice(self.engine, self.why)
+
+
+@dataclass(frozen=True, slots=True)
+class EmbedResult(Result):
+    """Which vectors were filled, and where the work ran."""
+
+    commits: Annotated[tuple[Commit, ...], Doc("The commits, one for each batch.")]
+    filled: Annotated[Mapping[str, int], Doc("How many vectors of each property were filled.")]
+    engine: Annotated[str, Doc("Where it ran: `local` or `spark`.")]
+    why: Annotated[str, Doc("Why it ran there.")]
+    total: Annotated[int, Doc("How many vectors were filled.")] = field(init=False, default=0)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "total", sum(self.filled.values()))
+
+    @property
+    def choice(self) -> Choice:
+        """The engine, and why it was chosen."""
+        return Choice(self.engine, self.why)
+
+
+# --- what can be asked ---
+
+
+@dataclass(frozen=True, slots=True)
+class QueryRequest(Request[QueryResult]):
+    """Run a query that reads. All of it sees one commit.
+
+    Raises:
+        QueryError: The query does not parse, or does not fit the schema.
+        QueryTimedOut: It took longer than `timeout`.
+        QueryCancelled: Another thread cancelled it.
+    """
+
+    verb = "query"
+
+    source: QuerySource
+    name: QueryName = None
+    params: Params = None
+    _: KW_ONLY
+    branch: Branch = MAIN
+    snapshot: Snapshot = None
+    engine: Engine = AUTO
+    timeout: Annotated[float | None, Doc("Stop the query after this many seconds.")] = None
+    cancellation: Annotated["Cancellation | None", Doc("Cancels the query from another thread."), Scope.PROCESS] = None
+
+
+@dataclass(frozen=True, slots=True)
+class ExplainRequest(Request[str]):
+    """Explain how a query would be answered: where, what is scanned with which filters, traversed and joined."""
+
+    verb = "explain"
+
+    source: QuerySource
+    name: QueryName = None
+    params: Params = None
+    _: KW_ONLY
+    branch: Branch = MAIN
+    engine: Engine = AUTO
+
+
+@dataclass(frozen=True, slots=True)
+class EntityRequest(Request[dict[str, Any] | None]):
+    """Get one entity with its properties; None if it does not exist."""
+
+    verb = "entity"
+
+    type: Annotated[str, Doc("The node or edge type.")]
+    id: Annotated[str, Doc("The id of the entity."), Wire("entity")]
+    at: Snapshot = None
+
+
+@dataclass(frozen=True, slots=True)
+class MutateRequest(Request[MutationResult]):
+    """Run a mutation as one commit, or not at all.
+
+    Raises:
+        ValidationError: The result would break a rule of the schema.
+        PreconditionFailed: The branch is no longer at `if_commit`.
+    """
+
+    verb = "mutate"
+    writes = True
+
+    source: QuerySource
+    name: QueryName = None
+    params: Params = None
+    _: KW_ONLY
+    branch: Branch = MAIN
+    actor: Actor = None
+    message: Message = None
+    if_commit: IfCommit = None
+
+
+@dataclass(frozen=True, slots=True)
+class LoadRequest(Request[LoadResult]):
+    """Load any number of records as one commit, or none of them.
+
+    Raises:
+        ValidationError: Records break a rule of the schema. It has the first of them, with file and line.
+    """
+
+    verb = "load"
+    writes = True
+
+    data: Annotated[
+        Any, Doc("Paths of NDJSON files, or a mapping from types to paths, tables or frames."), Scope.PROCESS
+    ]
+    mode: Annotated[str, Doc("How to treat existing entities."), Choices(tuple(LoadMode))] = LoadMode.APPEND
+    _: KW_ONLY
+    branch: Branch = MAIN
+    from_: From = None
+    actor: Actor = None
+    message: Message = None
+    engine: Engine = AUTO
+    storage_options: StorageOptions = None
+    report: OnProgress = no_report
+
+
+@dataclass(frozen=True, slots=True)
+class ExplainLoadRequest(Request[str]):
+    """Explain how a load would be done, and where. Only names and sizes of the input are read."""
+
+    verb = "explain_load"
+
+    data: Annotated[
+        Any, Doc("Paths of NDJSON files, or a mapping from types to paths, tables or frames."), Scope.PROCESS
+    ]
+    mode: Annotated[str, Doc("How to treat existing entities."), Choices(tuple(LoadMode))] = LoadMode.APPEND
+    _: KW_ONLY
+    engine: Engine = AUTO
+    storage_options: StorageOptions = None
+
+
+@dataclass(frozen=True, slots=True)
+class ExportRequest(Request[Iterator[str] | int]):
+    """Export a branch or a snapshot.
+
+    Without a path the result is an iterator over lines of NDJSON. With one, NDJSON is written to a file, or to a folder
+    if the path ends in a slash or is a folder; CSV and Parquet are folders of files by type. The result is then the
+    number of records.
+    """
+
+    verb = "export"
+
+    path: Annotated[str | Path | None, Doc("Where to write, on this machine."), Scope.PROCESS] = None
+    branch: Branch = MAIN
+    types: Types = None
+    format: Annotated[str, Doc("How rows are written."), Choices(tuple(Format))] = Format.JSONL
+    _: KW_ONLY
+    snapshot: Snapshot = None
+    ordered: Annotated[bool, Doc("Order the rows of each type by id.")] = False
+    engine: Engine = AUTO
+    report: OnProgress = no_report
+
+
+@dataclass(frozen=True, slots=True)
+class ExplainExportRequest(Request[str]):
+    """Explain how an export to files would be done, and where."""
+
+    verb = "explain_export"
+
+    branch: Branch = MAIN
+    types: Types = None
+    _: KW_ONLY
+    snapshot: Snapshot = None
+    ordered: Annotated[bool, Doc("Order the rows of each type by id.")] = False
+    engine: Engine = AUTO
+
+
+NodeIds: TypeAlias = Collection[str] | None
+
+
+@dataclass(frozen=True, slots=True)
+class AnalyzeRequest(Request[Analysis]):
+    """Analyze the graph as a whole; with `write`, columns of the result become properties, as one commit."""
+
+    verb = "analyze"
+
+    algorithm: Annotated[
+        str, Doc("`pagerank`, `components`, `degrees`, `triangles`, `communities` or `shortest-paths`.")
+    ]
+    _: KW_ONLY
+    edges: Annotated[Collection[str] | None, Doc("Only edges of these types.")] = None
+    nodes: Annotated[Collection[str] | None, Doc("Only nodes of these types.")] = None
+    branch: Branch = MAIN
+    snapshot: Snapshot = None
+    write: Annotated[Mapping[str, str] | None, Doc("Columns of the result, and the properties to write them to.")] = (
+        None
+    )
+    from_: From = None
+    actor: Actor = None
+    message: Message = None
+    engine: Engine = AUTO
+    weight: Annotated[str | None, Doc("The property of edges that is their weight.")] = None
+    directed: Annotated[bool | None, Doc("Whether edges lead one way.")] = None
+    sources: Annotated[NodeIds, Doc("The ids of the nodes where walks and paths begin.")] = None
+    targets: Annotated[NodeIds, Doc("The ids of the nodes to find paths to.")] = None
+    max_hops: Annotated[int | None, Doc("Of shortest paths: the most edges that a path may have.")] = None
+    kind: Annotated[str | None, Doc("Of components: `weak` or `strong`."), Choices(("weak", "strong"))] = None
+    damping: Annotated[float | None, Doc("Of pagerank: the probability of following an edge.")] = None
+    iterations: Annotated[int | None, Doc("Of pagerank: the most iterations."), Bounds(most=10_000)] = None
+    tolerance: Annotated[float | None, Doc("Of pagerank: the change at which it ends.")] = None
+    resolution: Annotated[float | None, Doc("Of communities: a larger value gives more of them.")] = None
+    seed: Annotated[int | None, Doc("Of communities: where the random numbers begin.")] = None
+    report: OnProgress = no_report
+
+    @property
+    def is_write(self) -> bool:
+        return bool(self.write)
+
+
+PARAMETERS_OF_ALGORITHMS = (
+    "weight",
+    "directed",
+    "sources",
+    "targets",
+    "max_hops",
+    "kind",
+    "damping",
+    "iterations",
+    "tolerance",
+    "resolution",
+    "seed",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class EmbedRequest(Request[EmbedResult]):
+    """Fill the vectors of a type that are missing. If it is interrupted, the same call continues where it was."""
+
+    verb = "embed"
+    writes = True
+
+    type: Annotated[str, Doc("The node or edge type.")]
+    property: Annotated[str | None, Doc("Only this vector of the type.")] = None
+    _: KW_ONLY
+    all: Annotated[bool, Doc("Also replace vectors that exist.")] = False
+    branch: Branch = MAIN
+    actor: Actor = None
+    message: Message = None
+    batch: Annotated[int | None, Doc("How many rows one commit has."), Bounds(least=1)] = None
+    engine: Engine = AUTO
+    report: OnProgress = no_report

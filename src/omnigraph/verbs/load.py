@@ -1,0 +1,47 @@
+"""Loads."""
+
+from omnigraph.api.data import ExplainLoadRequest, LoadMode, LoadRequest, LoadResult
+from omnigraph.api.words import SPARK
+from omnigraph.branching.branches import begun
+from omnigraph.errors import UsageError
+from omnigraph.failpoints import Writer
+from omnigraph.graph.engines import choose_engine, start_engine
+from omnigraph.graph.session import Session
+from omnigraph.graph.writes import Work, WriteOrder
+from omnigraph.loading.inputs import load_input
+from omnigraph.loading.load import explained
+from omnigraph.loading.load import load as run_load
+from omnigraph.policy import Action
+from omnigraph.versioning import Snapshot
+
+
+def load(session: Session, request: LoadRequest) -> LoadResult:
+    """Reads the input under the schema of the branch, and loads it as one commit."""
+
+    def prepare(head: Snapshot) -> tuple[WriteOrder, Work[LoadResult]]:
+        given = load_input(request.data, head.catalog, request.storage_options)
+        choice = choose_engine(request.engine, given.reasons_for_spark)
+        if given.frames and choice.engine != SPARK:
+            raise UsageError("a Spark DataFrame is loaded on Spark; bring it here first, with `toArrow()`")
+        engine = start_engine(choice, request.report, given.frames[0][1] if given.frames else None)
+        order = WriteOrder(
+            kind=Writer.LOAD,
+            branch=request.branch,
+            actor=session.guard.actor,
+            message=request.message or given.message,
+            schema_id=head.commit.schema_id,
+            allowed=session.guard.changing(request.branch),
+        )
+        return order, lambda attempt: run_load(attempt, given, LoadMode(request.mode), engine, choice)
+
+    session.guard.check_begun(request.branch, request.from_)
+    with begun(session.location, session.branches, request.branch, request.from_):
+        return session.write_prepared(request.branch, prepare, persistent=True)
+
+
+def explain_load(session: Session, request: ExplainLoadRequest) -> str:
+    """The engine that a load would run on, and its stages."""
+    head = session.head()
+    session.guard.check(Action.READ, head.commit.branch)
+    given = load_input(request.data, head.catalog, request.storage_options)
+    return explained(given, LoadMode(request.mode), choose_engine(request.engine, given.reasons_for_spark))

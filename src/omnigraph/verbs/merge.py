@@ -1,0 +1,51 @@
+"""Merges of branches."""
+
+import logging
+from dataclasses import replace
+from typing import cast
+
+from omnigraph.api.history import MergeRequest, MergeResult
+from omnigraph.branching import branches as branching
+from omnigraph.errors import BranchInUse, PreconditionFailed, UsageError
+from omnigraph.failpoints import Writer
+from omnigraph.graph.session import Session
+from omnigraph.graph.writes import WriteOrder
+from omnigraph.merging.merge import MergeOptions
+from omnigraph.merging.merge import merge as run_merge
+from omnigraph.merging.three_way import Strategy
+from omnigraph.policy import Action
+
+_logger = logging.getLogger(__name__)
+
+
+def merge(session: Session, request: MergeRequest) -> MergeResult:
+    """Merges as one commit, and deletes the merged branch if that is asked for."""
+    if request.source == request.into:
+        raise UsageError(f"branch `{request.source}` cannot be merged into itself")
+    for side in (request.source, request.into):  # a conflict tells of both
+        session.guard.check_types(Action.READ, session.head(side), side, None)
+    options = MergeOptions(
+        strategy=cast("Strategy | None", request.strategy), cells=request.cells, dry_run=request.dry_run
+    )
+    order = WriteOrder(
+        kind=Writer.MERGE,
+        branch=request.into,
+        actor=session.guard.actor,
+        message=request.message or f"merge {request.source}",
+    )
+    result = session.write_prepared(
+        request.into,
+        lambda _: (order, lambda attempt: run_merge(attempt, session.branches, request.source, options)),
+        persistent=True,
+    )
+    return _without_branch(session, request.source, result) if request.delete_branch and not request.dry_run else result
+
+
+def _without_branch(session: Session, source: str, result: MergeResult) -> MergeResult:
+    """Deletes a merged branch. One that has new commits since the merge, or that others began on, stays."""
+    try:
+        branching.delete(session.location, session.branches, source, if_commit=result.merged_commit_id)
+    except (PreconditionFailed, BranchInUse) as error:
+        _logger.warning("branch %s was merged, and stays: %s", source, error)
+        return result
+    return replace(result, branch_deleted=True)

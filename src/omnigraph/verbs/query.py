@@ -1,0 +1,57 @@
+"""Queries that read, single entities, and how a query would be answered."""
+
+from typing import Any
+
+from omnigraph.api.data import EntityRequest, ExplainRequest, QueryRequest, QueryResult
+from omnigraph.api.words import SPARK
+from omnigraph.compiler import CompiledQuery
+from omnigraph.errors import NotFound, UsageError
+from omnigraph.graph.engines import answer_on_spark, to_frame
+from omnigraph.graph.session import Session
+from omnigraph.policy import Action
+from omnigraph.query import cancellation_of
+from omnigraph.query.reading import planned, read
+from omnigraph.storage import among
+from omnigraph.versioning import Snapshot
+
+
+def query(session: Session, request: QueryRequest) -> QueryResult:
+    """Answers a query from one state of the graph, in this process or on Spark."""
+    stop = cancellation_of(request.timeout, request.cancellation)
+    at, branch = session.locate(request.snapshot, request.branch)
+    compiled = _compile(session, request, at, branch)
+    with session.branches.noticing_removal(at):
+        choice, plan = planned(compiled, request.params or {}, at, request.engine)
+        if choice.engine == SPARK:
+            return answer_on_spark(choice, plan, at, stop)
+        return read(plan, at, session.adjacency, to_frame=to_frame, cancellation=stop)
+
+
+def explain(session: Session, request: ExplainRequest) -> str:
+    """The engine that would answer a query, and its plan."""
+    at = session.head(request.branch)
+    compiled = _compile(session, request, at, request.branch)
+    choice, plan = planned(compiled, request.params or {}, at, request.engine)
+    return f"{choice}\n{plan.explain(at)}"
+
+
+def _compile(session: Session, request: QueryRequest | ExplainRequest, at: Snapshot, branch: str) -> CompiledQuery:
+    """A query that may be asked. The branch comes first: mistakes in the text tell of the schema."""
+    session.guard.check(Action.READ, branch)
+    compiled = session.queries.compile(request.source, request.name, at)
+    session.guard.check_tables(Action.READ, at, branch, compiled.access.asks)
+    return compiled
+
+
+def entity(session: Session, request: EntityRequest) -> dict[str, Any] | None:
+    """One row of a table, by its id."""
+    at, branch = session.locate(request.at)
+    session.guard.check_types(Action.READ, at, branch, [request.type])
+    found = at.catalog.entity(request.type)
+    if found is None:
+        raise NotFound("type", request.type)
+    if not isinstance(request.id, str):
+        raise UsageError(f"an id is a text, not {request.id!r}")
+    with session.branches.noticing_removal(at):
+        rows: list[dict[str, Any]] = at.table(found.table_key).scan(filter=among("id", [request.id])).to_pylist()
+    return rows[0] if rows else None

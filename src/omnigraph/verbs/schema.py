@@ -1,0 +1,148 @@
+"""The schema of a graph: shown, compared, planned and changed."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+
+from omnigraph.api.base import MAIN
+from omnigraph.api.history import Commit
+from omnigraph.api.schema import (
+    SchemaApplyRequest,
+    SchemaCatchUpRequest,
+    SchemaDiffRequest,
+    SchemaPlanRequest,
+    SchemaShowRequest,
+)
+from omnigraph.branching.branches import commit_at
+from omnigraph.diagnostics import Source
+from omnigraph.errors import UsageError
+from omnigraph.evolution.apply import SchemaApplyResult, apply_reasons, apply_schema
+from omnigraph.evolution.migration import MigrationPlan, plan_between
+from omnigraph.evolution.plan import SchemaTarget, new_schema, schema_of_main, schema_plan
+from omnigraph.evolution.purge import NOTHING, Doomed, check_not_needed, doomed_tables, purge
+from omnigraph.evolution.rows import with_violations
+from omnigraph.failpoints import Writer
+from omnigraph.graph.engines import choose_engine, start_engine
+from omnigraph.graph.session import Session
+from omnigraph.graph.writes import WriteOrder
+from omnigraph.maintenance.optimize import MAINTENANCE_ACTOR, optimize
+from omnigraph.parts.engine import Engine
+from omnigraph.policy import Action
+from omnigraph.recovery import Mode as RecoveryMode
+from omnigraph.recovery import recover
+from omnigraph.versioning.schemas import AcceptedSchema
+from omnigraph.write import WriteAttempt, WriteFence
+from omnigraph.write.fence import EXISTENCE
+from omnigraph.write.schema_lock import holding_schema
+
+
+def show(session: Session, request: SchemaShowRequest) -> AcceptedSchema:
+    if isinstance(request.at, str):
+        commit = commit_at(session.branches, request.at)
+        session.guard.check_named(Action.READ, request.at)
+    else:
+        snapshot, branch = session.locate(request.at)
+        session.guard.check(Action.READ, branch)
+        commit = snapshot.commit
+    return session.branches.schemas.get(commit.schema_id)
+
+
+def plan(session: Session, request: SchemaPlanRequest) -> MigrationPlan:
+    snapshot, _ = session.locate(request.branch)
+    session.guard.check_types(Action.READ, snapshot, request.branch, None)
+    return with_violations(snapshot, schema_plan(snapshot, new_schema(request.new)))
+
+
+def diff(session: Session, request: SchemaDiffRequest) -> MigrationPlan:
+    before, after = (show(session, SchemaShowRequest(each)) for each in (request.left, request.right))
+    return plan_between(before.catalog, after.catalog, Source(f"schema {after.number}", after.text))
+
+
+def apply(session: Session, request: SchemaApplyRequest) -> SchemaApplyResult:
+    target = new_schema(request.new, allow_data_loss=request.allow_data_loss)
+    return _apply(session, target, request, MAIN, if_commit=request.if_commit)
+
+
+def catch_up(session: Session, request: SchemaCatchUpRequest) -> SchemaApplyResult:
+    if request.branch == MAIN:
+        raise UsageError(f"`{MAIN}` has no schema to catch up with; it is the one that others catch up with")
+    return _apply(session, schema_of_main(session.branches), request, request.branch)
+
+
+@dataclass(slots=True)
+class _Applying:
+    """One change of a schema: the schema to come, and what is removed from the history with it."""
+
+    target: SchemaTarget
+    doomed: Doomed = NOTHING
+
+
+def _apply(
+    session: Session,
+    target: SchemaTarget,
+    request: SchemaApplyRequest | SchemaCatchUpRequest,
+    branch: str,
+    *,
+    if_commit: str | None = None,
+) -> SchemaApplyResult:
+    """Changes a schema. Nobody else writes to the branch meanwhile, so what is checked and written is all of it."""
+    choice = choose_engine(request.engine, lambda: apply_reasons(session.head(branch), target))
+    with holding_schema(session.branches, "schema apply") as held:
+        recover(session.location, session.branches, RecoveryMode.FULL, patient=True)
+        # The one to catch up with may have been replaced before the lock was ours.
+        applying = _Applying(target if target.accepted is None else schema_of_main(session.branches))
+        order = WriteOrder(
+            kind=Writer.SCHEMA_APPLY,
+            branch=branch,
+            actor=session.guard.actor,
+            message=request.message or ("schema apply" if target.accepted is None else "schema catch-up"),
+            if_commit=if_commit,
+            tables=(EXISTENCE, *session.branches.log(branch).head().pins),
+        )
+
+        def run(attempt: WriteAttempt) -> SchemaApplyResult:
+            attempt.fence.watch_all(held)
+            if applying.target.allow_data_loss:
+                applying.doomed = doomed_tables(attempt.base, schema_plan(attempt.base, applying.target))
+                check_not_needed(session.branches, applying.doomed)
+            engine = start_engine(choice, request.report)
+            return apply_schema(attempt, session.branches, applying.target, engine)
+
+        result = session.write(order, run)
+        if result.commit is None or not applying.doomed.roots:
+            return result
+        with _noting(result.commit):
+            _purge(session, applying.doomed, order, held, start_engine(choice, request.report))
+        return replace(result, purged=applying.doomed.keys)
+
+
+def _purge(session: Session, doomed: Doomed, order: WriteOrder, held: WriteFence, engine: Engine) -> None:
+    """Removes what a schema has dropped from the history; its tables are rewritten without it before."""
+
+    def run(attempt: WriteAttempt) -> None:
+        attempt.fence.watch_all(held)
+        optimize(attempt, engine, only=doomed.reduced)
+
+    if doomed.reduced:
+        rewriting = WriteOrder(
+            kind=Writer.OPTIMIZE,
+            branch=order.branch,
+            actor=order.actor or MAINTENANCE_ACTOR,
+            message=Writer.OPTIMIZE.value,
+        )
+        session.write(rewriting, run)
+    purge(session.branches, doomed)
+    # What was read of it may not be read again from memory.
+    session.opened.clear()
+    session.adjacency.clear()
+
+
+@contextmanager
+def _noting(commit: Commit) -> Iterator[None]:
+    """An error in this block says that the schema was applied nevertheless."""
+    try:
+        yield
+    except BaseException as error:
+        error.add_note(f"the schema was applied, as commit {commit.graph_commit_id}; the history has what it dropped")
+        error.add_note("to remove that too, run `omnigraph optimize` and then `omnigraph cleanup --keep 1`")
+        raise
