@@ -1,16 +1,15 @@
 """`omnigraph analyze`: analyses a graph, and prints what it found, keeps it in a file, or writes it back."""
 
 import json
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pyarrow.csv
 import pyarrow.parquet
 import typer
 
-from omnigraph.api.data import Analysis
+from omnigraph.api.data import Analysis, AnalyzeRequest
 from omnigraph.api.values import answer_to_json
 from omnigraph.cli.opening import opened
 from omnigraph.cli.output import plural
@@ -26,17 +25,8 @@ _ENDINGS = (".parquet", ".csv", ".jsonl")
 
 def run_analyze(
     uri: str,
-    algorithm: str,
-    parameters: dict[str, Any],
+    request: AnalyzeRequest,
     *,
-    edges: Sequence[str] | None,
-    nodes: Sequence[str] | None,
-    branch: str,
-    snapshot: str | None,
-    write: dict[str, str],
-    from_: str | None,
-    actor: str | None,
-    engine: str,
     durability: str | None,
     limit: int | None,
     format: str,
@@ -49,25 +39,13 @@ def run_analyze(
         raise UsageError(f"--out is a file that ends in {', '.join(_ENDINGS)}, not {out.name}")
     if out is not None and not out.parent.is_dir():
         raise NotFound("folder", str(out.parent))
-    at = int(snapshot) if snapshot is not None and snapshot.isdigit() else snapshot
-    with opened(uri, "rw" if write else "r", durability=durability) as graph, shown_progress() as report:
-        found = graph.analyze(
-            algorithm,
-            edges=edges,
-            nodes=nodes,
-            branch=branch,
-            snapshot=at,
-            write=write or None,
-            from_=from_,
-            actor=actor,
-            engine=engine,
-            report=report,
-            **parameters,
-        )
+    mode: Literal["r", "rw"] = "rw" if request.is_write else "r"
+    with opened(uri, mode, durability=durability) as graph, shown_progress() as report:
+        found = graph._run(replace(request, report=report))
     if out is not None:
         _keep(found.top(limit), out)
     _show(found, Format(format), limit, out)
-    if write and format == Format.TABLE:
+    if request.is_write and format == Format.TABLE:
         changed = "nothing changed, so there is no commit"
         typer.echo(changed if found.written is None else f"commit {found.written.graph_commit_id}", err=True)
 

@@ -2,16 +2,24 @@
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import typer
 from rich.table import Table
 
-from omnigraph.api.history import ConflictKind, MergeConflict, MergeKind, MergeResult
+from omnigraph.api.history import (
+    BranchCreateRequest,
+    BranchDeleteRequest,
+    BranchInfo,
+    BranchListRequest,
+    ConflictKind,
+    MergeConflict,
+    MergeKind,
+    MergeRequest,
+    MergeResult,
+)
 from omnigraph.api.values import Row, differing_columns, value_to_json
-from omnigraph.cli.opening import opened
-from omnigraph.cli.output import plural, print_json
+from omnigraph.cli.output import plural
 from omnigraph.cli.tables import human, id_column, print_wide, shortened, text_column, when
 
 _DROPPED = {ConflictKind.DROPPED_TYPE, ConflictKind.DROPPED_PROPERTY}
@@ -20,37 +28,13 @@ _NOTHING = "—"
 _REFUSED = 3
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MergeWords:
-    """The options of a merge as they were given."""
-
-    into: str
-    strategy: str | None
-    cells: bool
-    dry_run: bool
-    delete_branch: bool
-    actor: str | None
+def show_created(result: BranchInfo, request: BranchCreateRequest) -> None:
+    typer.echo(f"created branch {request.name} at commit {result.head.graph_commit_id}")
 
 
-def run_create(uri: str, name: str, from_: str, *, durability: str | None, as_json: bool) -> None:
-    """Creates a branch."""
-    with opened(uri, durability=durability) as graph:
-        created = graph.branches.create(name, from_)
-    if as_json:
-        print_json(created.as_json())
-    else:
-        typer.echo(f"created branch {name} at commit {created.head.graph_commit_id}")
-
-
-def run_list(uri: str, *, as_json: bool) -> None:
-    """Lists the branches."""
-    with opened(uri, "r") as graph:
-        branches = graph.branches.list()
-    if as_json:
-        print_json([each.as_json() for each in branches])
-        return
+def show_list(result: Sequence[BranchInfo], request: BranchListRequest) -> None:  # noqa: ARG001 - it asks for all
     table = Table(text_column("branch"), id_column("head"), "time", "ahead", "behind", text_column("message"))
-    for each in branches:
+    for each in result:
         head = each.head
         table.add_row(
             each.name, head.graph_commit_id, when(head), str(each.ahead), str(each.behind), head.message or ""
@@ -58,36 +42,8 @@ def run_list(uri: str, *, as_json: bool) -> None:
     print_wide(table)
 
 
-def run_delete(uri: str, name: str, *, durability: str | None, as_json: bool) -> None:
-    """Deletes a branch."""
-    with opened(uri, durability=durability) as graph:
-        graph.branches.delete(name)
-    if as_json:
-        print_json({"deleted": name})
-    else:
-        typer.echo(f"deleted branch {name}")
-
-
-def run_merge(uri: str, name: str, words: MergeWords, *, durability: str | None, as_json: bool) -> None:
-    """Merges a branch. One that was only tried and has conflicts ends like one that was refused because of them."""
-    with opened(uri, durability=durability) as graph:
-        result = graph.merge(
-            name,
-            words.into,
-            actor=words.actor,
-            strategy=words.strategy,
-            cells=words.cells,
-            dry_run=words.dry_run,
-            delete_branch=words.delete_branch,
-        )
-    if as_json:
-        print_json(result.as_json())
-    else:
-        _print_result(name, words, result)
-    if result.conflicts:
-        if not as_json:
-            print_conflicts(result.conflicts)
-        raise typer.Exit(_REFUSED)
+def show_deleted(result: None, request: BranchDeleteRequest) -> None:  # noqa: ARG001 - there is none
+    typer.echo(f"deleted branch {request.name}")
 
 
 def print_conflicts(conflicts: Sequence[MergeConflict]) -> None:
@@ -108,18 +64,27 @@ def print_conflicts(conflicts: Sequence[MergeConflict]) -> None:
         typer.echo(f"hint: {rules}: change one side so that both together keep the rules of the schema", err=True)
 
 
-def _print_result(name: str, words: MergeWords, result: MergeResult) -> None:
-    _print_changes(name, words, result)
+def show_merged(result: MergeResult, request: MergeRequest) -> None:
+    """The changes of a merge; conflicts of a dry run as those that a merge was refused for."""
+    name = request.source
+    _print_changes(name, request, result)
     if result.branch_deleted:
         typer.echo(f"deleted branch {name}")
-    elif words.delete_branch and not words.dry_run:
-        reasons = "it has gone on since the merge, another branch began on it, or a tag names a commit of it"
+    elif request.delete_branch and not request.dry_run:
+        reasons = "it has new commits since the merge, another branch began on it, or a tag names a commit of it"
         typer.echo(f"branch {name} stays: {reasons}", err=True)
+    if result.conflicts:
+        print_conflicts(result.conflicts)
 
 
-def _print_changes(name: str, words: MergeWords, result: MergeResult) -> None:
+def exit_code(result: object) -> int:
+    """3 for a merge that was only tried and has conflicts, as for one that was refused because of them."""
+    return _REFUSED if isinstance(result, MergeResult) and result.conflicts else 0
+
+
+def _print_changes(name: str, request: MergeRequest, result: MergeResult) -> None:
     if result.kind is MergeKind.ALREADY_UP_TO_DATE:
-        typer.echo(f"{words.into} has everything of {name} already; there is no commit")
+        typer.echo(f"{request.into} has everything of {name} already; there is no commit")
         return
     if result.changes:
         table = Table("type", "inserted", "updated", "deleted")
@@ -128,14 +93,16 @@ def _print_changes(name: str, words: MergeWords, result: MergeResult) -> None:
         human.print(table)
     if result.schema is not None:
         older, newer = result.schema
-        typer.echo(f"{name} has schema {older}; what it did was brought to schema {newer} of {words.into}", err=True)
+        typer.echo(f"{name} has schema {older}; what it did was brought to schema {newer} of {request.into}", err=True)
     kind = "fast-forward" if result.kind is MergeKind.FAST_FORWARD else "merge"
     if result.commit is not None:
-        typer.echo(f"commit {result.commit.graph_commit_id}  {when(result.commit)}  {kind} of {name} into {words.into}")
+        typer.echo(
+            f"commit {result.commit.graph_commit_id}  {when(result.commit)}  {kind} of {name} into {request.into}"
+        )
     elif result.conflicts:
-        typer.echo(f"{kind} of {name} into {words.into}: {plural(len(result.conflicts), 'conflict')}", err=True)
+        typer.echo(f"{kind} of {name} into {request.into}: {plural(len(result.conflicts), 'conflict')}", err=True)
     else:
-        typer.echo(f"{kind} of {name} into {words.into} without conflicts; nothing was written")
+        typer.echo(f"{kind} of {name} into {request.into} without conflicts; nothing was written")
 
 
 def _sides(conflict: MergeConflict) -> tuple[str, str, str]:

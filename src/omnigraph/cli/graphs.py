@@ -2,13 +2,15 @@
 
 import sys
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import typer
 from rich.table import Table
 
-from omnigraph.api.history import Commit
+from omnigraph.api.data import ExplainExportRequest, ExportRequest, MutationResult
+from omnigraph.api.history import Commit, CommitShowRequest
 from omnigraph.cli.drawing import Node, drawn, in_drawing_order
 from omnigraph.cli.opening import opened
 from omnigraph.cli.output import plural, print_json
@@ -31,59 +33,24 @@ def run_init(uri: str, schema: Path, *, durability: str | None, as_json: bool) -
         typer.echo(f"created {graph.uri} ({sizes})")
 
 
-def run_mutate(
-    uri: str,
-    source: str | Path,
-    name: str | None,
-    parameters: dict[str, Any],
-    *,
-    branch: str,
-    actor: str | None,
-    if_commit: str | None,
-    durability: str | None,
-    as_json: bool,
-) -> None:
-    """Runs a mutation."""
-    with opened(uri, durability=durability) as graph:
-        result = graph.mutate(source, name, parameters, branch=branch, actor=actor, if_commit=if_commit)
-    if as_json:
-        print_json(result.as_json())
-        return
+def show_mutation(result: MutationResult) -> None:
+    """Prints how much a mutation changed, and its commit."""
     typer.echo(f"{plural(result.affected['nodes'], 'node')}, {plural(result.affected['edges'], 'edge')}")
     print_commit(result.commit)
 
 
-def run_export(
-    uri: str,
-    types: Sequence[str],
-    out: str | None,
-    *,
-    branch: str,
-    snapshot: str | None,
-    format: str,
-    ordered: bool,
-    engine: str,
-    explain: bool,
-    as_json: bool,
-) -> None:
-    """Writes the graph to a file or a folder, or as NDJSON to stdout; with `explain` only says how it would be done."""
-    at = int(snapshot) if snapshot is not None and snapshot.isdigit() else snapshot
+def run_export(uri: str, request: ExportRequest, *, explain: bool, as_json: bool) -> None:
+    """Writes the graph to a file or a folder, or as NDJSON to stdout; with `explain` only shows how."""
+    out = request.path
     if explain:
+        asked = ExplainExportRequest(
+            request.branch, request.types, snapshot=request.snapshot, ordered=request.ordered, engine=request.engine
+        )
         with opened(uri, "r") as graph:
-            told = graph.explain_export(branch, types or None, snapshot=at, ordered=ordered, engine=engine)
-        typer.echo(told)
+            typer.echo(graph._run(asked))
         return
     with opened(uri, "r") as graph, shown_progress(quiet=out is None or as_json) as report:
-        result = graph.export(
-            out,
-            branch,
-            types or None,
-            format,
-            snapshot=at,
-            ordered=ordered,
-            engine=engine,
-            report=report,
-        )
+        result = graph._run(replace(request, report=report))
     if isinstance(result, int):
         if as_json:
             print_json({"out": out, "records": result})
@@ -153,14 +120,9 @@ def _summary(commit: Commit, heads: Sequence[str]) -> str:
     return "  ".join(filter(None, words))
 
 
-def run_commit(uri: str, commit_id: str, *, as_json: bool) -> None:
-    """Shows one commit."""
-    with opened(uri, "r") as graph:
-        commit = graph.commits.show(commit_id)
-    if as_json:
-        print_json(commit.as_json())
-        return
-    for name, value in commit.as_json().items():
+def show_commit(result: Commit, request: CommitShowRequest) -> None:  # noqa: ARG001 - the commit says it all
+    """Prints one commit."""
+    for name, value in result.as_json().items():
         if value is not None:
             typer.echo(f"{name:24} {value}")
 

@@ -1,4 +1,4 @@
-"""Declares the commands about history: branches, commits, differences and the change feed.
+"""Declares the commands about history that print long lists: commits, differences and the change feed.
 
 As in `main`, a command imports what it needs in its body, and only there.
 """
@@ -9,11 +9,9 @@ from typing import Annotated
 import typer
 
 from omnigraph.cli.options import (
-    Actor,
     AsJson,
     Branch,
     ChangeFormat,
-    Durability,
     OnGraph,
     Store,
     Types,
@@ -21,87 +19,15 @@ from omnigraph.cli.options import (
     named_graph,
     wrong_usage,
 )
+from omnigraph.cli.verb_commands import commits
 
-branches = typer.Typer(help="The branches of a graph.", no_args_is_help=True, rich_markup_mode=None)
-commits = typer.Typer(help="The history of a graph.", no_args_is_help=True, rich_markup_mode=None)
-
-BranchName = Annotated[str, typer.Argument(metavar="NAME", help="The branch.")]
 CommitId = Annotated[str, typer.Argument(metavar="ID", help="The commit.")]
 
 
 def declare(app: typer.Typer) -> None:
     """Adds the commands to an application."""
-    app.add_typer(branches, name="branch")
-    app.add_typer(commits, name="commit")
     app.command(cls=OnGraph)(diff)
     app.command(cls=OnGraph)(changes)
-
-
-@branches.command("create", cls=OnGraph)
-def branch_create(
-    name: BranchName,
-    uri: Uri = None,
-    from_: Annotated[
-        str, typer.Option("--from", metavar="BRANCH|COMMIT", help="Where it begins: the head of a branch, or a commit.")
-    ] = "main",
-    store: Store = None,
-    durability: Durability = None,
-    as_json: AsJson = False,
-) -> None:
-    """Create a branch."""
-    from omnigraph.cli import branches as command
-
-    command.run_create(named_graph(uri, store), name, from_, durability=durability, as_json=as_json)
-
-
-@branches.command("list", cls=OnGraph)
-def branch_list(uri: Uri = None, store: Store = None, as_json: AsJson = False) -> None:
-    """List the branches, main first."""
-    from omnigraph.cli import branches as command
-
-    command.run_list(named_graph(uri, store), as_json=as_json)
-
-
-@branches.command("delete", cls=OnGraph)
-def branch_delete(
-    name: BranchName, uri: Uri = None, store: Store = None, durability: Durability = None, as_json: AsJson = False
-) -> None:
-    """Delete a branch. What was merged of it stays."""
-    from omnigraph.cli import branches as command
-
-    command.run_delete(named_graph(uri, store), name, durability=durability, as_json=as_json)
-
-
-@branches.command("merge", cls=OnGraph)
-def branch_merge(
-    name: BranchName,
-    uri: Uri = None,
-    into: Annotated[str, typer.Option(metavar="BRANCH", help="The branch that gets it.")] = "main",
-    strategy: Annotated[
-        str | None,
-        typer.Option(
-            metavar="ours|theirs",
-            help="Who wins where both changed an entity: the branch merged into, or the merged one.",
-            show_default=False,
-        ),
-    ] = None,
-    cells: Annotated[
-        bool, typer.Option("--cells", help="Merge an entity that both changed property by property.")
-    ] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would happen.")] = False,
-    delete_branch: Annotated[bool, typer.Option("--delete-branch", help="Delete the branch afterwards.")] = False,
-    actor: Actor = None,
-    store: Store = None,
-    durability: Durability = None,
-    as_json: AsJson = False,
-) -> None:
-    """Merge a branch as one commit, or show all conflicts and exit with 3."""
-    from omnigraph.cli import branches as command
-
-    options = command.MergeWords(
-        into=into, strategy=strategy, cells=cells, dry_run=dry_run, delete_branch=delete_branch, actor=actor
-    )
-    command.run_merge(named_graph(uri, store), name, options, durability=durability, as_json=as_json)
 
 
 @commits.command("list", cls=OnGraph)
@@ -114,8 +40,8 @@ def commit_list(
     filter: Annotated[
         str | None, typer.Option(metavar="actor=NAME", help="Only commits by this actor.", show_default=False)
     ] = None,
-    limit: Annotated[int | None, typer.Option(min=1, help="The newest so many.", show_default=False)] = None,
-    graph: Annotated[bool, typer.Option("--graph", help="Draw how the commits of all branches hang together.")] = False,
+    limit: Annotated[int | None, typer.Option(min=1, help="Only this many, the newest.", show_default=False)] = None,
+    graph: Annotated[bool, typer.Option("--graph", help="Draw the graph of the commits of all branches.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """List the commits, newest first."""
@@ -133,14 +59,6 @@ def commit_list(
         graphs.run_commit_graph(uri, branch=branch, limit=limit, as_json=as_json)
     else:
         graphs.run_commits(uri, branch=branch or "main", limit=limit, actor=actor, as_json=as_json)
-
-
-@commits.command("show", cls=OnGraph)
-def commit_show(commit: CommitId, uri: Uri = None, store: Store = None, as_json: AsJson = False) -> None:
-    """Show one commit."""
-    from omnigraph.cli import graphs
-
-    graphs.run_commit(named_graph(uri, store), commit, as_json=as_json)
 
 
 @commits.command("changes", cls=OnGraph)
@@ -174,7 +92,7 @@ def changes(
         str | None, typer.Option("--from", metavar="CURSOR", help="Where the last call ended.", show_default=False)
     ] = None,
     branch: Branch = "main",
-    limit: Annotated[int | None, typer.Option(min=1, help="At most so many commits.", show_default=False)] = None,
+    limit: Annotated[int | None, typer.Option(min=1, help="At most this many commits.", show_default=False)] = None,
     format: ChangeFormat = "table",
     store: Store = None,
     as_json: AsJson = False,

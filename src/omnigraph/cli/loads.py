@@ -1,12 +1,13 @@
 """Loads: from files that say their types, and from tables whose type the command names."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import typer
 from rich.table import Table
 
-from omnigraph.api.data import LoadMode
+from omnigraph.api.data import LoadRequest
 from omnigraph.api.words import LOCAL
 from omnigraph.catalog import Catalog, EdgeType, NodeType
 from omnigraph.cli.graphs import print_commit
@@ -19,28 +20,24 @@ from omnigraph.errors import NotFound, UsageError
 
 def run_load(
     uri: str,
+    request: LoadRequest,
     paths: Sequence[str],
-    mode: LoadMode,
     *,
     nodes: Sequence[str],
     edges: Sequence[str],
-    branch: str,
-    from_: str | None,
-    actor: str | None,
-    engine: str,
     durability: str | None,
     explain: bool,
     as_json: bool,
 ) -> None:
-    """Loads, or with `explain` only says how it would be done."""
+    """Loads, or with `explain` only shows how it would be done."""
     with opened(uri, "r" if explain else "rw", durability=durability) as graph:
         catalog = graph.schema.catalog
         data = [*paths, *_typed(catalog, nodes, NodeType, "--nodes"), *_typed(catalog, edges, EdgeType, "--edges")]
         if explain:
-            typer.echo(graph.explain_load(data, mode, engine=engine))
+            typer.echo(graph.explain_load(data, request.mode, engine=request.engine))
             return
         with shown_progress(quiet=as_json) as report:
-            result = graph.load(data, mode, branch=branch, from_=from_, actor=actor, engine=engine, report=report)
+            result = graph._run(replace(request, data=data, report=report))
     if as_json:
         print_json(result.as_json())
         return

@@ -7,12 +7,20 @@ A command imports what it needs in its body, and only there: `omnigraph --help` 
 import logging
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
-from omnigraph.cli import analysis_commands, health_commands, policy_commands, schema_commands, serve_command
-from omnigraph.cli.history_commands import declare
+from omnigraph.api.base import Request
+from omnigraph.api.data import ExportRequest, LoadRequest, MutateRequest, QueryRequest
+from omnigraph.cli import (
+    analysis_commands,
+    history_commands,
+    policy_commands,
+    serve_command,
+    verb_commands,
+)
+from omnigraph.cli.derived import request_from, takes
 from omnigraph.cli.options import (
     Actor,
     AsJson,
@@ -20,7 +28,6 @@ from omnigraph.cli.options import (
     Durability,
     Engine,
     Explain,
-    IfCommit,
     Inline,
     OnGraph,
     Param,
@@ -28,11 +35,32 @@ from omnigraph.cli.options import (
     QueryFile,
     QueryName,
     Store,
-    Types,
     Uri,
     named_graph,
     wrong_usage,
 )
+
+DataFiles = Annotated[
+    list[str] | None,
+    typer.Option(metavar="PATH", help="NDJSON files, a folder or a pattern; may be repeated.", show_default=False),
+]
+NodeFiles = Annotated[
+    list[str] | None,
+    typer.Option(metavar="TYPE=PATH", help="Parquet, CSV or Arrow files of one node type.", show_default=False),
+]
+EdgeFiles = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="TYPE=PATH", help="The same of an edge type, with columns `from` and `to`.", show_default=False
+    ),
+]
+RowFormat = Annotated[str, typer.Option(metavar="table|json|jsonl|csv|kv|arrow", help="How rows are printed.")]
+Out = Annotated[
+    str | None,
+    typer.Option(
+        metavar="PATH", help="A file, or a folder if it ends in a slash; otherwise stdout.", show_default=False
+    ),
+]
 
 app = typer.Typer(
     name="omnigraph",
@@ -116,166 +144,117 @@ def init(
 
 
 @app.command(cls=OnGraph)
-def load(
-    uri: Uri = None,
-    data: Annotated[
-        list[str] | None,
-        typer.Option(metavar="PATH", help="NDJSON files, a folder or a pattern; may be repeated.", show_default=False),
-    ] = None,
-    nodes: Annotated[
-        list[str] | None,
-        typer.Option(metavar="TYPE=PATH", help="Parquet, CSV or Arrow files of one type.", show_default=False),
-    ] = None,
-    edges: Annotated[
-        list[str] | None,
-        typer.Option(metavar="TYPE=PATH", help="The same with columns `from` and `to`.", show_default=False),
-    ] = None,
-    mode: Annotated[
-        str, typer.Option(metavar="append|merge|overwrite", help="What becomes of what is there.")
-    ] = "append",
-    store: Store = None,
-    branch: Branch = "main",
-    from_: Annotated[
-        str | None,
-        typer.Option(
-            "--from",
-            metavar="BRANCH|COMMIT",
-            help="Create the branch there first, if it does not exist.",
-            show_default=False,
-        ),
-    ] = None,
-    actor: Actor = None,
-    engine: Engine = "auto",
-    explain: Explain = False,
-    durability: Durability = None,
-    as_json: AsJson = False,
-) -> None:
+@takes(
+    LoadRequest,
+    first={"uri": (Uri, None), "data": (DataFiles, None), "nodes": (NodeFiles, None), "edges": (EdgeFiles, None)},
+    last={
+        "store": (Store, None),
+        "explain": (Explain, False),
+        "durability": (Durability, None),
+        "as_json": (AsJson, False),
+    },
+)
+def load(**values: Any) -> None:
     """Load records as one commit."""
-    from omnigraph.api.data import LoadMode
     from omnigraph.cli import loads
 
-    if not (data or nodes or edges):
+    files = {name: values.pop(name) or [] for name in ("data", "nodes", "edges")}
+    if not any(files.values()):
         raise wrong_usage("name at least one file with --data, --nodes or --edges")
-    if mode not in list(LoadMode):
-        raise wrong_usage(f"--mode is append, merge or overwrite, not {mode}")
     loads.run_load(
-        named_graph(uri, store),
-        data or [],
-        LoadMode(mode),
-        nodes=nodes or [],
-        edges=edges or [],
-        branch=branch,
-        from_=from_,
-        actor=actor,
-        engine=engine,
-        durability=durability,
-        explain=explain,
-        as_json=as_json,
+        named_graph(values["uri"], values["store"]),
+        request_from(LoadRequest, values, data=None),
+        files["data"],
+        nodes=files["nodes"],
+        edges=files["edges"],
+        durability=values["durability"],
+        explain=values["explain"],
+        as_json=values["as_json"],
     )
 
 
+_QUERY = {
+    "name": (QueryName, None),
+    "file": (QueryFile, None),
+    "inline": (Inline, None),
+    "params": (Params, None),
+    "param": (Param, None),
+}
+"""How a query is given, and its parameters."""
+
+
 @app.command(cls=OnGraph)
-def query(
-    name: QueryName = None,
-    file: QueryFile = None,
-    inline: Inline = None,
-    params: Params = None,
-    param: Param = None,
-    store: Store = None,
-    branch: Branch = "main",
-    snapshot: Annotated[
-        str | None, typer.Option(metavar="ID", help="A commit or version to read at.", show_default=False)
-    ] = None,
-    format: Annotated[
-        str, typer.Option(metavar="table|json|jsonl|csv|kv|arrow", help="How rows are printed.")
-    ] = "table",
-    engine: Engine = "auto",
-    explain: Explain = False,
-    as_json: AsJson = False,
-) -> None:
+@takes(
+    QueryRequest,
+    skip=("source", "name", "params"),
+    first=_QUERY,
+    last={
+        "store": (Store, None),
+        "format": (RowFormat, "table"),
+        "explain": (Explain, False),
+        "as_json": (AsJson, False),
+    },
+)
+def query(**values: Any) -> None:
     """Run a query that reads."""
-    from omnigraph.cli import graphs, queries
+    from omnigraph.cli import queries
 
     queries.run_query(
-        named_graph(store),
-        graphs.query_source(file, inline),
-        name,
-        graphs.parameter_values(params, param or []),
-        branch=branch,
-        snapshot=snapshot,
-        engine=engine,
-        format="json" if as_json else format,
-        explain=explain,
+        named_graph(values["store"]),
+        _query_request(QueryRequest, values),
+        format="json" if values["as_json"] else values["format"],
+        explain=values["explain"],
     )
 
 
 @app.command(cls=OnGraph)
-def mutate(
-    name: QueryName = None,
-    file: QueryFile = None,
-    inline: Inline = None,
-    params: Params = None,
-    param: Param = None,
-    store: Store = None,
-    branch: Branch = "main",
-    if_commit: IfCommit = None,
-    actor: Actor = None,
-    durability: Durability = None,
-    as_json: AsJson = False,
-) -> None:
+@takes(
+    MutateRequest,
+    skip=("source", "name", "params"),
+    first=_QUERY,
+    last={"store": (Store, None), "durability": (Durability, None), "as_json": (AsJson, False)},
+)
+def mutate(**values: Any) -> None:
     """Run a mutation as one commit."""
     from omnigraph.cli import graphs
+    from omnigraph.cli.opening import opened
+    from omnigraph.cli.output import print_json
 
-    graphs.run_mutate(
-        named_graph(store),
-        graphs.query_source(file, inline),
-        name,
-        graphs.parameter_values(params, param or []),
-        branch=branch,
-        actor=actor,
-        if_commit=if_commit,
-        durability=durability,
-        as_json=as_json,
-    )
+    request = _query_request(MutateRequest, values)
+    with opened(named_graph(values["store"]), durability=values["durability"]) as graph:
+        result = graph._run(request)
+    if values["as_json"]:
+        print_json(result.as_json())
+    else:
+        graphs.show_mutation(result)
+
+
+def _query_request(kind: type[Request[Any]], values: dict[str, Any]) -> Any:
+    """The request of a query that is in a file or on the command line."""
+    from omnigraph.cli import graphs
+
+    source = graphs.query_source(values.pop("file"), values.pop("inline"))
+    params = graphs.parameter_values(values.pop("params"), values.pop("param") or [])
+    return request_from(kind, values, source=source, params=params)
 
 
 @app.command(cls=OnGraph)
-def export(
-    uri: Uri = None,
-    types: Types = None,
-    out: Annotated[
-        str | None,
-        typer.Option(
-            metavar="PATH", help="A file, or a folder if it ends in a slash; else stdout.", show_default=False
-        ),
-    ] = None,
-    format: Annotated[str, typer.Option(metavar="jsonl|csv|parquet", help="How rows are written.")] = "jsonl",
-    store: Store = None,
-    branch: Branch = "main",
-    snapshot: Annotated[
-        str | None, typer.Option(metavar="ID", help="A commit or version, not a head.", show_default=False)
-    ] = None,
-    ordered: Annotated[bool, typer.Option("--ordered", help="By id within each type.")] = False,
-    engine: Engine = "auto",
-    explain: Explain = False,
-    as_json: AsJson = False,
-) -> None:
+@takes(
+    ExportRequest,
+    first={"uri": (Uri, None), "out": (Out, None)},
+    last={"store": (Store, None), "explain": (Explain, False), "as_json": (AsJson, False)},
+)
+def export(**values: Any) -> None:
     """Write the graph as NDJSON, CSV or Parquet."""
     from omnigraph.cli import graphs
 
-    if snapshot is not None and branch != "main":
+    if values["snapshot"] is not None and values["branch"] != "main":
         raise wrong_usage("an export is of a --branch or of a --snapshot, not of both")
     graphs.run_export(
-        named_graph(uri, store),
-        types or [],
-        out,
-        branch=branch,
-        snapshot=snapshot,
-        format=format,
-        ordered=ordered,
-        engine=engine,
-        explain=explain,
-        as_json=as_json,
+        named_graph(values["uri"], values["store"]),
+        request_from(ExportRequest, values, path=values["out"]),
+        explain=values["explain"],
+        as_json=values["as_json"],
     )
 
 
@@ -329,10 +308,9 @@ def recovery_show(
     recovery.run_show(named_graph(uri, store), operation, as_json=as_json)
 
 
-declare(app)
+verb_commands.declare_all(app)
+history_commands.declare(app)
 analysis_commands.declare(app)
-health_commands.declare(app)
-schema_commands.declare(app)
 policy_commands.declare(app)
 serve_command.declare(app)
 

@@ -3,31 +3,21 @@
 import typer
 from rich.table import Table
 
-from omnigraph.api.upkeep import OptimizeResult, Skipped
+from omnigraph.api.upkeep import OptimizeRequest, OptimizeResult, Skipped
 from omnigraph.cli.graphs import print_commit
-from omnigraph.cli.opening import opened
-from omnigraph.cli.output import plural, print_json
-from omnigraph.cli.progress import shown_progress
+from omnigraph.cli.output import plural
 from omnigraph.cli.tables import print_wide, text_column
 
 _FAILED = 1
 
 
-def run_optimize(
-    uri: str, *, branch: str, actor: str | None, engine: str, durability: str | None, as_json: bool
-) -> None:
-    """Puts the tables of a branch in order, and says what was done to each; ends with 1 when one could not be."""
-    with opened(uri, durability=durability) as graph, shown_progress(quiet=as_json) as report:
-        result = graph.optimize(branch=branch, actor=actor, engine=engine, report=report)
-    if as_json:
-        print_json(result.as_json())
-    else:
-        _print_result(result)
-    if result.failed:
-        raise typer.Exit(_FAILED)
+def exit_code(result: OptimizeResult) -> int:
+    """1 when a table could not be optimized."""
+    return _FAILED if result.failed else 0
 
 
-def _print_result(result: OptimizeResult) -> None:
+def show(result: OptimizeResult, request: OptimizeRequest) -> None:  # noqa: ARG001 - the result says it all
+    """Prints what was done to each table."""
     told = [each for each in result.tables if each.committed or each.skipped is not None or each.error is not None]
     if told:
         names = ("table", "fragments", "built", "extended", "skipped", "error")

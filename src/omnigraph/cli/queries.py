@@ -4,7 +4,6 @@ import csv
 import json
 import sys
 from enum import StrEnum
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -12,7 +11,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from omnigraph.api.data import QueryResult
+from omnigraph.api.data import QueryRequest, QueryResult
 from omnigraph.api.values import answer_to_json
 from omnigraph.cli.opening import opened
 from omnigraph.cli.output import is_interactive, plural, print_json
@@ -30,27 +29,16 @@ class Format(StrEnum):
     ARROW = "arrow"
 
 
-def run_query(
-    uri: str,
-    source: str | Path,
-    name: str | None,
-    parameters: dict[str, Any],
-    *,
-    branch: str,
-    snapshot: str | None,
-    engine: str,
-    format: str,
-    explain: bool,
-) -> None:
+def run_query(uri: str, request: QueryRequest, *, format: str, explain: bool) -> None:
     """Runs a query, or explains how it would be run."""
     if format not in list(Format):
         raise UsageError(f"--format is one of {', '.join(Format)}, not {format}")
     with opened(uri, "r") as graph:
         if explain:
-            typer.echo(graph.explain(source, name, parameters, branch=branch, engine=engine))
+            asked = (request.source, request.name, request.params)
+            typer.echo(graph.explain(*asked, branch=request.branch, engine=request.engine))
             return
-        at = int(snapshot) if snapshot is not None and snapshot.isdigit() else snapshot
-        result = graph.query(source, name, parameters, branch=branch, snapshot=at, engine=engine)
+        result = graph._run(request)
     _print(result, Format(format))
 
 

@@ -3,37 +3,21 @@
 import typer
 from rich.table import Table
 
-from omnigraph.api.upkeep import Classification, RepairAction, RepairResult, TableRepair
+from omnigraph.api.upkeep import Classification, RepairAction, RepairRequest, RepairResult, TableRepair
 from omnigraph.cli.graphs import print_commit
-from omnigraph.cli.opening import opened
-from omnigraph.cli.output import plural, print_json
+from omnigraph.cli.output import plural
 from omnigraph.cli.tables import print_wide, text_column
 
 _REFUSED = 3
 
 
-def run_repair(
-    uri: str,
-    *,
-    branch: str,
-    confirm: bool,
-    force: bool,
-    actor: str | None,
-    durability: str | None,
-    as_json: bool,
-) -> None:
-    """Shows what has drifted, or publishes it; ends with 3 when a table is refused."""
-    with opened(uri, "rw" if confirm else "r", durability=durability) as graph:
-        result = graph.repair(confirm=confirm, force=force, branch=branch, actor=actor)
-    if as_json:
-        print_json(result.as_json())
-    else:
-        _print_result(result, confirm=confirm)
-    if result.refused:
-        raise typer.Exit(_REFUSED)
+def exit_code(result: RepairResult) -> int:
+    """3 when a table is refused."""
+    return _REFUSED if result.refused else 0
 
 
-def _print_result(result: RepairResult, *, confirm: bool) -> None:
+def show(result: RepairResult, request: RepairRequest) -> None:
+    """Prints what has drifted, and what was done about it."""
     drifted = [each for each in result.tables if each.classification is not Classification.NO_DRIFT]
     if not drifted:
         typer.echo("no table has drifted")
@@ -54,7 +38,7 @@ def _print_result(result: RepairResult, *, confirm: bool) -> None:
     print_wide(table)
     for each in drifted:
         _print_rows(each)
-    if confirm:
+    if request.confirm:
         _print_outcome(result)
     else:
         ready = sum(each.action is RepairAction.PUBLISH for each in drifted)

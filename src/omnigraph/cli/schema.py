@@ -5,37 +5,36 @@ from pathlib import Path
 import typer
 from rich.table import Column, Table
 
+from omnigraph.api.schema import SchemaPlanRequest, SchemaShowRequest
 from omnigraph.catalog import compile_schema
 from omnigraph.cli.graphs import print_commit
 from omnigraph.cli.opening import opened
 from omnigraph.cli.options import wrong_usage
 from omnigraph.cli.output import plural, print_diagnostic, print_json
-from omnigraph.cli.progress import shown_progress
 from omnigraph.cli.tables import print_wide, text_column
 from omnigraph.diagnostics import Source
 from omnigraph.evolution.apply import SchemaApplyResult
 from omnigraph.evolution.migration import MigrationPlan, migration_plan
 from omnigraph.evolution.migration.plan import HEADINGS
 from omnigraph.source_files import schema_text
+from omnigraph.versioning.schemas import AcceptedSchema
 
 _REFUSED = 3
 
 
-def run_show(uri: str, *, at: str | None, as_json: bool) -> None:
-    """Prints the schema as it was accepted, or as it was at a commit or on a branch."""
-    with opened(uri, "r") as graph:
-        accepted = graph.schema.at(at)
-    if as_json:
-        print_json(accepted.as_json())
-    else:
-        typer.echo(accepted.text, nl=not accepted.text.endswith("\n"))
+def show_text(result: AcceptedSchema, request: SchemaShowRequest) -> None:  # noqa: ARG001 - the schema says it all
+    """Prints a schema as it was written."""
+    typer.echo(result.text, nl=not result.text.endswith("\n"))
 
 
-def run_plan(uri: str, new: Path, *, branch: str, as_json: bool) -> None:
-    """Shows what leads from the schema of a graph to that of a file."""
-    with opened(uri, "r") as graph:
-        plan = graph.schema.plan(new, branch)
-    _show(plan, as_json=as_json)
+def show_plan(result: MigrationPlan, request: SchemaPlanRequest) -> None:  # noqa: ARG001 - the plan says it all
+    """Prints the steps of a plan, and what is in their way."""
+    _print_plan(result)
+
+
+def exit_code(result: object) -> int:
+    """3 for a plan that cannot be done."""
+    return _REFUSED if isinstance(result, MigrationPlan) and not result.is_possible else 0
 
 
 def run_diff(uri: str | None, old: str, new: str, *, as_json: bool) -> None:
@@ -46,7 +45,7 @@ def run_diff(uri: str | None, old: str, new: str, *, as_json: bool) -> None:
         (before, before_name), (after, after_name) = schema_text(Path(old)), schema_text(Path(new))
         plan = migration_plan(compile_schema(before, name=before_name), Source(after_name, after))
     elif uri is None:
-        raise wrong_usage(f"{old} is no file; to compare commits or branches, name the graph")
+        raise wrong_usage(f"{old} is not a file; to compare commits or branches, name the graph")
     else:
         with opened(uri, "r") as graph:
             if _is_file(new):
@@ -57,42 +56,12 @@ def run_diff(uri: str | None, old: str, new: str, *, as_json: bool) -> None:
     _show(plan, as_json=as_json)
 
 
-def run_apply(
-    uri: str,
-    new: Path,
-    *,
-    allow_data_loss: bool,
-    actor: str | None,
-    if_commit: str | None,
-    engine: str,
-    durability: str | None,
-    as_json: bool,
-) -> None:
-    """Makes the schema of a file that of a graph."""
-    with opened(uri, durability=durability) as graph, shown_progress(quiet=as_json) as report:
-        result = graph.schema.apply(
-            new, allow_data_loss=allow_data_loss, actor=actor, if_commit=if_commit, engine=engine, report=report
-        )
-    _show_result(result, as_json=as_json)
-
-
-def run_catch_up(
-    uri: str, branch: str, *, actor: str | None, engine: str, durability: str | None, as_json: bool
-) -> None:
-    """Gives a branch the schema of main."""
-    with opened(uri, durability=durability) as graph, shown_progress(quiet=as_json) as report:
-        result = graph.schema.catch_up(branch, actor=actor, engine=engine, report=report)
-    _show_result(result, as_json=as_json)
-
-
 def _is_file(named: str) -> bool:
     return named.endswith(".pg") or Path(named).is_file()
 
 
-def _show_result(result: SchemaApplyResult, *, as_json: bool) -> None:
-    if as_json:
-        print_json(result.as_json())
-        return
+def show_applied(result: SchemaApplyResult, request: object) -> None:  # noqa: ARG001 - the result says it all
+    """Prints the steps that were done, and the commit."""
     _print_steps(result.plan)
     if result.commit is None:
         typer.echo("nothing to do: the schema is as asked")
@@ -108,12 +77,16 @@ def _show(plan: MigrationPlan, *, as_json: bool) -> None:
     if as_json:
         print_json(plan.as_json())
     else:
-        _print_steps(plan)
-        for line in plan.violation_lines():
-            typer.secho(line, fg=typer.colors.RED)
-        typer.echo(_summary(plan))
-    if not plan.is_possible:
-        raise typer.Exit(_REFUSED)
+        _print_plan(plan)
+    if code := exit_code(plan):
+        raise typer.Exit(code)
+
+
+def _print_plan(plan: MigrationPlan) -> None:
+    _print_steps(plan)
+    for line in plan.violation_lines():
+        typer.secho(line, fg=typer.colors.RED)
+    typer.echo(_summary(plan))
 
 
 def _print_steps(plan: MigrationPlan) -> None:

@@ -6,26 +6,16 @@ from datetime import datetime, timedelta
 import typer
 from rich.table import Table
 
-from omnigraph.api.upkeep import IndexState, Status, TableStatus
-from omnigraph.cli.opening import opened
-from omnigraph.cli.output import plural, print_json
+from omnigraph.api.upkeep import IndexState, Status, StatusRequest, TableStatus
+from omnigraph.cli.output import plural
 from omnigraph.cli.tables import print_wide, text_column, when
 from omnigraph.diagnostics import size_text
 
 _ALL_WELL = "nothing to do"
 
 
-def run_status(uri: str, *, branch: str, as_json: bool) -> None:
-    """Shows the status of a graph; nothing is written."""
-    with opened(uri, "r") as graph:
-        status = graph.status(branch)
-    if as_json:
-        print_json(status.as_json())
-    else:
-        _print_status(status)
-
-
-def _print_status(status: Status) -> None:
+def show(status: Status, request: StatusRequest) -> None:  # noqa: ARG001 - the status says it all
+    """Prints the status of a graph."""
     head = status.head
     types = f"{plural(len(status.types['nodes']), 'node type')}, {plural(len(status.types['edges']), 'edge type')}"
     typer.echo(f"{status.uri}  {types}, {size_text(status.bytes)}")

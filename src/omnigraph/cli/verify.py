@@ -3,29 +3,21 @@
 import typer
 from rich.table import Table
 
-from omnigraph.api.upkeep import VerifyResult
-from omnigraph.cli.opening import opened
-from omnigraph.cli.output import plural, print_json
-from omnigraph.cli.progress import shown_progress
+from omnigraph.api.upkeep import VerifyRequest, VerifyResult
+from omnigraph.cli.output import plural
 from omnigraph.cli.tables import print_wide, text_column
 from omnigraph.diagnostics import size_text
 
 _DAMAGED = 1
 
 
-def run_verify(uri: str, *, data: bool, as_json: bool) -> None:
-    """Verifies a graph; ends with 1 when something is damaged."""
-    with opened(uri, "r") as graph, shown_progress(quiet=as_json) as report:
-        result = graph.verify(data=data, report=report)
-    if as_json:
-        print_json(result.as_json())
-    else:
-        _print_result(result)
-    if not result.whole:
-        raise typer.Exit(_DAMAGED)
+def exit_code(result: VerifyResult) -> int:
+    """1 when something is damaged."""
+    return 0 if result.whole else _DAMAGED
 
 
-def _print_result(result: VerifyResult) -> None:
+def show(result: VerifyResult, request: VerifyRequest) -> None:  # noqa: ARG001 - the result says it all
+    """Prints what is damaged, and how much was looked at."""
     if result.damage:
         table = Table(*(text_column(name) for name in ("damaged", "problem", "commits")))
         for each in result.damage:
