@@ -27,7 +27,7 @@ from tests.behaviour.schema_model import (
     stored,
     types,
 )
-from tests.unit.catalog.schema_chains import Schema, schemas
+from tests.unit.evolution.schema_chains import Schema, schemas
 
 CHAINS = int(os.environ.get("OMNIGRAPH_SCHEMA_CHAINS", "15"))
 STEPS = 12

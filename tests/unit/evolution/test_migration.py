@@ -11,8 +11,8 @@ from omnigraph.codes import Code
 from omnigraph.diagnostics import Source
 from omnigraph.errors import SchemaError
 from omnigraph.evolution.migration import DropProperty, DropType, MigrationPlan, Step, migration_plan
-from tests.unit.catalog.applied import apply, check_whole, world
-from tests.unit.catalog.schema_chains import chains
+from tests.unit.evolution.applied import apply, check_whole, world
+from tests.unit.evolution.schema_chains import chains
 
 
 def plan(old: str | Catalog, new: str) -> MigrationPlan:
