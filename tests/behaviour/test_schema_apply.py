@@ -7,7 +7,8 @@ import pytest
 
 import omnigraph as og
 from omnigraph.api.upkeep import IndexState
-from omnigraph.catalog import EntityType, migration
+from omnigraph.catalog import EntityType
+from omnigraph.evolution import migration
 from omnigraph.versioning import Snapshot
 from tests.behaviour.schema_case import Asked, Case
 from tests.behaviour.schema_steps import CASES

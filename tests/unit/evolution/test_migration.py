@@ -6,10 +6,11 @@ from dataclasses import replace
 import pytest
 from hypothesis import assume, given, settings
 
-from omnigraph.catalog import Catalog, catalog_from_json, catalog_to_json, compile_schema, migration
+from omnigraph.catalog import Catalog, catalog_from_json, catalog_to_json, compile_schema
 from omnigraph.codes import Code
 from omnigraph.diagnostics import Source
 from omnigraph.errors import SchemaError
+from omnigraph.evolution import migration
 from omnigraph.evolution.migration import DropProperty, DropType, MigrationPlan, Step, migration_plan
 from tests.unit.evolution.applied import apply, check_whole, world
 from tests.unit.evolution.schema_chains import chains
