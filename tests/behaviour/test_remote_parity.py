@@ -154,6 +154,8 @@ tag create v1
 tag create v2 --at 2
 tag create v3 --at nowhere
 tag list
+tag show v1
+tag show v9
 tag delete v2
 tag delete v2
 schema show
