@@ -17,6 +17,7 @@ from omnigraph.cli import (
     analysis_commands,
     history_commands,
     policy_commands,
+    schema_commands,
     serve_command,
     verb_commands,
 )
@@ -311,6 +312,7 @@ def recovery_show(
 verb_commands.declare_all(app)
 history_commands.declare(app)
 analysis_commands.declare(app)
+schema_commands.declare()
 policy_commands.declare(app)
 serve_command.declare(app)
 

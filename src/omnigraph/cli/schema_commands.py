@@ -12,8 +12,12 @@ from omnigraph.cli.options import AsJson, OnGraph, Store, Uri, named_graph_if_an
 from omnigraph.cli.verb_commands import schemas
 
 
-@schemas.command("diff", cls=OnGraph)
-def schema_diff(
+def declare() -> None:
+    """Adds the command to those about schemas."""
+    schemas.command("diff", cls=OnGraph)(diff)
+
+
+def diff(
     old: Annotated[str, typer.Argument(metavar="OLD", help="What to begin with: a file, commit, tag or branch.")],
     new: Annotated[str, typer.Argument(metavar="NEW", help="What to end with.")],
     uri: Uri = None,
