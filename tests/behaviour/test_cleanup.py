@@ -22,13 +22,14 @@ import omnigraph as og
 from omnigraph import failpoints
 from omnigraph.api.upkeep import CleanupResult
 from omnigraph.cli.main import app
-from omnigraph.errors import ChangesGap, HeadMoved, NotFound, UsageError
+from omnigraph.errors import ChangesGap, HeadMoved, NotFound, StorageError, UsageError
 from omnigraph.recovery.audit import recoveries
 from omnigraph.storage import branch_refs, location_of, locks_at, objects_at
 from omnigraph.storage.files import files_below, store_time
 from omnigraph.storage.holders import LOCK_FOLDER
 from omnigraph.storage.reclaim import versions_of
-from omnigraph.versioning import Branches, new_commit_id
+from omnigraph.versioning import Branches, ManifestLog, new_commit_id
+from omnigraph.versioning.retained import Retained
 from omnigraph.write import WriteFence
 from omnigraph.write.retention import CLOCK_TICK, marked_as_writing, oldest_marked_writer
 from omnigraph.write.schema_lock import SCHEMA_LOCK, is_schema_locked
@@ -720,3 +721,20 @@ def test_what_a_killed_schema_change_needs_stays_until_it_is_settled(graph: og.G
     assert again.schema.text == text
     write(again, 'insert Late { name: "l" } insert Town { name: "t" }')
     assert [again.snapshot().table(key).count() for key in ("node:Late", "node:Town")] == [1, 1]
+
+
+def test_a_branch_that_is_deleted_while_cleanup_notes_what_stays_of_it_does_not_end_it(
+    graph: og.Graph, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    graph.branches.create("short")
+    other = og.open(graph.uri)
+    retain = ManifestLog.retain
+
+    def deleted_first(log: ManifestLog, retained: Retained) -> None:
+        if log.branch == "short":
+            other.branches.delete("short")
+            raise StorageError(graph.uri, "cannot be written through to the disk")
+        retain(log, retained)
+
+    monkeypatch.setattr(ManifestLog, "retain", deleted_first)
+    assert graph.cleanup(keep=1, grace="0s", confirm=True).failed == ()

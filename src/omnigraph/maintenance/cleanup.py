@@ -77,11 +77,20 @@ def cleanup(
         for line in decided.lines:
             # Once it is written down, nobody names or begins on what goes; before that, only the lock prevents it.
             history.check()
-            line.log.retain(line.retained)
+            _retain(line)
         failpoints.hit(Point.CLEANUP_DECIDED)
         result = _run(_Cleanup(graph, branches, decided), report)
         fold_checksums(graph, new_commit_id())
         return result
+
+
+def _retain(line: KeptLine) -> None:
+    """Writes down what stays of a branch. One that is deleted meanwhile takes its note with it."""
+    try:
+        line.log.retain(line.retained)
+    except StorageError:
+        if not is_gone(line.log):
+            raise
 
 
 def _run(work: "_Preview", report: Report) -> CleanupResult:
