@@ -379,7 +379,7 @@ def test_a_merge_shows_what_it_changed(forked: Path) -> None:
     for word in ("Person", "inserted", "updated", "deleted", "merge of review into main"):
         assert word in merged.stdout
     again = omnigraph_cli("branch", "merge", "review", forked)
-    assert (again.returncode, again.stdout) == (0, "main has everything of review already; there is no commit\n")
+    assert (again.returncode, again.stdout) == (0, "main already has all commits of review; nothing was merged\n")
     back = as_json(omnigraph_cli("branch", "merge", "main", forked, "--into", "review", "--json"))
     assert back["kind"] == "FastForward"
     assert back["changes"] == {"Person": {"inserted": 0, "updated": 0, "deleted": 1}}

@@ -84,7 +84,7 @@ def exit_code(result: object) -> int:
 
 def _print_changes(name: str, request: MergeRequest, result: MergeResult) -> None:
     if result.kind is MergeKind.ALREADY_UP_TO_DATE:
-        typer.echo(f"{request.into} has everything of {name} already; there is no commit")
+        typer.echo(f"{request.into} already has all commits of {name}; nothing was merged")
         return
     if result.changes:
         table = Table("type", "inserted", "updated", "deleted")

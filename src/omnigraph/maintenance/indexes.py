@@ -121,7 +121,7 @@ def table_index_statuses(entity: EntityType, table: Table) -> Iterator[IndexStat
             state=_state(coverage, reason),
             rows=rows,
             reason=reason,
-            **_covered(coverage),
+            **_coverage_fields(coverage),
         )
     for intent, coverage in known.items():
         if intent not in intents:
@@ -132,11 +132,11 @@ def table_index_statuses(entity: EntityType, table: Table) -> Iterator[IndexStat
                 kind=intent.kind,
                 state=IndexState.UNDECLARED,
                 rows=rows,
-                **_covered(coverage),
+                **_coverage_fields(coverage),
             )
 
 
-def _covered(coverage: Coverage | None) -> dict[str, Any]:
+def _coverage_fields(coverage: Coverage | None) -> dict[str, Any]:
     """How much of a table an index serves, as fields of its status."""
     if coverage is None:
         return {}

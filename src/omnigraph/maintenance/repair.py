@@ -62,7 +62,7 @@ def repair(graph: Location, log: ManifestLog, request: RepairOrder) -> RepairRes
             raise SchemaChanged(log.branch)
         found = _inspected(graph, log, force=request.force)
         chosen = {key: each for key, each in found.items() if each.action is RepairAction.PUBLISH}
-        commit = _published(graph, log, chosen, request) if chosen else None
+        commit = _publish(graph, log, chosen, request) if chosen else None
         for key, each in found.items():
             if each.action is RepairAction.UNDO:
                 undo_versions(Held(graph, log, fence), key)
@@ -230,7 +230,7 @@ def _both(first: str | None, second: str) -> str:
     return second if first is None else f"{first}; {second}"
 
 
-def _published(graph: Location, log: ManifestLog, chosen: Mapping[str, TableRepair], request: RepairOrder) -> Commit:
+def _publish(graph: Location, log: ManifestLog, chosen: Mapping[str, TableRepair], request: RepairOrder) -> Commit:
     """Makes the newest versions of these tables visible. The caller holds their locks.
 
     Where it is not sure that rows were only arranged anew, some may be gone; so whoever relies on them must notice.

@@ -35,7 +35,7 @@ A query that begins at given ids reads few of them, whatever the tables hold, an
 _SHOWN_ROWS = 20
 
 
-def planned(
+def plan_query(
     query: CompiledQuery, parameters: Mapping[str, Any], snapshot: Snapshot, engine: str
 ) -> tuple[Choice, Plan]:
     """Where a query will be answered, and how; `engine` is what was asked for."""
@@ -59,7 +59,7 @@ def _engine_for(asked: str, plan: Plan, snapshot: Snapshot) -> Choice:
     if rows > LARGE_READ and finds_best(plan.steps, snapshot):
         return Choice(LOCAL, "indexes find the few rows that are asked for")
     if rows > LARGE_READ:
-        return spark_for(f"the tables to read hold {rows:,} rows, and more than {LARGE_READ:,} are a lot")
+        return spark_for(f"the tables to read hold {rows:,} rows (threshold: {LARGE_READ:,})")
     return Choice(LOCAL, "the tables to read are small")
 
 

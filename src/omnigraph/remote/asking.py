@@ -13,7 +13,7 @@ from omnigraph.api.http import ADDRESSES
 from omnigraph.api.values import value_to_json
 from omnigraph.diagnostics import Source
 from omnigraph.errors import UsageError
-from omnigraph.remote.decoding import decoded
+from omnigraph.remote.decoding import decode_answer
 from omnigraph.remote.wire import Ask, Wire
 
 _Result = TypeVar("_Result")
@@ -64,7 +64,7 @@ class Door:
         """What the server answers to a request whose answer is one document."""
         document = self.wire.document(self.ask_for(request))
         kind = result_type(request.__class__)
-        return cast("_Result", None if kind is NoneType else decoded(kind, document))
+        return cast("_Result", None if kind is NoneType else decode_answer(kind, document))
 
 
 def encode_parameters(request: Request[Any]) -> tuple[dict[str, Any], dict[str, str]]:

@@ -17,7 +17,7 @@ from omnigraph.api.history import (
     DiffRequest,
 )
 from omnigraph.remote.asking import Door
-from omnigraph.remote.decoding import decoded
+from omnigraph.remote.decoding import decode_answer
 from omnigraph.remote.schemas import catalog_of, rows_at
 from omnigraph.remote.wire import LINES
 
@@ -52,7 +52,7 @@ def changes(door: Door, request: ChangesRequest) -> Iterator[ChangeBlock]:
     before: Commit | None = None
     for line in door.wire.lines(door.ask_for(request, accept=LINES)):
         document = json.loads(line)
-        commit: Commit = decoded(Commit, document["commit"])
+        commit: Commit = decode_answer(Commit, document["commit"])
         sides = [each for each in (before, commit) if each is not None]
         for each in sides:
             if each.schema_id not in catalogs:

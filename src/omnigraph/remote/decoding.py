@@ -6,7 +6,7 @@ from omnigraph.api.encoding import decode
 from omnigraph.errors import Unavailable
 
 
-def decoded(kind: Any, document: Any) -> Any:
+def decode_answer(kind: Any, document: Any) -> Any:
     """The value of a type that a document describes."""
     try:
         return decode(kind, document)

@@ -11,7 +11,7 @@ from omnigraph.api.history import PinnedSnapshot
 from omnigraph.errors import UsageError
 from omnigraph.remote import changes, exporting, reading, schemas, upkeeping
 from omnigraph.remote.asking import Door, instant
-from omnigraph.remote.decoding import decoded
+from omnigraph.remote.decoding import decode_answer
 
 _Result = TypeVar("_Result")
 
@@ -92,7 +92,7 @@ class RemoteGraph(GraphApi):
         return self._snapshot({"branch": branch, "at": at})
 
     def _snapshot(self, query: Mapping[str, Any]) -> PinnedSnapshot:
-        found: PinnedSnapshot = decoded(
+        found: PinnedSnapshot = decode_answer(
             PinnedSnapshot, self._door.wire.document(self._door.ask("snapshot", query=query))
         )
         return found

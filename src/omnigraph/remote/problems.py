@@ -23,7 +23,7 @@ from omnigraph.errors import (
     answers,
     embedding,
 )
-from omnigraph.remote.decoding import decoded
+from omnigraph.remote.decoding import decode_answer
 from omnigraph.violations import Violation
 
 TOKEN = "OMNIGRAPH_TOKEN"  # noqa: S105 - the name of a variable
@@ -70,7 +70,7 @@ def _typed(text: str, code: str, body: Mapping[str, Any]) -> OmnigraphError:
 
 
 def _of_source(kind: Callable[[list[Diagnostic]], OmnigraphError]) -> Callable[[Mapping[str, Any]], OmnigraphError]:
-    return lambda told: kind([decoded(Diagnostic, each) for each in told["diagnostics"]])
+    return lambda told: kind([decode_answer(Diagnostic, each) for each in told["diagnostics"]])
 
 
 def _parameter_error(told: Mapping[str, Any]) -> ParameterError:
@@ -78,11 +78,11 @@ def _parameter_error(told: Mapping[str, Any]) -> ParameterError:
 
 
 def _validation_error(told: Mapping[str, Any]) -> ValidationError:
-    return ValidationError([decoded(Violation, each) for each in told["violations"]], told["total"])
+    return ValidationError([decode_answer(Violation, each) for each in told["violations"]], told["total"])
 
 
 def _merge_conflicts(told: Mapping[str, Any]) -> MergeConflicts:
-    found = [decoded(MergeConflict, each) for each in told["merge_conflicts"]]
+    found = [decode_answer(MergeConflict, each) for each in told["merge_conflicts"]]
     return MergeConflicts(told["source"], told["target"], found)
 
 

@@ -23,7 +23,7 @@ from omnigraph.api.history import Commit
 from omnigraph.api.schema import SchemaShowRequest
 from omnigraph.errors import NotFound, Unavailable, UsageError
 from omnigraph.remote.asking import Door
-from omnigraph.remote.decoding import decoded
+from omnigraph.remote.decoding import decode_answer
 from omnigraph.remote.schemas import rows_at, show
 from omnigraph.remote.wire import ARROW
 
@@ -76,7 +76,7 @@ def analyze(door: Door, request: AnalyzeRequest) -> Analysis:
         algorithm=document["algorithm"],
         summary=document["summary"],
         order=known.order,
-        written=None if document["written"] is None else decoded(Commit, document["written"]),
+        written=None if document["written"] is None else decode_answer(Commit, document["written"]),
     )
 
 
@@ -87,7 +87,7 @@ def load(door: Door, request: LoadRequest) -> LoadResult:
 
     given = load_input(request.data, _catalog_of(door, request.branch, request.from_), request.storage_options)
     with sent_files(given, request.report) as files:
-        result: LoadResult = decoded(LoadResult, door.wire.document(door.ask_for(request, files=files)))
+        result: LoadResult = decode_answer(LoadResult, door.wire.document(door.ask_for(request, files=files)))
         return result
 
 

@@ -21,7 +21,7 @@ from omnigraph.api.schema import (
 from omnigraph.diagnostics import Diagnostic, Source
 from omnigraph.errors import SchemaChanged, UsageError
 from omnigraph.remote.asking import Door
-from omnigraph.remote.decoding import decoded
+from omnigraph.remote.decoding import decode_answer
 from omnigraph.violations import Violation
 
 if TYPE_CHECKING:
@@ -75,20 +75,20 @@ def diff(door: Door, request: SchemaDiffRequest) -> "MigrationPlan":
 
 
 def apply(door: Door, request: SchemaApplyRequest) -> "SchemaApplyResult":
-    return _applied(door, door.wire.document(door.ask_for(request)), MAIN, _source(request.new))
+    return _apply_result(door, door.wire.document(door.ask_for(request)), MAIN, _source(request.new))
 
 
 def catch_up(door: Door, request: SchemaCatchUpRequest) -> "SchemaApplyResult":
     if request.branch == MAIN:
         raise UsageError(f"`{MAIN}` has no schema to catch up with; it is the one that others catch up with")
-    return _applied(door, door.wire.document(door.ask_for(request)), request.branch, None)
+    return _apply_result(door, door.wire.document(door.ask_for(request)), request.branch, None)
 
 
-def _applied(door: Door, document: Mapping[str, Any], branch: str, source: Source | None) -> "SchemaApplyResult":
+def _apply_result(door: Door, document: Mapping[str, Any], branch: str, source: Source | None) -> "SchemaApplyResult":
     """What was done to a branch; its schemas before and after are those of the commit and of its parent."""
     from omnigraph.evolution.apply import SchemaApplyResult
 
-    commit: Commit | None = None if document["commit"] is None else decoded(Commit, document["commit"])
+    commit: Commit | None = None if document["commit"] is None else decode_answer(Commit, document["commit"])
     accepted = show(door, SchemaShowRequest(branch if commit is None else commit.graph_commit_id))
     old = accepted if commit is None else show(door, SchemaShowRequest(commit.parent_commit_id))
     return SchemaApplyResult(
@@ -115,10 +115,10 @@ def _plan(document: Mapping[str, Any], old: "Catalog", source: Source) -> "Migra
     for step in document["steps"]:
         if step["cost"]["rows"] is not None:
             rows[step["identity"]] = step["cost"]["rows"]
-    notes: list[Diagnostic] = [decoded(Diagnostic, each) for each in document["notes"]]
+    notes: list[Diagnostic] = [decode_answer(Diagnostic, each) for each in document["notes"]]
     return replace(
         plan_between(old, catalog_from_json(document["catalog"]), source).with_rows(rows),
         notes=tuple(replace(each, file=source.name if each.file == _SENT else each.file) for each in notes),
-        violations=tuple(decoded(Violation, each) for each in document["violations"]),
+        violations=tuple(decode_answer(Violation, each) for each in document["violations"]),
         violation_count=document["violation_count"],
     )

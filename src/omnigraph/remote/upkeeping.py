@@ -17,7 +17,7 @@ from omnigraph.api.upkeep import (
 )
 from omnigraph.errors import NotFound, RecoveryFailed, UsageError
 from omnigraph.remote.asking import Door
-from omnigraph.remote.decoding import decoded
+from omnigraph.remote.decoding import decode_answer
 
 if TYPE_CHECKING:
     from omnigraph.write.sidecar import Sidecar
@@ -35,11 +35,11 @@ def repair(door: Door, request: RepairRequest) -> RepairResult:
 
 
 def list_indexes(door: Door, request: IndexListRequest) -> list[IndexStatus]:
-    return [decoded(IndexStatus, each) for each in door.wire.document(door.ask_for(request))["indexes"]]
+    return [decode_answer(IndexStatus, each) for each in door.wire.document(door.ask_for(request))["indexes"]]
 
 
 def list_recoveries(door: Door, request: RecoveryListRequest) -> list[Recovery]:
-    return [decoded(Recovery, each) for each in door.wire.document(door.ask_for(request))["recoveries"]]
+    return [decode_answer(Recovery, each) for each in door.wire.document(door.ask_for(request))["recoveries"]]
 
 
 def pending_writes(door: Door, request: RecoveryPendingRequest) -> "list[Sidecar | RecoveryFailed]":
@@ -58,5 +58,5 @@ def _pending(document: Any) -> "Sidecar | RecoveryFailed":
 
     if document["state"] == "unreadable":
         return RecoveryFailed(f"{document['operation_id']}.json", document["problem"])
-    found: Sidecar = decoded(Sidecar, document)
+    found: Sidecar = decode_answer(Sidecar, document)
     return found

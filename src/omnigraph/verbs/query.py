@@ -10,7 +10,7 @@ from omnigraph.graph.engines import answer_on_spark, to_frame
 from omnigraph.graph.session import Session
 from omnigraph.policy import Action
 from omnigraph.query import cancellation_of
-from omnigraph.query.reading import planned, read
+from omnigraph.query.reading import plan_query, read
 from omnigraph.storage import among
 from omnigraph.versioning import Snapshot
 
@@ -21,7 +21,7 @@ def query(session: Session, request: QueryRequest) -> QueryResult:
     at, branch = session.locate(request.snapshot, request.branch)
     compiled = _compile(session, request, at, branch)
     with session.branches.noticing_removal(at):
-        choice, plan = planned(compiled, request.params or {}, at, request.engine)
+        choice, plan = plan_query(compiled, request.params or {}, at, request.engine)
         if choice.engine == SPARK:
             return answer_on_spark(choice, plan, at, stop)
         return read(plan, at, session.adjacency, to_frame=to_frame, cancellation=stop)
@@ -31,7 +31,7 @@ def explain(session: Session, request: ExplainRequest) -> str:
     """The engine that would answer a query, and its plan."""
     at = session.head(request.branch)
     compiled = _compile(session, request, at, request.branch)
-    choice, plan = planned(compiled, request.params or {}, at, request.engine)
+    choice, plan = plan_query(compiled, request.params or {}, at, request.engine)
     return f"{choice}\n{plan.explain(at)}"
 
 

@@ -57,7 +57,7 @@ from omnigraph.errors import Unavailable
 from omnigraph.evolution.migration import migration_plan
 from omnigraph.recovery.report import recoveries_json
 from omnigraph.remote.changes import _change
-from omnigraph.remote.decoding import decoded
+from omnigraph.remote.decoding import decode_answer
 from omnigraph.remote.schemas import _plan
 from omnigraph.remote.values import Rows
 from omnigraph.versioning import Pin, SchemaChange
@@ -213,7 +213,7 @@ ELSEWHERE = {
     "Change": "its rows are typed by a schema",
     "QueryResult": "its rows come as Arrow",
 }
-"""Why some values are not decoded by their fields alone."""
+"""Why some values are not decode_answer by their fields alone."""
 
 
 PARTS = {"TableCleanupStats", "TableOptimizeStats"}
@@ -226,7 +226,7 @@ def sent(document: Any) -> Any:
 
 @pytest.mark.parametrize("value", VALUES, ids=lambda value: type(value).__name__)
 def test_a_value_is_the_same_after_its_way_through_json(value: Any) -> None:
-    again = decoded(type(value), sent(value.as_json()))
+    again = decode_answer(type(value), sent(value.as_json()))
     assert again == value
     assert type(again) is type(value)
     assert again.as_json() == value.as_json()
@@ -244,7 +244,7 @@ def test_every_result_can_be_made_again() -> None:
 
 def test_a_violation_is_the_same_after_its_way_through_json() -> None:
     for value in (Violation("Person", "age", "is old", "a.jsonl", 3), Violation("Knows", None, "x", rule=Rule.END)):
-        again = decoded(Violation, sent(value._asdict()))
+        again = decode_answer(Violation, sent(value._asdict()))
         assert again == value
         assert again.rule is value.rule
 
@@ -277,14 +277,14 @@ def test_a_sidecar_is_the_same_after_its_way_through_json() -> None:
         schema_change=SchemaChange("2-abc", {"node:X": Pin("nodes/2", 1)}, ("node:Y",)),
     )
     (document,) = recoveries_json([sidecar], [])["pending"]
-    assert decoded(Sidecar, sent(document)) == sidecar
+    assert decode_answer(Sidecar, sent(document)) == sidecar
 
 
 def test_what_is_no_such_value_is_told() -> None:
     documents: list[Any] = [None, [], {}, {"graph_commit_id": "x"}, {**COMMIT.as_json(), "created_at": "noon"}]
     for document in documents:
         with pytest.raises(Unavailable, match="not a Commit; is it of another version"):
-            decoded(Commit, document)
+            decode_answer(Commit, document)
 
 
 # --- rows ---
@@ -345,4 +345,4 @@ def test_a_plan_is_the_same_after_its_way_through_json() -> None:
 
 
 def test_a_diagnostic_shows_its_line_after_its_way_through_json() -> None:
-    assert decoded(Diagnostic, sent(DIAGNOSTIC.as_json())).render() == DIAGNOSTIC.render()
+    assert decode_answer(Diagnostic, sent(DIAGNOSTIC.as_json())).render() == DIAGNOSTIC.render()

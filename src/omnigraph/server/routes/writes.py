@@ -68,12 +68,12 @@ async def load(
                 if explain:
                     plan = served.run_verb(ExplainLoadRequest(spool.data, asked.mode, engine=asked.engine))
                     return {"plan": plan}
-                return _loaded(served, spool, asked)
+                return _run_load(served, spool, asked)
 
         return await answered(served, work, slow=True)
 
 
-def _loaded(served: Served, spool: Spool, asked: LoadRequest) -> dict[str, Any]:
+def _run_load(served: Served, spool: Spool, asked: LoadRequest) -> dict[str, Any]:
     try:
         return served.run_verb(replace(asked, data=spool.data)).as_json()
     except StorageError as error:
