@@ -10,13 +10,12 @@ import pyarrow as pa
 
 import omnigraph as og
 from benchmarks.measure import Figure
-from omnigraph.analytics import chosen, numbered
-from omnigraph.analytics.components import weak_components
 from omnigraph.analytics.edges import Edges
-from omnigraph.analytics.ranks import pagerank
+from omnigraph.analytics.numbered import read_numbered, select_types
+from omnigraph.analytics.sparse import find_components, pagerank
 from omnigraph.catalog import table_schema
 from omnigraph.failpoints import Writer
-from omnigraph.graph.writes import WriteOrder
+from omnigraph.session.writes import WriteOrder
 from omnigraph.write import TableChange, write_changes
 from omnigraph.write.ids import new_ids
 
@@ -33,7 +32,7 @@ def figures() -> list[Figure]:
             f"pagerank, {ITERATIONS} iterations over {EDGES:,} edges",
             lambda: pagerank(edges, iterations=ITERATIONS, tolerance=0.0),
         ),
-        _figure(f"weak components of {EDGES:,} edges", lambda: weak_components(edges)),
+        _figure(f"weak components of {EDGES:,} edges", lambda: find_components(edges, "weak")),
         _reading(),
     ]
 
@@ -62,9 +61,9 @@ def _reading() -> Figure:
             changes[entity.table_key] = TableChange(entity=entity, rows=rows, strict=rows["id"].combine_chunks())
         with graph._session.writes.attempt(WriteOrder(kind=Writer.LOAD, actor=None, message="rows")) as attempt:
             write_changes(attempt, changes)
-        choice = chosen(catalog, nodes=None, edges=None, weight=None)
+        selection = select_types(catalog, nodes=None, edges=None, weight=None)
         name = f"reading {STORED_EDGES:,} edges as numbers"
-        return _figure(name, lambda: numbered(graph.snapshot(), choice))
+        return _figure(name, lambda: read_numbered(graph.snapshot(), selection))
 
 
 def _figure(name: str, work: Callable[[], object]) -> Figure:

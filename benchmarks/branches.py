@@ -15,7 +15,7 @@ import omnigraph as og
 from benchmarks.measure import Figure, medians
 from omnigraph.catalog import table_schema
 from omnigraph.failpoints import Writer
-from omnigraph.graph.writes import WriteOrder
+from omnigraph.session.writes import WriteOrder
 from omnigraph.write import TableChange, write_changes
 from omnigraph.write.ids import new_ids
 

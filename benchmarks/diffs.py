@@ -11,7 +11,7 @@ from pathlib import Path
 
 import omnigraph as og
 from benchmarks.measure import Figure
-from omnigraph.changes.diff import diff_snapshots
+from omnigraph.changes import diff_snapshots
 
 ROWS, CHANGED = 1_000_000, 100
 SCHEMA = "node Item { name: String @key, title: String, size: I32, price: F64 }\nnode Other { name: String @key }\n"

@@ -13,8 +13,8 @@ import omnigraph as og
 from benchmarks.measure import Figure, medians
 from omnigraph.catalog import table_schema
 from omnigraph.failpoints import Writer
-from omnigraph.graph.writes import WriteOrder
-from omnigraph.storage import FULL_TEXT_PARAMETERS
+from omnigraph.session.writes import WriteOrder
+from omnigraph.storage.indexes import FULL_TEXT_PARAMETERS
 from omnigraph.write import TableChange, write_changes
 from omnigraph.write.ids import new_ids
 

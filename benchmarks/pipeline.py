@@ -32,7 +32,7 @@ import omnigraph as og
 from benchmarks.measure import Figure
 from benchmarks.pipeline_data import FRIENDSHIPS, PEOPLE, SCHEMA, write_lines, write_parquet
 from omnigraph import spark
-from omnigraph.storage import FULL_TEXT_PARAMETERS
+from omnigraph.storage.indexes import FULL_TEXT_PARAMETERS
 
 LINES = 10_000_000
 PARQUET_PEOPLE, PARQUET_FRIENDSHIPS = 1_000_000, 10_000_000

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Mapping
 
 from benchmarks.measure import Figure
-from omnigraph.spark.java import found_java
+from omnigraph.spark.java import find_java
 from omnigraph.spark.recording import record
 
 _ROUNDS = 5
@@ -18,7 +18,7 @@ _OURS = "import omnigraph as og\nog.spark.session().range(10).count()"
 
 def figures() -> list[Figure]:
     """Import to first job, embedded, against PySpark as it comes, on the same Java; the cache of classes is there."""
-    java = found_java()
+    java = find_java()
     cached = record(java)
     plain, ours = [], []
     for _ in range(_ROUNDS):

@@ -27,7 +27,8 @@ from typing import IO, Any, Self
 
 from omnigraph import failpoints
 from omnigraph.catalog import compile_schema
-from omnigraph.storage import leases, seconds_setting
+from omnigraph.storage import locks
+from omnigraph.storage.environment import seconds_setting
 
 ROOT = Path(__file__).parents[1]
 _PATIENCE = 120.0
@@ -268,5 +269,5 @@ def _take_over(environment: Mapping[str, str]) -> None:
     assert environment.get("OMNIGRAPH_WRITE_WAIT") == os.environ.get("OMNIGRAPH_WRITE_WAIT"), "needs its own imports"
     os.environ.clear()
     os.environ.update(environment)
-    failpoints._armed.update(failpoints._parsed(environment.get(failpoints.VARIABLE, "")))
-    leases._SECONDS = seconds_setting("OMNIGRAPH_LEASE_SECONDS", leases._SECONDS)
+    failpoints._armed.update(failpoints._parse(environment.get(failpoints.VARIABLE, "")))
+    locks._SECONDS = seconds_setting("OMNIGRAPH_LEASE_SECONDS", locks._SECONDS)

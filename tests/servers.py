@@ -16,7 +16,7 @@ from typing import IO, Any, TypeVar
 
 import httpx
 
-from omnigraph.server.tokens import FILE_VARIABLE, JSON_VARIABLE
+from omnigraph.server.auth import FILE_VARIABLE, JSON_VARIABLE
 
 _PREFIX = "OMNIGRAPH_LISTEN_ADDR="
 _PROGRAM = "from omnigraph.cli.main import run; run()"

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from omnigraph import spark
     from omnigraph.api.data import EmbedResult, LoadResult, MutationResult, QueryResult
     from omnigraph.api.history import BranchInfo, Change, ChangeBlock, MergeConflict, MergeResult, Tag
+    from omnigraph.api.progress import Progress
     from omnigraph.api.upkeep import CleanupResult, OptimizeResult, RepairResult, Status, VerifyResult
     from omnigraph.catalog import Catalog, compile_schema
     from omnigraph.compiler import CompiledQuery, compile_queries, compile_query
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
         InternalError,
         KeyConflict,
         MergeConflicts,
+        MissingExtra,
         NotDurable,
         NotFound,
         OmnigraphError,
@@ -98,6 +100,7 @@ __all__ = [
     "MergeConflicts",
     "MergeResult",
     "MigrationPlan",
+    "MissingExtra",
     "ModelMismatch",
     "MutationResult",
     "NotDurable",
@@ -109,6 +112,7 @@ __all__ = [
     "PolicyDenied",
     "PolicyError",
     "PreconditionFailed",
+    "Progress",
     "QueryCancelled",
     "QueryError",
     "QueryExceedsMemory",
@@ -147,62 +151,18 @@ __all__ = [
 ]
 
 _HOMES = {
-    "BranchExists": "omnigraph.errors",
-    "BranchInUse": "omnigraph.errors",
-    "BranchInfo": "omnigraph.branching.branches",
-    "Change": "omnigraph.changes.diff",
-    "ChangeBlock": "omnigraph.changes.feed",
-    "MergeConflict": "omnigraph.merging.three_way",
-    "MergeResult": "omnigraph.merging.merge",
-    "ChangesGap": "omnigraph.errors",
-    "CleanupResult": "omnigraph.maintenance.cleanup",
-    "OptimizeResult": "omnigraph.maintenance.optimize",
-    "Conflict": "omnigraph.errors",
-    "Damaged": "omnigraph.errors",
-    "DataStillNeeded": "omnigraph.errors",
-    "EmbedResult": "omnigraph.verbs.embed",
+    "BranchInfo": "omnigraph.api.history",
+    "Change": "omnigraph.api.history",
+    "ChangeBlock": "omnigraph.api.history",
+    "MergeConflict": "omnigraph.api.history",
+    "MergeResult": "omnigraph.api.history",
+    "CleanupResult": "omnigraph.api.upkeep",
+    "OptimizeResult": "omnigraph.api.upkeep",
+    "EmbedResult": "omnigraph.api.data",
     "EmbeddingFailed": "omnigraph.embedding",
     "ModelMismatch": "omnigraph.embedding",
     "UnsuitableModel": "omnigraph.embedding",
-    "EngineFailed": "omnigraph.errors",
-    "ExpectedVersionMismatch": "omnigraph.errors",
-    "FenceHeld": "omnigraph.errors",
-    "FenceLost": "omnigraph.errors",
-    "ForkUnsettled": "omnigraph.errors",
-    "HeadMoved": "omnigraph.errors",
-    "InternalError": "omnigraph.errors",
-    "KeyConflict": "omnigraph.errors",
-    "MergeConflicts": "omnigraph.errors",
-    "NotDurable": "omnigraph.errors",
-    "NotFound": "omnigraph.errors",
-    "OmnigraphError": "omnigraph.errors",
-    "OutcomeUnknown": "omnigraph.errors",
-    "ParameterError": "omnigraph.errors",
-    "PreconditionFailed": "omnigraph.errors",
-    "PolicyDenied": "omnigraph.errors",
-    "QueryCancelled": "omnigraph.errors",
-    "QueryExceedsMemory": "omnigraph.errors",
-    "QueryTimedOut": "omnigraph.errors",
-    "ServerFailed": "omnigraph.errors",
-    "TooBusy": "omnigraph.errors",
-    "TooLarge": "omnigraph.errors",
-    "Unauthenticated": "omnigraph.errors",
-    "Unavailable": "omnigraph.errors",
-    "PolicyError": "omnigraph.errors",
-    "SchemaBehind": "omnigraph.errors",
-    "SchemaChanged": "omnigraph.errors",
-    "QueryError": "omnigraph.errors",
-    "RecoveryFailed": "omnigraph.errors",
-    "RecoveryPending": "omnigraph.errors",
-    "RecoveryRequired": "omnigraph.errors",
-    "SchemaError": "omnigraph.errors",
-    "SchemaRefused": "omnigraph.errors",
-    "StagedFileGone": "omnigraph.errors",
-    "StorageError": "omnigraph.errors",
-    "TagExists": "omnigraph.errors",
-    "UsageError": "omnigraph.errors",
-    "ValidationError": "omnigraph.errors",
-    "VerifyResult": "omnigraph.maintenance.verify",
+    "VerifyResult": "omnigraph.api.upkeep",
     "Catalog": "omnigraph.catalog",
     "compile_schema": "omnigraph.catalog",
     "MigrationPlan": "omnigraph.evolution.migration",
@@ -210,18 +170,20 @@ _HOMES = {
     "compile_queries": "omnigraph.compiler",
     "compile_query": "omnigraph.compiler",
     "Graph": "omnigraph.graph.graph",
-    "LoadResult": "omnigraph.loading.load",
-    "MutationResult": "omnigraph.verbs.mutate",
-    "QueryResult": "omnigraph.query.reading",
+    "LoadResult": "omnigraph.api.data",
+    "Progress": "omnigraph.api.progress",
+    "MutationResult": "omnigraph.api.data",
+    "QueryResult": "omnigraph.api.data",
     "Cancellation": "omnigraph.query.cancelling",
     "RemoteGraph": "omnigraph.remote",
-    "RepairResult": "omnigraph.maintenance.repair",
-    "Status": "omnigraph.maintenance.status",
-    "Tag": "omnigraph.versioning.tags",
+    "RepairResult": "omnigraph.api.upkeep",
+    "Status": "omnigraph.api.upkeep",
+    "Tag": "omnigraph.api.history",
     "connect": "omnigraph.remote",
     "init": "omnigraph.graph.opening",
     "open": "omnigraph.graph.opening",
 }
+"""The modules of the names that are not errors."""
 
 
 def __getattr__(name: str) -> Any:
@@ -231,9 +193,9 @@ def __getattr__(name: str) -> Any:
         return version("omnigraph")
     if name == "spark":
         return import_module("omnigraph.spark")
-    if name not in _HOMES:
+    if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(_HOMES[name]), name)
+    return getattr(import_module(_HOMES.get(name, "omnigraph.errors")), name)
 
 
 def __dir__() -> list[str]:

@@ -5,10 +5,11 @@ long after the source is gone.
 """
 
 import difflib
+import re
 import unicodedata
 from bisect import bisect_right
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from enum import StrEnum
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -54,12 +55,7 @@ class Source:
 
     @cached_property
     def _line_starts(self) -> list[int]:
-        starts = [0]
-        position = self.text.find("\n")
-        while position >= 0:
-            starts.append(position + 1)
-            position = self.text.find("\n", position + 1)
-        return starts
+        return [0, *(found.end() for found in re.finditer("\n", self.text))]
 
     def position(self, offset: int) -> Position:
         """The line and column of a character offset."""
@@ -130,22 +126,8 @@ class Diagnostic:
 
     def as_json(self) -> dict[str, Any]:
         """The finding as scripts read it."""
-        return {
-            "code": self.code.value,
-            "severity": self.severity.value,
-            "message": self.message,
-            "file": self.file,
-            "line": self.line,
-            "column": self.column,
-            "end_line": self.end_line,
-            "end_column": self.end_column,
-            "excerpt": self.excerpt,
-            "excerpt_column": self.excerpt_column,
-            "width": self.width,
-            "clipped": list(self.clipped),
-            "hint": self.hint,
-            "subject": self.subject,
-        }
+        values = {"code": self.code.value, "severity": self.severity.value, "clipped": list(self.clipped)}
+        return {**asdict(self), **values}
 
     def render(self) -> str:
         """The finding as people read it: where, what, the line with a caret, and the way out."""
@@ -224,10 +206,13 @@ def _display_width(text: str) -> int:
     )
 
 
-def quoted(name: str) -> str:
+def quote(name: str) -> str:
     """A name from the source as it appears in a message: in backticks, printable, of bounded length."""
     shown = name if len(name) <= _LONGEST_NAME else name[:_LONGEST_NAME] + "…"
     return f"`{printable(shown)}`"
+
+
+quoted = quote
 
 
 def any_of(names: Iterable[str]) -> str:

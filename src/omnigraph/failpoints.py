@@ -34,7 +34,7 @@ class Writer(StrEnum):
     SCHEMA_APPLY = "schema_apply"
 
 
-class Step(StrEnum):
+class WriteStep(StrEnum):
     """The steps that every writer has; the failpoint is called ``<writer>.<step>``."""
 
     TABLE_STAGED = "table_staged"
@@ -101,7 +101,7 @@ class _Armed:
 
 def names() -> list[str]:
     """Every failpoint there is."""
-    return [*Point, *(f"{writer}.{step}" for writer in Writer for step in Step)]
+    return [*Point, *(f"{writer}.{step}" for writer in Writer for step in WriteStep)]
 
 
 def hit(point: Point) -> None:
@@ -110,16 +110,16 @@ def hit(point: Point) -> None:
         _reach(point)
 
 
-def hit_step(writer: Writer, step: Step) -> None:
+def hit_step(writer: Writer, step: WriteStep) -> None:
     """Marks a step of a writer."""
     if _armed:
         _reach(f"{writer}.{step}")
 
 
 @contextmanager
-def armed(failpoints: str) -> Iterator[Mapping[str, int]]:
+def arm(failpoints: str) -> Iterator[Mapping[str, int]]:
     """Arms failpoints for a while, in this process; gives how often each was reached."""
-    added = _parsed(failpoints)
+    added = _parse(failpoints)
     before = {name: _armed[name] for name in added.keys() & _armed.keys()}
     _armed.update(added)
     reached: dict[str, int] = {}
@@ -132,7 +132,11 @@ def armed(failpoints: str) -> Iterator[Mapping[str, int]]:
         _armed.update(before)
 
 
-def _parsed(text: str) -> dict[str, _Armed]:
+armed = arm
+"""The name in the documentation."""
+
+
+def _parse(text: str) -> dict[str, _Armed]:
     known = set(names())
     parsed = {}
     for entry in filter(None, (part.strip() for part in text.split(";"))):
@@ -149,7 +153,7 @@ def _parsed(text: str) -> dict[str, _Armed]:
 
 
 _lock = threading.Lock()
-_armed = _parsed(os.environ.get(VARIABLE, ""))
+_armed = _parse(os.environ.get(VARIABLE, ""))
 
 
 def _reach(name: str) -> None:

@@ -4,15 +4,15 @@ from pathlib import Path
 
 from omnigraph.diagnostics import Source
 from omnigraph.errors import NotFound, QueryError, SchemaError, UsageError
-from omnigraph.syntax import SCHEMA, Language, decoded
+from omnigraph.syntax import SCHEMA, Language, decode_source
 
 
 def schema_text(schema: str | Path | Source) -> tuple[str, str]:
-    """A schema's text and its name. A text is told from a path by what only a schema has; a `Source` is no path."""
+    """The text and the name of a schema. A text with a brace or a line break is a schema, any other is a path."""
     if isinstance(schema, Source):
         return schema.text, schema.name
     if not isinstance(schema, str | Path) or not str(schema).strip():
-        raise UsageError(f"a schema is a text, or the path of a file, and not {schema!r}")
+        raise UsageError(f"invalid schema {schema!r}: expected a text, or the path of a file")
     if isinstance(schema, Path) or not any(mark in schema for mark in "{\n"):
         return text_of(Path(schema), SCHEMA), str(schema)
     return schema, "<schema>"
@@ -22,7 +22,7 @@ def text_of(path: Path, language: Language) -> str:
     """The text of a file; one that is not text is reported like any other mistake in it."""
     if not path.is_file():
         raise NotFound("file", str(path))
-    source, problem = decoded(str(path), path.read_bytes(), language)
+    source, problem = decode_source(str(path), path.read_bytes(), language)
     if problem is not None:
         raise (SchemaError if language is SCHEMA else QueryError)([problem])
     return source.text

@@ -12,9 +12,9 @@ from fastapi import FastAPI
 from fastapi.routing import APIRoute
 
 import omnigraph as og
-from omnigraph.server.app import app_of
+from omnigraph.server.app import make_app
 from omnigraph.server.routes import ROUTERS
-from omnigraph.server.settings import Settings
+from omnigraph.server.settings import ServerSettings
 
 SCHEMA = """
 node Person {
@@ -70,7 +70,7 @@ def door(folder: Path, **limits: Any) -> Iterator[Door]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("OMNIGRAPH_DURABILITY", "fast")
         graph = og.init(uri, SCHEMA)
-        app = app_of(Settings(graphs={"people": str(uri)}, unauthenticated=True, **limits))
+        app = make_app(ServerSettings(graphs={"people": str(uri)}, unauthenticated=True, **limits))
     with asyncio.Runner() as runner:
         yield Door(app, runner, graph)
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from omnigraph.embedding.mock import MockModel
+from omnigraph.embedding.fill import MockModel
 
 Rows = Mapping[str, Sequence[Mapping[str, Any]]]
 

@@ -11,7 +11,7 @@ from typing import Any
 from omnigraph.catalog import Catalog, EntityType, NodeType
 from omnigraph.catalog.model import EdgeType, Property
 from omnigraph.catalog.types import Enum, List
-from omnigraph.embedding.mock import MockModel
+from omnigraph.embedding.fill import MockModel
 from omnigraph.evolution.migration import ChangeEmbedding, DropProperty, DropType, MigrationPlan
 from omnigraph.versioning import Snapshot
 

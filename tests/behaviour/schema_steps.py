@@ -362,7 +362,7 @@ CHANGED = [
         [
             (
                 "change_embedding",
-                "Person.place: `bio` by mock/one → `job` by mock/two, computed anew",
+                "Person.place: `bio` by mock/one → `job` by mock/two, recomputed",
                 "writes column place",
             )
         ],

@@ -13,7 +13,8 @@ from lance.query import MatchQuery
 import omnigraph as og
 from omnigraph.catalog import IndexIntent, IndexKind
 from omnigraph.maintenance import layout
-from omnigraph.storage import Table, index_coverage
+from omnigraph.storage.indexes import index_coverage
+from omnigraph.storage.tables import Table
 
 SCHEMA = """
 node Doc {

@@ -192,20 +192,24 @@ def test_progress_is_told_by_stage(original: og.Graph) -> None:
 @pytest.mark.parametrize(
     ("name", "arguments", "problem"),
     [
-        ("pagerang", {}, "no analysis `pagerang`"),
+        ("pagerang", {}, "unknown analysis `pagerang`: expected `pagerank`"),
         ("degrees", {"damping": 0.5}, "does not take `damping`"),
-        ("pagerank", {"damping": 1}, "the damping is from 0 to below 1"),
-        ("pagerank", {"iterations": 2.5}, "`iterations` of pagerank cannot be 2.5"),
-        ("pagerank", {"weight": "since", "edges": "Knows"}, "a weight is a number, and `Knows.since` is Date"),
+        ("pagerank", {"damping": 1}, "invalid damping 1.0: expected a number from 0 to below 1"),
+        ("pagerank", {"iterations": 2.5}, "invalid `iterations` of pagerank: 2.5"),
+        ("pagerank", {"weight": "since", "edges": "Knows"}, "a weight must be a number: `Knows.since` is Date"),
         ("pagerank", {"weight": "strength"}, "edge `About` has no property `strength`"),
         ("components", {"kind": "round"}, "`weak` or `strong`"),
         ("shortest-paths", {}, "need a source"),
         ("degrees", {"engine": "spark"}, "analyses run in the process"),
         ("degrees", {"nodes": ["Company"], "edges": ["WorksAt"]}, "leads to `Person`, which is not among"),
-        ("degrees", {"from_": "main"}, "for what is written back"),
-        ("degrees", {"edges": "Knows", "write": {"rank": "rank"}}, "degrees finds no `rank`"),
+        ("degrees", {"from_": "main"}, "they apply to a result that is written back"),
+        ("degrees", {"edges": "Knows", "write": {"rank": "rank"}}, "degrees has no column `rank`"),
         ("pagerank", {"edges": "Knows", "write": {"rank": "score"}}, "declare `score: F64\\?` to write"),
-        ("pagerank", {"edges": "Knows", "write": {"rank": "group"}}, "does not fit `Person.group`, which is String"),
+        (
+            "pagerank",
+            {"edges": "Knows", "write": {"rank": "group"}},
+            "does not fit `Person.group`: expected .*, found String",
+        ),
         ("components", {"edges": "Knows", "write": {"component": "name"}}, "part of the key"),
         ("components", {"edges": "WorksAt", "write": {"size": "size"}}, "`Company.size` is not in the schema"),
     ],
@@ -230,7 +234,7 @@ def test_a_weight_that_is_missing_or_below_zero_is_refused(graph: og.Graph) -> N
         graph.analyze("pagerank", edges="Knows", weight="strength")
     graph.mutate("query q { update Knows set { strength: -1 } where strength = 5 }")
     graph.mutate('query q { delete Knows where src = "Eve" }')
-    with pytest.raises(og.UsageError, match="not below zero"):
+    with pytest.raises(og.UsageError, match="must not be below zero"):
         graph.analyze("shortest-paths", edges="Knows", weight="strength", sources="Ada")
 
 

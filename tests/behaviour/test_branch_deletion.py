@@ -14,7 +14,7 @@ import omnigraph as og
 from omnigraph.api.history import MergeKind
 from omnigraph.compiler import compile_query
 from omnigraph.failpoints import Writer
-from omnigraph.graph.writes import WriteOrder
+from omnigraph.session.writes import WriteOrder
 from omnigraph.versioning import Snapshot
 from omnigraph.write.mutation import run_mutation
 from tests.behaviour.people import (

@@ -12,8 +12,8 @@ import pytest
 import omnigraph as og
 from omnigraph.api.history import MergeKind
 from omnigraph.failpoints import Writer
-from omnigraph.graph.writes import WriteOrder
-from omnigraph.storage import create_branch
+from omnigraph.session.writes import WriteOrder
+from omnigraph.storage.branches import create_branch
 from omnigraph.versioning.names import physical_name
 from tests.behaviour.people import (
     TABLES,

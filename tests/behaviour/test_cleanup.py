@@ -24,15 +24,16 @@ from omnigraph.api.upkeep import CleanupResult
 from omnigraph.cli.main import app
 from omnigraph.errors import ChangesGap, HeadMoved, NotFound, StorageError, UsageError
 from omnigraph.recovery.audit import recoveries
-from omnigraph.storage import branch_refs, location_of, locks_at, objects_at
+from omnigraph.storage.branches import branch_refs
 from omnigraph.storage.files import files_below, store_time
-from omnigraph.storage.holders import LOCK_FOLDER
+from omnigraph.storage.location import location_of
+from omnigraph.storage.locks import LOCK_FOLDER, locks_at
+from omnigraph.storage.objects import objects_at
 from omnigraph.storage.reclaim import versions_of
 from omnigraph.versioning import Branches, ManifestLog, new_commit_id
-from omnigraph.versioning.retained import Retained
+from omnigraph.versioning.heads import Retained
 from omnigraph.write import WriteFence
-from omnigraph.write.retention import CLOCK_TICK, marked_as_writing, oldest_marked_writer
-from omnigraph.write.schema_lock import SCHEMA_LOCK, is_schema_locked
+from omnigraph.write.retention import CLOCK_TICK, SCHEMA_LOCK, is_schema_locked, marked_as_writing, oldest_marked_writer
 from tests import nursery
 from tests.behaviour.people import ages, files, other_handle, set_age, small_world, write
 from tests.nursery import Child

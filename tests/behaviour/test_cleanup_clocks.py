@@ -15,8 +15,8 @@ import pytest
 
 import omnigraph as og
 from omnigraph import failpoints
-from omnigraph.storage import location_of
 from omnigraph.storage.files import files_below, store_time
+from omnigraph.storage.location import location_of
 from omnigraph.storage.objects import store_at
 from tests import nursery
 from tests.behaviour.people import SCHEMA, START, ages, files, other_handle, set_age, small_world, write
@@ -144,7 +144,7 @@ def test_files_of_a_load_on_an_object_store_stay_whatever_its_clock_says(
     child = loading(s3_uri, records, "load.table_staged=pause", skew=skew, given=given, **lasting)
     try:
         child.wait_until_stopped()
-        monkeypatch.setattr("omnigraph.storage.leases._SECONDS", 2.0)
+        monkeypatch.setattr("omnigraph.storage.locks._SECONDS", 2.0)
         monkeypatch.setattr("omnigraph.maintenance.retention.TRUSTED_SECONDS", 0)
         later = timedelta(seconds=5)
         monkeypatch.setattr("omnigraph.maintenance.cleanup.store_time", lambda graph: store_time(graph) + later)

@@ -1,6 +1,7 @@
 """Cleanup of a damaged graph: what cannot be read keeps everything that it might need, and is reported."""
 
 import json
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -8,8 +9,10 @@ import pytest
 
 import omnigraph as og
 from omnigraph.errors import Damaged, NotFound
+from omnigraph.recovery.audit import AUDIT_FOLDER
 from omnigraph.storage.tables import version_file
 from omnigraph.versioning import Pin
+from omnigraph.versioning.manifest import REMEMBERED_COMMITS
 from omnigraph.write.forks import table_root
 from tests import nursery
 from tests.behaviour.people import ages, files, other_handle, set_age, small_world, write
@@ -297,6 +300,55 @@ def test_an_old_commit_whose_manifest_is_damaged_was_not_removed_by_cleanup(grap
     Path(graph.uri, "__manifest", version_file(version)).unlink()
     with pytest.raises(Damaged, match=version_file(version)):
         other_handle(graph).snapshot_at(version=version)
+
+
+@pytest.mark.parametrize("damage", [cut, empty, remove])
+def test_commits_that_only_a_damaged_manifest_repeats_are_not_said_to_be_unknown(
+    graph: og.Graph, damage: Damage
+) -> None:
+    set_age(graph, 7)
+    oldest = graph.commits.list()[-1].graph_commit_id
+    while graph.snapshot().manifest.version <= REMEMBERED_COMMITS:
+        set_age(graph, 8)
+    graph.cleanup(keep=1, grace="0s", confirm=True)
+    damage(Path(graph.uri, "__manifest", version_file(REMEMBERED_COMMITS)))
+    again = other_handle(graph)
+    for read in (again.commits.list, lambda: again.commits.show(oldest)):
+        with pytest.raises(Damaged, match=version_file(REMEMBERED_COMMITS)):
+            read()
+
+
+def test_the_first_version_of_a_fork_stays_when_its_ref_is_that_of_another(graph: og.Graph) -> None:
+    graph.branches.create("b")
+    for age in (20, 21, 22):
+        set_age(graph, age, "b")
+    root = Path(graph.uri, table_root(pin_of(graph).path))
+    (ref,) = (root / "_refs" / "branches").iterdir()
+    document = json.loads(ref.read_bytes())
+    (identity,) = ([number + 1, name] for number, name in document["identifier"]["version_mapping"])
+    began = {"parentVersion": identity[0], "identifier": {"version_mapping": [identity]}}
+    ref.write_text(json.dumps({**document, **began}))
+    first = max((root / "tree" / ref.stem / "_versions").glob("*.manifest"))
+    run_cleanup(graph, "--confirm")
+    assert first.exists()
+
+
+def test_the_record_of_recoveries_stays_when_its_only_version_is_missing(graph: og.Graph) -> None:
+    program = """import sys, omnigraph as og
+from omnigraph import failpoints
+with failpoints.armed("mutate.after_phase_b=crash"):
+    og.open(sys.argv[1]).mutate('query q { update Person set { age: 9 } where name = "Ada" }')"""
+    nursery.ended(program, graph.uri)
+    graph = og.open(graph.uri)
+    folder = Path(graph.uri, AUDIT_FOLDER)
+    (version,) = (folder / "_versions").glob("*.manifest")
+    version.unlink()
+    rows = [*(folder / "data").iterdir()]
+    for path in folder.rglob("*"):
+        os.utime(path, (0, 0))
+    run_cleanup(graph, "--confirm")
+    assert len(rows) == 1
+    assert [*(folder / "data").iterdir()] == rows
 
 
 def test_a_hard_drop_takes_no_damaged_version_of_a_branch_for_one_that_nobody_needs(graph: og.Graph) -> None:

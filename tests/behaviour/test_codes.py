@@ -12,8 +12,8 @@ from omnigraph.codes import Code
 from omnigraph.compiler import check_queries
 from omnigraph.diagnostics import Diagnostic, Source
 from omnigraph.evolution.migration import migration_plan
-from omnigraph.policy.checking import MAX_BYTES, MAX_PATTERNS, checked
-from omnigraph.syntax import MAX_NESTING, MAX_SOURCE_BYTES, QUERY, SCHEMA, Language, decoded
+from omnigraph.policy.checking import MAX_BYTES, MAX_PATTERNS, check_rules
+from omnigraph.syntax import MAX_NESTING, MAX_SOURCE_BYTES, QUERY, SCHEMA, Language, decode_source
 
 PAGE = Path(__file__).parents[2] / "docs" / "reference" / "codes.md"
 SECTIONS = {
@@ -96,11 +96,11 @@ def _query_findings(text: str) -> tuple[Diagnostic, ...]:
 
 
 def _policy_findings(text: str) -> tuple[Diagnostic, ...]:
-    return checked(Source("example.yaml", text)).diagnostics
+    return check_rules(Source("example.yaml", text)).diagnostics
 
 
 def _undecodable(data: bytes, language: Language) -> tuple[Diagnostic, ...]:
-    _, problem = decoded(f"example.{'pg' if language is SCHEMA else 'gq'}", data, language)
+    _, problem = decode_source(f"example.{'pg' if language is SCHEMA else 'gq'}", data, language)
     return (problem,) if problem is not None else ()
 
 

@@ -92,6 +92,15 @@ def test_a_file_that_is_cut_short_is_a_typed_error(
     assert set(read(copy).values()) == {"damaged"}
 
 
+def test_a_file_that_is_replaced_by_an_older_one_is_a_typed_error(graph: Path, tmp_path: Path) -> None:
+    copy = shutil.copytree(graph, tmp_path / "graph.omni")
+    older = deletion_file(copy)
+    og.open(copy).mutate("query q() { delete Person where age < 200 }")
+    (newest,) = {*copy.rglob("_deletions/*.arrow")} - {older}
+    newest.write_bytes(older.read_bytes())
+    assert set(read(copy).values()) == {"damaged"}
+
+
 def test_any_flipped_bit_is_found_or_harmless(graph: Path, tmp_path: Path) -> None:
     random_bits = random.Random(17)  # noqa: S311 - not for secrets
     for number in range(6):

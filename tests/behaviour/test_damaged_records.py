@@ -8,7 +8,8 @@ import pytest
 
 import omnigraph as og
 from omnigraph import failpoints
-from omnigraph.storage import encode_record, location_of
+from omnigraph.storage.location import location_of
+from omnigraph.storage.records import encode_record
 from omnigraph.storage.tables import version_file
 from omnigraph.write.sidecar import read_sidecar
 from tests.file_damages import DAMAGES, Damage, cut, empty, flip, remove, scramble
@@ -40,6 +41,20 @@ def graph(tmp_path: Path) -> og.Graph:
 
 def newest_manifest(graph: og.Graph) -> Path:
     return Path(graph.uri, "__manifest", version_file(4))
+
+
+# --- the version of a table ---
+
+
+def test_a_version_that_names_a_missing_file_is_not_repeated_by_a_change_of_the_schema(graph: og.Graph) -> None:
+    pin = graph.snapshot().manifest.pins["node:Person"]
+    path = Path(graph.uri, pin.path, version_file(pin.version))
+    whole, name = path.read_bytes(), next(Path(graph.uri, pin.path, "data").glob("*.lance")).name.encode()
+    path.write_bytes(whole.replace(name, b"%" + name[1:]))
+    with pytest.raises(og.Damaged, match="missing"):
+        og.open(graph.uri).schema.apply(SCHEMA.replace("age: I32?", "age: I32?, nick: String?"))
+    path.write_bytes(whole)
+    assert names(og.open(graph.uri)) == ["Ada", "Bob", "Cleo"]
 
 
 # --- the newest manifest ---
@@ -147,6 +162,30 @@ def test_a_branch_whose_ref_is_damaged_is_not_taken_for_one_that_never_was(graph
     ref.write_bytes(whole)
     rows = og.open(graph.uri).query(NAMES, branch="review").rows()
     assert [row["name"] for row in rows] == ["Ada", "Bob", "Cleo", "Dan"]
+
+
+def test_a_ref_that_says_two_beginnings_is_damaged_and_nothing_goes(graph: og.Graph) -> None:
+    graph.branches.create("review")
+    for name in ("Dan", "Eve"):
+        graph.mutate(ADD, params={"name": name}, branch="review")
+    ref = Path(graph.uri, "__manifest", "_refs", "branches", "review.json")
+    document = json.loads(ref.read_bytes())
+    ref.write_text(json.dumps({**document, "parentVersion": document["parentVersion"] + 1}))
+    before = sorted(Path(graph.uri, "__manifest").rglob("*.manifest"))
+    with pytest.raises(og.Damaged, match=r"review\.json"):
+        og.open(graph.uri).cleanup(keep=1, grace="0s", confirm=True)
+    assert sorted(Path(graph.uri, "__manifest").rglob("*.manifest")) == before
+
+
+def test_a_tag_on_a_branch_that_has_the_ref_of_another_is_not_said_to_be_unknown(graph: og.Graph) -> None:
+    for branch in ("review", "spare"):
+        graph.branches.create(branch)
+        graph.mutate(ADD, params={"name": branch}, branch=branch)
+    graph.tags.create("seen", "review")
+    refs = Path(graph.uri, "__manifest", "_refs", "branches")
+    (refs / "review.json").write_bytes((refs / "spare.json").read_bytes())
+    with pytest.raises(og.Damaged, match="review"):
+        og.open(graph.uri).query(NAMES, snapshot="seen")
 
 
 def test_a_branch_that_was_deleted_is_just_not_there(graph: og.Graph) -> None:

@@ -11,8 +11,9 @@ import pytest
 import omnigraph as og
 from omnigraph.api.history import Change, ChangeKind
 from omnigraph.catalog import Catalog, compile_schema
-from omnigraph.changes.diff import diff_counts, diff_snapshots
+from omnigraph.changes import diff_snapshots
 from omnigraph.versioning import Snapshot
+from tests.behaviour.contents import diff_counts
 from tests.conftest import SOCIAL_SCHEMA
 
 PEOPLE = 'insert Person { name: "Ada", bio: "x", age: 1 } insert Person { name: "Bob", bio: "y" } '

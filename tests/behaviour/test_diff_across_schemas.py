@@ -8,7 +8,7 @@ import pytest
 
 import omnigraph as og
 from omnigraph.api.history import Change
-from omnigraph.changes.diff import diff_counts
+from tests.behaviour.contents import diff_counts
 from tests.behaviour.people import write
 
 FIRST = """

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tools.docs_tables import outdated_pages
 from typer.main import get_command
 
 from omnigraph.catalog import Catalog, compile_schema
@@ -20,7 +21,7 @@ from omnigraph.compiler import compile_queries
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
 CODES = DOCS / "reference" / "codes.md"  # its examples are mistakes, and have a test of their own
-PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted(DOCS.rglob("*.md"))]
+PAGES = [*(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "SECURITY.md")), *sorted(DOCS.rglob("*.md"))]
 PAGES_WITH_EXAMPLES = [page for page in PAGES if page != CODES]
 
 _FENCE = re.compile(r" *(`{3,})([^`]*)")
@@ -148,6 +149,10 @@ def test_shell_examples_name_commands_that_exist(block: Block) -> None:
 @pytest.mark.parametrize("page", _pages(PAGES))
 def test_every_relative_link_leads_to_a_file_and_to_a_heading_of_it(page: Path) -> None:
     assert [target for target in _relative_links(page) if not _leads_somewhere(page, target)] == []
+
+
+def test_tables_that_repeat_code_are_up_to_date() -> None:
+    assert outdated_pages() == [], "run python -m tools.docs_tables"
 
 
 def test_every_page_can_be_reached_from_the_index() -> None:

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 from tests.behaviour.test_layers import parsed_modules
 
-# What moves the head of a table, by the name it is called with; `Objects` and Arrow share none of them.
+# What moves the head of a table, by the name it is called with; `LocalObjects` and Arrow share none of them.
 LANCE_WRITES = {
     "add_columns",
     "alter_columns",
@@ -34,7 +34,7 @@ DOORS = {
         "omnigraph.versioning.branches",
         "omnigraph.write.forks",
         "omnigraph.branching.branches",
-        "omnigraph.maintenance.orphans",
+        "omnigraph.maintenance.table_files",
     },
     "append_row": {"omnigraph.recovery.audit"},
     # Repair and the migration of a layout commit nothing to tables, so they have no phases to go through.

@@ -16,9 +16,9 @@ from typer.testing import CliRunner
 
 import omnigraph as og
 from omnigraph.api.progress import Progress
-from omnigraph.changes.diff import diff_snapshots
+from omnigraph.changes import diff_snapshots
 from omnigraph.cli.main import app
-from omnigraph.embedding.mock import MockModel
+from omnigraph.embedding.fill import MockModel
 from omnigraph.failpoints import VARIABLE, armed
 from omnigraph.query import NoEmbeddingModel
 from omnigraph.write import creation as init
@@ -316,7 +316,7 @@ def test_a_graph_that_records_no_model_fills_nothing(tmp_path: Path, monkeypatch
     assert vectors(older) == {"a": None}
     with pytest.raises(NoEmbeddingModel):
         older.query(NEAREST, params={"t": "one"})
-    with pytest.raises(og.UsageError, match="no model fills"):
+    with pytest.raises(og.UsageError, match="has no property that a model fills"):
         older.embed("Doc")
 
 
@@ -410,7 +410,11 @@ def test_embed_says_what_it_cannot_do(tmp_path: Path) -> None:
     )
     with pytest.raises(og.NotFound):
         graph.embed("Nothing")
-    for arguments, problem in ((("B",), "no model fills"), (("A", "w"), "`v`"), (("A", "x"), "`v`")):
+    for arguments, problem in (
+        (("B",), "has no property that a model fills"),
+        (("A", "w"), "`v`"),
+        (("A", "x"), "`v`"),
+    ):
         with pytest.raises(og.UsageError, match=problem):
             graph.embed(*arguments)
     with pytest.raises(og.UsageError, match="expected at least 1"):

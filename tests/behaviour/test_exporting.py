@@ -14,8 +14,8 @@ from pyarrow import csv
 import omnigraph as og
 from omnigraph.api.data import Format
 from omnigraph.api.progress import Choice, Progress
+from omnigraph.exporting import export as bulk_export
 from omnigraph.exporting import export as exporting
-from omnigraph.exporting import tasks as bulk_export
 from omnigraph.exporting.export import ExportOptions, export_files, reasons_for_spark, target_of
 from omnigraph.parts.choice import choose_engine
 from omnigraph.parts.engine import InProcess
@@ -222,7 +222,7 @@ def test_a_folder_with_something_in_it_is_left_alone(graph: og.Graph, tmp_path: 
     assert len(files_in(full)) == 4
     (tmp_path / "file").write_text("mine")
     for path in (full, tmp_path / "file"):
-        with pytest.raises(og.UsageError, match="there already"):
+        with pytest.raises(og.UsageError, match="already exists"):
             graph.export(path, format="csv")
     assert (tmp_path / "file").read_text() == "mine"
     assert all(name.endswith(".jsonl") for name in files_in(full))
@@ -290,7 +290,7 @@ def test_a_large_export_runs_on_spark(graph: og.Graph, monkeypatch: pytest.Monke
     reasons = partial(reasons_for_spark, graph.snapshot(), ExportOptions())
     assert choose_engine("auto", reasons).engine == "local"
     monkeypatch.setattr(exporting, "LARGE_EXPORT", len(RECORDS) - 1)
-    assert choose_engine("auto", reasons) == Choice("spark", "there are 7 rows to write, and more than 6 are a lot")
+    assert choose_engine("auto", reasons) == Choice("spark", "there are 7 rows to write (threshold: 6)")
 
 
 def test_spark_writes_the_same_files(spark: "SparkSession", graph: og.Graph, tmp_path: Path, small_parts: None) -> None:
@@ -328,7 +328,7 @@ def test_the_command_line_exports_in_every_format(graph: og.Graph, tmp_path: Pat
         assert json.loads(ended.stdout) == {"out": f"{tmp_path}/{format}/", "records": 2}
         assert files_in(tmp_path / format) == [f"nodes/Note/part-00000.{format}"]
         refused = omnigraph_cli(*words)
-        assert (refused.returncode, "there already" in refused.stdout) == (2, True)
+        assert (refused.returncode, "already exists" in refused.stdout) == (2, True)
 
 
 def test_the_command_line_exports_a_commit_in_order(graph: og.Graph) -> None:

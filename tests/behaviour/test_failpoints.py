@@ -17,11 +17,11 @@ import pytest
 
 import omnigraph as og
 from omnigraph import failpoints
-from omnigraph.failpoints import Point, Step, Writer
+from omnigraph.failpoints import Point, Writer, WriteStep
 
 PACKAGE = Path(og.__file__).parent
 PAGE = Path(__file__).parents[2] / "docs" / "reference" / "failpoints.md"
-ENUMS: list[type[StrEnum]] = [Point, Step, Writer]
+ENUMS: list[type[StrEnum]] = [Point, WriteStep, Writer]
 
 SCHEMA = """
 node Person { name: String @key, vector: Vector(4)? @embed("name", model="mock/x") }
@@ -66,7 +66,7 @@ def test_no_two_failpoints_have_the_same_name() -> None:
 
 @cache
 def _sources() -> list[ast.Module]:
-    """The modules that know failpoints; others have a `Step` of their own."""
+    """The modules that import failpoints."""
     paths = [path for path in PACKAGE.rglob("*.py") if path != PACKAGE / "failpoints.py"]
     trees = [ast.parse(path.read_text("utf-8")) for path in paths]
     return [tree for tree in trees if any(_imports_failpoints(node) for node in ast.walk(tree))]
@@ -104,7 +104,7 @@ def test_no_failpoint_is_hit_by_anything_but_a_member() -> None:
         point = hit.args[-1]
         assert isinstance(point, ast.Attribute)
         assert isinstance(point.value, ast.Name)
-        assert point.value.id in {"Point", "Step"}
+        assert point.value.id in {"Point", "WriteStep"}
 
 
 # --- what cannot be armed ---
@@ -274,9 +274,9 @@ def test_a_write_reaches_every_step_of_its_writer_and_of_no_other(
     with failpoints.armed(";".join(f"{name}={NEVER}" for name in failpoints.names())) as reached:
         WRITERS[writer](graph, tmp_path)
     tables = 1 if writer is Writer.EMBED else 2
-    per_table = {Step.TABLE_STAGED, Step.TABLE_COMMITTED}
-    expected = {f"{writer}.{step}": tables if step in per_table else 1 for step in Step}
-    steps = {f"{each}.{step}" for each in Writer for step in Step}
+    per_table = {WriteStep.TABLE_STAGED, WriteStep.TABLE_COMMITTED}
+    expected = {f"{writer}.{step}": tables if step in per_table else 1 for step in WriteStep}
+    steps = {f"{each}.{step}" for each in Writer for step in WriteStep}
     assert {name: count for name, count in reached.items() if name in steps and count} == expected
 
 

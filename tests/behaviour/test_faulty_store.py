@@ -11,8 +11,10 @@ import pytest
 
 import omnigraph as og
 from omnigraph import failpoints
-from omnigraph.failpoints import Point, Step
-from omnigraph.storage import leases, location_of, locks_at
+from omnigraph.failpoints import Point, WriteStep
+from omnigraph.storage import locks
+from omnigraph.storage.location import location_of
+from omnigraph.storage.locks import locks_at
 from tests.crash.invariants import assert_heads_are_pinned, assert_history_is_linear
 from tests.stores import Fault, FaultyProxy, Options
 
@@ -26,7 +28,7 @@ Rows = Counter[tuple[str, ...]]
 def short_leases() -> Iterator[None]:
     """A lease that cannot be given back is soon over; one that is held may be lost on a machine that is slow."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(leases, "_SECONDS", 1.0)
+        patch.setattr(locks, "_SECONDS", 1.0)
         yield
 
 
@@ -187,7 +189,7 @@ def test_what_cannot_be_read_is_a_storage_error(fault: Fault, proxy: FaultyProxy
 
 def _failed_write(graph: og.Graph) -> None:
     """Leaves a write whose tables all have their new versions, and that could not be undone."""
-    failures = f"mutate.{Step.AFTER_PHASE_B}=error;{Point.RECOVERY_BEFORE_RESTORE}=error"
+    failures = f"mutate.{WriteStep.AFTER_PHASE_B}=error;{Point.RECOVERY_BEFORE_RESTORE}=error"
     with failpoints.armed(failures), pytest.raises(og.StorageError):
         Change(0).mutate(graph)
 

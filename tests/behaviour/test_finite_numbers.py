@@ -17,7 +17,7 @@ import pytest
 import omnigraph as og
 from omnigraph.catalog import table_schema
 from omnigraph.embedding import fill
-from omnigraph.errors.embedding import EmbeddingFailed
+from omnigraph.errors import EmbeddingFailed
 from omnigraph.write.change import TableChange
 from omnigraph.write.validate import validate
 from tests.behaviour.contents import entity_of, lines_of
@@ -131,7 +131,7 @@ def test_a_load_refuses_what_is_not_finite_and_says_where_it_stands(
             known = ("is not a finite number", "does not fit F32", cell)
             assert any(words in violation.problem for words in known)
         else:
-            assert violation.problem == "this is not JSON: NaN is not JSON"
+            assert violation.problem == "invalid JSON: NaN is not JSON"
     assert lines_of(graph) == []
 
 
@@ -141,7 +141,7 @@ def test_words_that_json_does_not_have_are_refused(graph: og.Graph, tmp_path: Pa
     for name in ("wide", "narrow") if value == "{}" else ("place", "series", "steps"):
         path = tmp_path / "rows.jsonl"
         path.write_text(f'{{"type": "Reading", "data": {{"name": "x", "{name}": {value.replace("{}", word)}}}}}')
-        with pytest.raises(og.ValidationError, match=r"rows\.jsonl:1: record: this is not JSON"):
+        with pytest.raises(og.ValidationError, match=r"rows\.jsonl:1: record: invalid JSON"):
             graph.load(path)
 
 

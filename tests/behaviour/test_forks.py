@@ -16,11 +16,12 @@ from omnigraph.api.data import LoadMode
 from omnigraph.api.progress import Choice
 from omnigraph.errors import ExpectedVersionMismatch
 from omnigraph.failpoints import Point, Writer
-from omnigraph.graph.writes import WriteOrder
 from omnigraph.loading.inputs import load_input
 from omnigraph.loading.load import load as load_once
-from omnigraph.parts import InProcess
-from omnigraph.storage import Location, branch_ref, branch_refs, create_branch
+from omnigraph.parts.engine import InProcess
+from omnigraph.session.writes import WriteOrder
+from omnigraph.storage.branches import branch_ref, branch_refs, create_branch
+from omnigraph.storage.location import Location
 from omnigraph.versioning import Branches
 from omnigraph.versioning.branches import fork_name
 from omnigraph.versioning.names import physical_name

@@ -11,8 +11,9 @@ import pytest
 import omnigraph as og
 from omnigraph.compiler import compile_query
 from omnigraph.failpoints import Writer
-from omnigraph.graph.writes import WriteOrder
-from omnigraph.storage import commit_staged, stage_append
+from omnigraph.session.writes import WriteOrder
+from omnigraph.storage.commits import commit_staged
+from omnigraph.storage.staging import stage_append
 from omnigraph.versioning import ManifestLog, Publication, new_commit_id, publish
 from omnigraph.versioning.manifest import REMEMBERED_COMMITS, Pin
 from omnigraph.write.mutation import run_mutation

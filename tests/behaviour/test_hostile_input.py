@@ -13,7 +13,7 @@ from omnigraph.codes import Code
 from omnigraph.compiler import check_queries
 from omnigraph.diagnostics import Diagnostic, Source
 from omnigraph.errors import SchemaError
-from omnigraph.syntax import MAX_FAULTS, MAX_NESTING, QUERY, SCHEMA, decoded, parse_queries
+from omnigraph.syntax import MAX_FAULTS, MAX_NESTING, QUERY, SCHEMA, decode_source, parse_queries
 from tests.conftest import SOCIAL_SCHEMA
 
 CATALOG = compile_schema(SOCIAL_SCHEMA)
@@ -196,14 +196,14 @@ def test_a_nul_byte_is_refused_wherever_it_stands(where: str) -> None:
 
 
 def test_a_byte_that_is_not_utf8_is_pointed_at() -> None:
-    source, problem = decoded("latin.gq", 'query é { }\n"caf\xe9"'.encode("latin-1"), QUERY)
+    source, problem = decode_source("latin.gq", 'query é { }\n"caf\xe9"'.encode("latin-1"), QUERY)
     assert problem is not None
     assert (problem.code, problem.line, problem.column) == (Code.QUERY_UNREADABLE, 1, 7)
     assert source.name == "latin.gq"
 
 
 def test_a_byte_order_mark_and_windows_lines_are_no_matter() -> None:
-    source, problem = decoded("windows.pg", b"\xef\xbb\xbfnode A {\r\n  name: String @key\r\n}\r\n", SCHEMA)
+    source, problem = decode_source("windows.pg", b"\xef\xbb\xbfnode A {\r\n  name: String @key\r\n}\r\n", SCHEMA)
     assert problem is None
     assert check_schema(source).diagnostics == ()
 

@@ -17,10 +17,10 @@ import pytest
 from omnigraph.graph.graph import Graph
 from omnigraph.loading import sources
 from omnigraph.parts.duck import connection
-from omnigraph.server import serving
+from omnigraph.server import context
+from omnigraph.server.responses import ROWS_IN_A_PIECE
 from omnigraph.server.scratch import Scratch
-from omnigraph.server.spooling import file_name
-from omnigraph.server.streams import ROWS_IN_A_PIECE
+from omnigraph.server.uploads import file_name
 from tests.behaviour.http_graph import LINES, RECORDS, Door, door
 
 
@@ -67,7 +67,7 @@ def test_the_body_of_a_load_is_whole_however_long_the_policy_takes(
         check(graph, branch, begins_at)
 
     monkeypatch.setattr(Graph, "check_load", check_slowly)
-    monkeypatch.setattr(serving, "_WATCHED_AFTER", 0.0)
+    monkeypatch.setattr(context, "_WATCHED_AFTER", 0.0)
     served.ok("POST", "/load", content=person("Patient"), headers=LINES)
     found = served.ok(
         "POST", "/query", json={"source": 'query q { match { $p: Person { name: "Patient" } } return { $p.name } }'}
@@ -278,7 +278,7 @@ def test_a_query_that_would_hold_too_much_is_refused(tmp_path: Path, accepted: s
 def test_what_queries_hold_is_of_the_budget_of_their_actor(tmp_path: Path) -> None:
     with door(tmp_path, actor_bytes=200_000) as ask:
         ask.ok("POST", "/load", content=b"".join(person(f"P{number}") for number in range(100)), headers=LINES)
-        other = ask.app.state.hosting.admission.admit("at 127.0.0.1")
+        other = ask.app.state.server.admission.admit("at 127.0.0.1")
         other.take(10**9)
         assert ask.ok("POST", "/query", json=EVERY_PAIR)["rows"]
         other.hold(199_000)

@@ -11,7 +11,7 @@ import pytest
 from pydantic import TypeAdapter
 
 from omnigraph.api.history import Change
-from omnigraph.server.models.answers import ChangeBlockAnswer
+from omnigraph.server.models import ChangeBlockAnswer
 from tests.behaviour.http_graph import ADD, ARROW, LINES, NAMES, RECORDS, SCHEMA, Door, door, graph_routes
 from tests.behaviour.unchecked import numbers_unchecked
 

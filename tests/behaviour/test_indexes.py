@@ -11,8 +11,9 @@ import pytest
 
 import omnigraph as og
 from omnigraph.catalog import Scalar
-from omnigraph.storage import FEWEST_VECTORS, Table, lance_filter
-from omnigraph.storage.predicates import Predicate, PredicateKind
+from omnigraph.storage.indexes import FEWEST_VECTORS
+from omnigraph.storage.predicates import ColumnPredicate, PredicateKind, lance_filter
+from omnigraph.storage.tables import Table
 from tests.behaviour.people import small_world, write
 
 SCHEMA = """
@@ -250,7 +251,7 @@ def test_too_few_vectors_wait_and_the_reason_is_told(tmp_path: Path) -> None:
 
     load(0, vectors)
     result = graph.ensure_indices()
-    reason = f"it needs {FEWEST_VECTORS} vectors and has {FEWEST_VECTORS - 1}"
+    reason = f"expected at least {FEWEST_VECTORS} vectors, found {FEWEST_VECTORS - 1}"
     assert result.pending == {"node:P": {"at_vector": reason}}
     assert [(each.state, each.reason) for each in graph.indexes() if each.name == "at_vector"] == [("pending", reason)]
     load(1_000, [[3.0, 4.0]])
@@ -310,6 +311,6 @@ def test_every_condition_that_an_index_could_answer_is_answered_by_it(twins: Twi
 
 
 def test_a_rendered_filter_asks_an_index_of_parts_for_parts_only_where_there_is_one() -> None:
-    test = Predicate("body", Scalar.STRING, PredicateKind.EQUAL, ("x",))
+    test = ColumnPredicate("body", Scalar.STRING, PredicateKind.EQUAL, ("x",))
     assert lance_filter((test,)) == "`body` = 'x'"
     assert lance_filter((test,), ("body",)) == "`body` = 'x' AND contains(`body`, 'x')"

@@ -21,7 +21,7 @@ FLOORS = (
     {"catalog"},
     {"compiler"},
     {"policy"},
-    {"failpoints", "source_files"},
+    {"extras", "failpoints", "source_files"},
     {"embedding"},
     {"storage"},
     {"parts"},
@@ -38,13 +38,15 @@ FLOORS = (
     {"maintenance"},
     {"evolution"},
     {"spark"},
-    {"verbs", "graph"},
+    {"session"},
+    {"verbs"},
+    {"graph"},
     {"datasource"},
     {"remote", "server"},
     {"samples", "__init__"},
     {"cli", "__main__"},
 )
-HEAVY = ("pyspark", "lance", "fastapi", "duckdb", "pandas", "httpx", "cedarpy", "yaml")
+HEAVY = ("pyspark", "lance", "fastapi", "duckdb", "pandas", "httpx", "cedarpy", "yaml", "scipy")
 
 
 def floor_of(module: str) -> int:
@@ -100,10 +102,11 @@ def test_heavy_packages_stay_on_their_floor() -> None:
     homes = {
         "cedarpy": ("omnigraph.policy",),
         "fastapi": ("omnigraph.server",),
-        "httpx": ("omnigraph.remote",),
+        "httpx": ("omnigraph.remote", "omnigraph.embedding"),
         "lance": ("omnigraph.storage",),
         "prometheus_client": ("omnigraph.server",),
         "pyspark": ("omnigraph.spark", "omnigraph.datasource"),
+        "scipy": ("omnigraph.analytics",),
         "starlette": ("omnigraph.server",),
         "typer": ("omnigraph.cli",),
         "uvicorn": ("omnigraph.server",),
@@ -126,6 +129,14 @@ def test_the_languages_do_no_io() -> None:
             assert not (names - allowed) & {"os", "pathlib", "io", "shutil", "socket", "subprocess", "tempfile"}, module
 
 
+def test_only_commands_and_the_server_write_to_the_console() -> None:
+    """Everything else logs, so that a program that uses the library decides what is shown."""
+    for module, tree in parsed_modules().items():
+        if not module.startswith(("omnigraph.cli", "omnigraph.server")):
+            names = {ast.unparse(node) for node in ast.walk(tree) if isinstance(node, ast.Name | ast.Attribute)}
+            assert not names & {"print", "sys.stdout", "sys.stderr", "sys.__stdout__", "sys.__stderr__"}, module
+
+
 def loaded_by(code: str) -> set[str]:
     """The top-level packages that a fresh interpreter has loaded after running `code`."""
     script = f"import sys\n{code}\nprint(*{{name.split('.')[0] for name in sys.modules}}, file=sys.stderr)"
@@ -136,6 +147,17 @@ def loaded_by(code: str) -> set[str]:
 def test_importing_omnigraph_loads_nothing_heavy() -> None:
     loaded = loaded_by("import omnigraph")
     assert not loaded & {*HEAVY, "pyarrow", "lark", "typer", "rich"}
+
+
+def test_importing_the_client_loads_neither_a_graph_nor_an_http_library() -> None:
+    loaded = loaded_by("import omnigraph.remote")
+    assert not loaded & {*HEAVY, "lark", "pyarrow", "pydantic", "rich", "typer"}
+
+
+def test_connecting_loads_http_without_its_command_line() -> None:
+    loaded = loaded_by("import omnigraph; omnigraph.connect('http://127.0.0.1:1', 'people').close()")
+    assert "httpx" in loaded
+    assert not loaded & ({*HEAVY, "click", "lark", "pyarrow", "pydantic", "rich", "typer"} - {"httpx"})
 
 
 def run_cli(*arguments: str) -> str:

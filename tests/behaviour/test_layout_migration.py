@@ -15,7 +15,7 @@ import lance
 import omnigraph as og
 from omnigraph.api.base import MAIN
 from omnigraph.api.history import FIRST_SCHEMA, Commit
-from omnigraph.storage import location_of
+from omnigraph.storage.location import location_of
 from omnigraph.versioning import Branches, Snapshot
 from omnigraph.versioning.layout import MIGRATION_ACTOR, migrate_layout
 from omnigraph.versioning.manifest import INTERNAL_SCHEMA_VERSION, STAMP

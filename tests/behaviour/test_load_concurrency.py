@@ -23,9 +23,9 @@ def at_once(graph: og.Graph, monkeypatch: pytest.MonkeyPatch, mode: str) -> int:
     """The most parts of a load of several that are read at the same time."""
     lock, running, most = threading.Lock(), 0, 0
     together = threading.Event()
-    read = loading.ReadPart.__call__
+    read = loading.load_part
 
-    def counted(work: loading.ReadPart, part: Numbered) -> loading.Outcome:
+    def counted(job: loading.LoadJob, part: Numbered) -> loading.LoadOutcome:
         nonlocal running, most
         with lock:
             running += 1
@@ -34,12 +34,12 @@ def at_once(graph: og.Graph, monkeypatch: pytest.MonkeyPatch, mode: str) -> int:
                 together.set()
         together.wait(1)
         try:
-            return read(work, part)
+            return read(job, part)
         finally:
             with lock:
                 running -= 1
 
-    monkeypatch.setattr(loading.ReadPart, "__call__", counted)
+    monkeypatch.setattr("omnigraph.loading.load.load_part", counted)
     tables = [{"Person": pa.table({"name": [str(number)]})} for number in range(3)]
     graph.load(tables, mode=mode)
     return most
@@ -63,6 +63,6 @@ def test_what_is_not_a_number_above_zero_is_refused_before_anything_is_read(
     graph: og.Graph, monkeypatch: pytest.MonkeyPatch, value: str
 ) -> None:
     monkeypatch.setenv("OMNIGRAPH_LOAD_CONCURRENCY", value)
-    with pytest.raises(og.UsageError, match="OMNIGRAPH_LOAD_CONCURRENCY is a number above zero"):
+    with pytest.raises(og.UsageError, match=r"invalid OMNIGRAPH_LOAD_CONCURRENCY '.*': expected a number above zero"):
         graph.load({"Person": [{"name": "a"}]})
     assert lines_of(graph) == []

@@ -8,7 +8,7 @@ import pytest
 
 import omnigraph as og
 from omnigraph.api.history import MergeResult
-from omnigraph.embedding.mock import MockModel
+from omnigraph.embedding.fill import MockModel
 from tests.behaviour.people import write
 from tests.behaviour.test_cli import omnigraph_cli
 
@@ -279,7 +279,7 @@ def test_the_command_line_tells_what_was_dropped_and_which_schemas_met(graph: og
     assert "1 row" in refused.stderr
     assert "--strategy ours leaves them behind" in refused.stderr
     done = omnigraph_cli("branch", "merge", "b", graph.uri, "--strategy", "ours")
-    assert (done.returncode, "brought to schema 2 of main" in done.stderr) == (0, True)
+    assert (done.returncode, "converted to schema 2 of main" in done.stderr) == (0, True)
     behind = omnigraph_cli("branch", "merge", "main", graph.uri, "--into", "b", "--json")
     assert (behind.returncode, json.loads(behind.stderr or behind.stdout)["error"]["code"]) == (3, "schema_behind")
 

@@ -10,8 +10,8 @@ import pytest
 import omnigraph as og
 from omnigraph.api.history import MergeKind, MergeResult
 from omnigraph.failpoints import Writer
-from omnigraph.graph.writes import WriteOrder
 from omnigraph.merging.merge import MergeOptions, merge
+from omnigraph.session.writes import WriteOrder
 from omnigraph.write import WriteAttempt
 from tests.behaviour.people import (
     ages,

@@ -164,7 +164,7 @@ def test_a_condition_means_the_same_for_committed_and_pending_rows(
             COMPANIES + 'insert WorksAt { from: "Ada", to: "A" } insert WorksAt { from: "Ada", to: "B" }',
             ["WorksAt.src: `Ada` has 2 edges, and 0..1 are allowed"],
         ),
-        ('insert Person { name: "Cid", id: "Dan", bio: "" }', ["does not agree with the key"]),
+        ('insert Person { name: "Cid", id: "Dan", bio: "" }', ["does not match the key"]),
     ],
 )
 def test_a_violation_stops_everything(graph: og.Graph, body: str, problems: list[str]) -> None:

@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 import omnigraph as og
-from omnigraph.storage import location_of, objects_at
+from omnigraph.storage.location import location_of
+from omnigraph.storage.objects import objects_at
 from tests.conftest import SOCIAL_SCHEMA
 from tests.stores import Options
 

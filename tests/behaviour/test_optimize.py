@@ -18,10 +18,11 @@ from omnigraph import failpoints
 from omnigraph.api.upkeep import OptimizeResult, Skipped, TableOptimizeStats
 from omnigraph.errors import RecoveryPending, StorageError, UsageError
 from omnigraph.failpoints import Writer
-from omnigraph.graph.writes import WriteOrder
 from omnigraph.maintenance.optimize import MAINTENANCE_ACTOR, maintenance_concurrency, optimize
-from omnigraph.parts import InProcess
-from omnigraph.storage import objects_at
+from omnigraph.parts.engine import InProcess
+from omnigraph.recovery.audit import AUDIT_FOLDER
+from omnigraph.session.writes import WriteOrder
+from omnigraph.storage.objects import objects_at
 from omnigraph.storage.tables import version_file
 from omnigraph.write import WriteFence
 from omnigraph.write.sidecar import Sidecar
@@ -217,6 +218,21 @@ def test_the_tables_of_the_graph_itself_are_told_of(graph: og.Graph) -> None:
     named_tables = [each.table_key for each in graph.optimize().tables]
     assert named_tables == [CITES, DOC, SHELF, "__manifest"]
     assert len(lance.dataset(f"{graph.uri}/__manifest").get_fragments()) == 1
+
+
+@pytest.mark.parametrize("damage", ["zeros", "cut"])
+def test_a_record_of_recoveries_that_is_damaged_is_reported(graph: og.Graph, damage: str) -> None:
+    program = """import sys, omnigraph as og
+from omnigraph import failpoints
+with failpoints.armed("mutate.after_phase_b=crash"):
+    og.open(sys.argv[1]).mutate('query q { insert Shelf { name: "late" } }')"""
+    assert nursery.ended(program, graph.uri)[0] == -signal.SIGKILL
+    graph = og.open(graph.uri)
+    (version,) = Path(graph.uri, AUDIT_FOLDER, "_versions").glob("*.manifest")
+    content = version.read_bytes()
+    version.write_bytes(bytes(len(content)) if damage == "zeros" else content[:-20])
+    reported = {each.table_key: each.error for each in graph.optimize().tables}
+    assert "damaged" in (reported[AUDIT_FOLDER] or "")
 
 
 def test_vectors_are_found_after_updates_and_extensions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

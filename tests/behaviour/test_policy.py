@@ -11,7 +11,9 @@ import pytest
 
 import omnigraph as og
 from omnigraph.api.graph import BranchesApi, CommitsApi, RecoveriesApi, SchemaApi, TagsApi
-from omnigraph.datasource.writer import Writer, write_options
+from omnigraph.datasource.options import parse_options
+from omnigraph.datasource.source import pin_table
+from omnigraph.datasource.writer import GraphWriter
 from omnigraph.policy import Action, policy_of
 
 SCHEMA = """
@@ -309,7 +311,7 @@ def test_a_branch_shows_nothing_that_is_hidden_where_it_begins(graph: og.Graph, 
         lambda: ada.branches.create("mine", from_=graph.snapshot().commit_id),
         lambda: ada.load(str(lines), branch="mine", from_="main"),
     ):
-        with pytest.raises(og.PolicyDenied, match="may not read `Secret` on branch `main`"):
+        with pytest.raises(og.PolicyDenied, match="is not allowed to read `Secret` on branch `main`"):
             begins()
     ada.branches.create("draft")
     assert [each.name for each in graph.branches.list()] == ["main", "draft", "review"]
@@ -435,8 +437,18 @@ def test_the_format_of_spark_asks_before_it_tells_whether_there_is_a_type(graph:
     rules = tmp_path / "rules.yaml"
     rules.write_text(only("read"))
     for type in ("Secret", "Secrets"):
-        options = write_options(
-            {"path": graph.uri, "type": type, "policy": str(rules), "actor": "ada"}, overwrite=False
-        )
+        options = parse_options({"path": graph.uri, "type": type, "policy": str(rules), "actor": "ada"}, "save")
         with pytest.raises(og.PolicyDenied):
-            Writer(options)
+            GraphWriter(options, overwrite=False)
+
+
+@pytest.mark.parametrize("state", [{}, {"branch": "nowhere"}, {"version": "999"}, {"snapshot": "nothing"}])
+def test_the_format_of_spark_asks_before_it_tells_whether_there_is_a_state(
+    graph: og.Graph, tmp_path: Path, state: dict[str, str]
+) -> None:
+    rules = tmp_path / "rules.yaml"
+    rules.write_text(only("change"))
+    for type in ("Secret", "Secrets"):
+        given = {"path": graph.uri, "type": type, "policy": str(rules), "actor": "ada", **state}
+        with pytest.raises(og.PolicyDenied):
+            pin_table(parse_options(given, "load"))

@@ -16,9 +16,11 @@ import pytest
 
 import omnigraph as og
 from omnigraph import failpoints
-from omnigraph.failpoints import Point, Step, Writer
+from omnigraph.failpoints import Point, Writer, WriteStep
 from omnigraph.recovery.apply import RECOVERY_ACTOR
-from omnigraph.storage import commit_staged, open_table, stage_append
+from omnigraph.storage.commits import commit_staged
+from omnigraph.storage.staging import stage_append
+from omnigraph.storage.tables import open_table
 from omnigraph.write.sidecar import Sidecar, claim_completion, doom_sidecar
 from tests import nursery
 from tests.crash.invariants import assert_heads_are_pinned, assert_history_is_linear
@@ -200,7 +202,7 @@ def test_a_write_whose_nodes_were_removed_meanwhile_is_not_completed(tmp_path: P
     request = {"data": file, "mode": "overwrite"}
     with pytest.MonkeyPatch.context() as patch:
         # As if the sidecar had been written just after this load looked for one.
-        patch.setattr("omnigraph.graph.writes.recover", lambda *_, **__: [])
+        patch.setattr("omnigraph.session.writes.recover", lambda *_, **__: [])
         graph.load(**request)  # type: ignore[arg-type]
     reopened = og.open(graph.uri)
     assert counts(reopened) == (1, 1, 0)
@@ -287,8 +289,10 @@ def test_a_write_that_is_being_completed_can_not_be_given_up(graph: og.Graph, ki
 # --- a writer that fails and lives ---
 
 
-@pytest.mark.parametrize("step", [step for step in Step if step not in (Step.AFTER_PHASE_C, Step.AFTER_PHASE_D)])
-def test_a_write_that_fails_leaves_nothing_and_blocks_nobody(graph: og.Graph, step: Step) -> None:
+@pytest.mark.parametrize(
+    "step", [step for step in WriteStep if step not in (WriteStep.AFTER_PHASE_C, WriteStep.AFTER_PHASE_D)]
+)
+def test_a_write_that_fails_leaves_nothing_and_blocks_nobody(graph: og.Graph, step: WriteStep) -> None:
     move(graph)
     with failpoints.armed(f"{Writer.MUTATE}.{step}=error@1"), pytest.raises(og.StorageError, match="failpoint"):
         move(graph, "Ada", "Oslo")
@@ -320,9 +324,9 @@ def test_a_publish_that_is_refused_is_undone_at_once(graph: og.Graph, tmp_path: 
     file.write_text(json.dumps({"type": "Person", "data": {"name": "Eve"}}))
     reached = failpoints.hit_step
 
-    def overtaken(writer: Writer, step: Step) -> None:
+    def overtaken(writer: Writer, step: WriteStep) -> None:
         reached(writer, step)
-        if (writer, step) == (Writer.MUTATE, Step.AFTER_PHASE_B):
+        if (writer, step) == (Writer.MUTATE, WriteStep.AFTER_PHASE_B):
             graph.load(file, "overwrite")
 
     with pytest.MonkeyPatch.context() as patch:
@@ -334,8 +338,8 @@ def test_a_publish_that_is_refused_is_undone_at_once(graph: og.Graph, tmp_path: 
 
 
 def test_an_interrupted_write_is_undone(graph: og.Graph) -> None:
-    def interrupted(writer: Writer, step: Step) -> None:
-        if step is Step.TABLE_COMMITTED:
+    def interrupted(writer: Writer, step: WriteStep) -> None:
+        if step is WriteStep.TABLE_COMMITTED:
             raise KeyboardInterrupt
 
     with pytest.MonkeyPatch.context() as patch:

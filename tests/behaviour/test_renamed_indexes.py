@@ -8,7 +8,7 @@ import pytest
 
 import omnigraph as og
 from omnigraph.query import searching
-from omnigraph.storage import index_coverage
+from omnigraph.storage.indexes import index_coverage
 
 BEFORE = """
 node Doc {

@@ -18,8 +18,10 @@ from omnigraph import failpoints
 from omnigraph.api.upkeep import Classification, RepairAction, Skipped, TableRepair
 from omnigraph.compiler import compile_query
 from omnigraph.failpoints import Point, Writer
-from omnigraph.graph.writes import WriteOrder
-from omnigraph.storage import commit_staged, has_version, newest_version, open_table, stage_append
+from omnigraph.session.writes import WriteOrder
+from omnigraph.storage.commits import commit_staged
+from omnigraph.storage.staging import stage_append
+from omnigraph.storage.tables import has_version, newest_version, open_table
 from omnigraph.write.mutation import run_mutation
 from tests.behaviour.people import SCHEMA, ages, files, other_handle, set_age, small_world, write
 from tests.behaviour.test_cli import omnigraph_cli
@@ -443,7 +445,7 @@ def test_a_graph_whose_pinned_version_lance_has_removed_is_rescued_by_force(grap
     found = judged(graph)
     assert found.classification is Classification.UNVERIFIABLE
     assert found.error is not None
-    assert "the version that the graph sees is gone" in found.error
+    assert "the version that the graph uses is missing" in found.error
     graph.repair(confirm=True, force=True)
     assert ages(og.open(graph.uri)) == {"Ada": 1, "Bob": 1, "Cid": 1, "Dan": 1}
 

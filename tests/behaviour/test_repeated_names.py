@@ -51,7 +51,7 @@ def test_a_record_with_a_name_twice_is_refused_with_its_line(
         graph.load(path)
     (violation,) = caught.value.violations
     assert (violation.file, violation.line) == (str(path), 2)
-    assert violation.problem == f'this is not JSON: an object has the name "{name}" twice'
+    assert violation.problem == f'invalid JSON: an object has the name "{name}" twice'
     assert lines_of(graph) == []
 
 

@@ -15,17 +15,14 @@ from omnigraph.catalog import compile_schema
 from omnigraph.diagnostics import Source
 from omnigraph.embedding import ModelMismatch, current_settings, text_vectors
 from omnigraph.errors import ValidationError
+from omnigraph.evolution.apply import apply_reasons
+from omnigraph.evolution.columns import changed_layout, column_work, write_all_columns
 from omnigraph.evolution.migration import plan_between
-from omnigraph.evolution.rows import (
-    changed_layout,
-    column_work,
-    new_rule_violations,
-    reasons_for_spark,
-    write_all_columns,
-)
+from omnigraph.evolution.rules import new_rule_violations
 from omnigraph.parts.engine import InProcess
-from omnigraph.storage import Table, commit_staged
 from omnigraph.storage.columns import stage_columns
+from omnigraph.storage.commits import commit_staged
+from omnigraph.storage.tables import Table
 from omnigraph.violations import Rule
 
 SCHEMA = """
@@ -421,7 +418,7 @@ def test_many_rows_are_a_reason_for_spark(docs: og.Graph, monkeypatch: pytest.Mo
     computed = docs.schema.plan(DOCS.replace("mock/one", "mock/two"))
     renamed = docs.schema.plan(DOCS.replace("body: String?", 'text: String? @rename_from("body")'))
     plans = (checked, computed, renamed)
-    assert [[*reasons_for_spark(docs.snapshot(), plan)] for plan in plans] == [[], [], []]
-    monkeypatch.setattr("omnigraph.evolution.rows.LARGE_EXPORT", 4)
+    assert [[*apply_reasons(docs.snapshot(), plan)] for plan in plans] == [[], [], []]
+    monkeypatch.setattr("omnigraph.evolution.apply.LARGE_EXPORT", 4)
     monkeypatch.setattr("omnigraph.parts.choice.LARGE_RECORDS", 4)
-    assert [len([*reasons_for_spark(docs.snapshot(), plan)]) for plan in plans] == [1, 2, 0]
+    assert [len([*apply_reasons(docs.snapshot(), plan)]) for plan in plans] == [1, 2, 0]

@@ -19,13 +19,13 @@ import omnigraph as og
 from omnigraph.api.base import MAIN
 from omnigraph.api.schema import SchemaCatchUpRequest
 from omnigraph.errors import ExpectedVersionMismatch
-from omnigraph.evolution.plan import schema_of_main
+from omnigraph.evolution.apply import schema_of_main
 from omnigraph.failpoints import Writer
-from omnigraph.graph.writes import WriteOrder
+from omnigraph.session.writes import WriteOrder
 from omnigraph.verbs import schema as schemas
 from omnigraph.versioning import Snapshot
 from omnigraph.write import WriteAttempt
-from omnigraph.write.schema_lock import is_schema_locked
+from omnigraph.write.retention import is_schema_locked
 from tests.crash.invariants import assert_heads_are_pinned, assert_history_is_linear
 
 ROOT = Path(__file__).parents[2]

@@ -17,8 +17,10 @@ import omnigraph as og
 from omnigraph import failpoints
 from omnigraph.cli.main import app
 from omnigraph.errors import ChangesGap, DataStillNeeded, NotFound, StorageError
-from omnigraph.storage import index_segments, location_of, objects_at
+from omnigraph.storage.compaction import index_segments
 from omnigraph.storage.files import files_below
+from omnigraph.storage.location import location_of
+from omnigraph.storage.objects import objects_at
 from omnigraph.versioning.removal import REMOVED
 from tests import nursery
 from tests.crash.children import SOAKING

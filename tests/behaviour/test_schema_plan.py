@@ -165,7 +165,7 @@ def test_schema_plan_ends_with_3_if_the_change_cannot_be_made(
 
 def test_refusals_are_shown_where_they_are_in_the_file(graph: og.Graph, files: dict[str, Path]) -> None:
     shown = omnigraph_cli("schema", "plan", files["impossible"], graph.uri).stdout
-    assert "error[OG-M002]: `Person.age` is I32, which does not become String" in shown
+    assert "error[OG-M002]: `Person.age` is I32 and cannot become String" in shown
     assert f"{files['impossible']}:3:10" in shown
     assert "= help: add a property of type String? under another name" in shown
     assert "error[OG-M003]" in shown

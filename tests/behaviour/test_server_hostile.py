@@ -24,9 +24,9 @@ import pyarrow.parquet as pq
 import pytest
 
 import omnigraph as og
-from omnigraph.server.bodies import Body
-from omnigraph.server.tokens import Tokens
-from omnigraph.storage import Location
+from omnigraph.server.auth import Tokens
+from omnigraph.server.bodies import RequestBody
+from omnigraph.storage.location import Location
 from omnigraph.write.fence import WriteFence
 from tests.behaviour.raw_http import JSON, LINES, Answer, Headers, RawClient, chunk, chunked, quoted
 from tests.servers import RunningServer, awaited, running_server, token_of
@@ -435,7 +435,7 @@ def test_unpacking_leaves_turns_to_other_requests() -> None:
             await asyncio.sleep(0)
 
     async def unpacked() -> int:
-        body = Body({"headers": [(b"content-encoding", b"gzip")]}, receive, limit=100 * MEBIBYTE, timeout=60)
+        body = RequestBody({"headers": [(b"content-encoding", b"gzip")]}, receive, limit=100 * MEBIBYTE, timeout=60)
         beside = asyncio.ensure_future(others())
         while (await body.receive())["more_body"]:
             pass

@@ -22,10 +22,10 @@ from schemathesis.specs.openapi import checks
 
 import omnigraph as og
 from omnigraph.parts.choice import OFF, SPARK_SWITCH
-from omnigraph.server.app import app_of
-from omnigraph.server.routes import ROUTERS, about
-from omnigraph.server.settings import Settings
-from omnigraph.server.tokens import tokens_of
+from omnigraph.server.app import make_app
+from omnigraph.server.auth import parse_tokens
+from omnigraph.server.routes import ALL_ROUTERS
+from omnigraph.server.settings import ServerSettings
 from tests.behaviour.http_graph import ADD, NAMES, SCHEMA
 from tests.servers import token_of
 
@@ -34,7 +34,7 @@ EXAMPLES = {GenerationMode.POSITIVE: 150 if SOAKING else 6, GenerationMode.NEGAT
 LONGEST_ADDRESS = 32 * 1024
 """A client sends no longer one, nor would the server read it."""
 POLICY = "rules: [{id: all, actors: [ann], actions: any}]"
-ROUTES = [route for router in (about.router, *ROUTERS) for route in router.routes if isinstance(route, APIRoute)]
+ROUTES = [route for router in ALL_ROUTERS for route in router.routes if isinstance(route, APIRoute)]
 LABELS = sorted(f"{method} {route.path.replace(':path', '')}" for route in ROUTES for method in route.methods or ())
 MENTIONED = 2
 """How many of the values that make sense are put into a request, in the place of others, on average of four."""
@@ -103,14 +103,14 @@ def described(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Described]:
     graph.branches.create("review")
     graph.tags.create("v1")
     (folder / "policy.yaml").write_text(POLICY)
-    settings = Settings(
+    settings = ServerSettings(
         graphs={"people": graph.uri},
-        tokens=tokens_of(f'{{"ann": "{token_of("ann")}"}}', "test"),
+        tokens=parse_tokens(f'{{"ann": "{token_of("ann")}"}}', "test"),
         policy=folder / "policy.yaml",
     )
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("OMNIGRAPH_DURABILITY", "fast")
-        app = app_of(settings)
+        app = make_app(settings)
     # Tokens are none of its business: with them described, it would leave them out, or make some up.
     description = {**app.openapi(), "components": {**app.openapi()["components"], "securitySchemes": {}}}
     schema = schemathesis.openapi.from_dict(_without_security(description))

@@ -14,8 +14,8 @@ import httpx
 import pytest
 
 import omnigraph as og
-from omnigraph.server.tokens import JSON_VARIABLE
-from omnigraph.storage import Location
+from omnigraph.server.auth import JSON_VARIABLE
+from omnigraph.storage.location import Location
 from omnigraph.write.fence import WriteFence
 from tests.behaviour.raw_http import JSON, RawClient
 from tests.behaviour.test_cli import omnigraph_cli
@@ -280,7 +280,7 @@ def test_a_client_that_does_not_send_is_not_waited_for(server: RunningServer) ->
     [
         (None, [], "--unauthenticated"),
         (json.dumps(TOKENS), ["--unauthenticated"], "not both"),
-        ('{"ada": "short"}', [], "less than 16"),
+        ('{"ada": "short"}', [], "fewer than 16"),
         (json.dumps(TOKENS), ["other/people.omni"], "two graphs have the id `people`"),
         (json.dumps(TOKENS), ["--bind", "8080"], "--bind"),
         (json.dumps(TOKENS), ["--max-body", "much"], "--max-body"),
@@ -330,9 +330,9 @@ def test_a_policy_is_read_again_and_stays_if_it_cannot_be(folder: Path, tmp_path
             awaited(server.log, lambda lines: any(message in line["message"] for line in lines))
 
         assert status() == 200
-        read_again("the policy stays as it is", "rules: 1")
+        read_again("the policy was not reloaded", "rules: 1")
         assert status() == 200
-        read_again("the policy was read", "rules: [{id: root, actors: [root], actions: any}]")
+        read_again("the policy was reloaded", "rules: [{id: root, actors: [root], actions: any}]")
         assert status() == 403
 
 

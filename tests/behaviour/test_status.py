@@ -14,8 +14,8 @@ import omnigraph as og
 from omnigraph import failpoints
 from omnigraph.api.upkeep import PendingWrite, Status, TableStatus
 from omnigraph.failpoints import Point
-from omnigraph.maintenance.advice import advice_on
-from omnigraph.storage import locks_at
+from omnigraph.maintenance.status import advice_on
+from omnigraph.storage.locks import locks_at
 from tests.behaviour.people import SCHEMA, files, other_handle, set_age, small_world, write
 from tests.behaviour.test_cli import omnigraph_cli
 from tests.stores import Options

@@ -5,9 +5,11 @@ from typing import Any
 import pytest
 
 import omnigraph as og
-from omnigraph.api.base import Request, Scope, parameters_of
+from omnigraph.api.base import ParameterScope, Request, parameters_of
 from omnigraph.api.graph import REQUESTS, BranchesApi, CommitsApi, GraphApi, RecoveriesApi, SchemaApi, TagsApi
 from omnigraph.api.http import ADDRESSES
+from omnigraph.cli.commands import SPELLINGS, Spelling, request_named
+from omnigraph.cli.main import VERBS as COMMANDS
 from omnigraph.graph.graph import VERBS
 
 PARTS = {
@@ -18,6 +20,15 @@ PARTS = {
     "tags": TagsApi,
 }
 
+WITHOUT_A_COMMAND = {"entity": "`query` with the key of an entity prints it, with any other fields"}
+OTHER_SPELLINGS = {
+    ("query", "source"): "--query FILE or -e GQ",
+    ("mutate", "source"): "--query FILE or -e GQ",
+    ("commit list", "actor"): "--filter actor=NAME",
+}
+"""Parameters that a command takes under other names."""
+
+each_command = pytest.mark.parametrize("words", COMMANDS)
 each_verb = pytest.mark.parametrize("request_", REQUESTS, ids=[request.verb for request in REQUESTS])
 
 
@@ -41,6 +52,28 @@ def test_a_verb_has_an_address_on_a_server(request_: type[Request[Any]]) -> None
 
 
 @each_verb
+def test_a_verb_has_a_command(request_: type[Request[Any]]) -> None:
+    found = [words for words, command in COMMANDS.items() if request_ in map(request_named, command.requests)]
+    assert bool(found) != (request_.verb in WITHOUT_A_COMMAND)
+
+
+@each_command
+def test_a_command_has_every_parameter_of_its_verb_with_the_same_default_and_text(words: str) -> None:
+    command = COMMANDS[words]
+    given = {each.name: each for each in command.build(words).params}
+    for request in map(request_named, command.requests):
+        for each in parameters_of(request):
+            if each.scope is ParameterScope.PROCESS or (words, each.name) in OTHER_SPELLINGS:
+                continue
+            option = given[each.name]
+            if each.name not in command.options:
+                text = SPELLINGS.get(each.name, Spelling()).text or each.doc
+                assert option.help.startswith(text.removesuffix(".")), each.name
+                assert option.required == each.required, each.name
+                assert each.required or option.default in (each.default, "1h"), each.name
+
+
+@each_verb
 def test_every_parameter_is_documented(request_: type[Request[Any]]) -> None:
     assert request_.__doc__
     for each in parameters_of(request_):
@@ -59,7 +92,7 @@ def test_every_write_takes_a_message() -> None:
 def test_what_only_this_process_knows_is_never_sent() -> None:
     local = {"cancellation", "data", "path", "report", "storage_options"}
     assert {
-        each.name for request in REQUESTS for each in parameters_of(request) if each.scope is Scope.PROCESS
+        each.name for request in REQUESTS for each in parameters_of(request) if each.scope is ParameterScope.PROCESS
     } == local
 
 

@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 import lance
 import omnigraph as og
 from omnigraph.cli.main import app
-from omnigraph.storage import location_of
+from omnigraph.storage.location import location_of
 from omnigraph.storage.tables import version_file
 from omnigraph.versioning import Branches
 from tests.file_damages import flip
@@ -132,7 +132,7 @@ def test_an_edge_without_its_end_and_an_id_that_stands_twice_are_found(graph: og
     graph.repair(confirm=True, force=True)
     result = og.open(graph.uri, "r").verify(data=True)
     problems = " ".join(each.problem for each in result.damage)
-    assert "different ids" in problems
+    assert "distinct ids" in problems
     assert "p3" in problems
 
 

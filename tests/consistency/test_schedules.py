@@ -15,7 +15,8 @@ from typing import Any
 import pytest
 
 import omnigraph as og
-from omnigraph.storage import location_of, objects_at
+from omnigraph.storage.location import location_of
+from omnigraph.storage.objects import objects_at
 from tests import nursery
 from tests.consistency import clocks, world
 from tests.consistency.journal import Outcome

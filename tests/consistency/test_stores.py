@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 import omnigraph as og
-from omnigraph.storage import location_of, objects_at
+from omnigraph.storage.location import location_of
+from omnigraph.storage.objects import objects_at
 from tests import nursery
 from tests.consistency import world
 from tests.consistency.inspector import inspect

@@ -7,12 +7,15 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from tests.corruption.graph import Variant
 from tests.corruption.reporting import Report
+from tests.corruption.sampling import whole_cases
+from tests.corruption.touching import Touched, read_trace, tracing_command
 from tests.corruption.trying import Case, Finding, Outcome
 from tests.corruption.world import World
 
@@ -30,8 +33,12 @@ ENVIRONMENT = {
 class Driver:
     """A worker, and what came of what it was given."""
 
-    def __init__(self, world: World) -> None:
+    def __init__(
+        self, world: World, on_verb: Callable[[Report], None] | None = None, *, log: Path | None = None
+    ) -> None:
         self._world = world
+        self._on_verb = on_verb
+        self._traced = [] if log is None else tracing_command(log)
         self._process: subprocess.Popen[bytes] | None = None
         self._errors: Any = None
         self._rest = b""
@@ -63,15 +70,21 @@ class Driver:
                 else:
                     self.report.add(case, at, [Finding(Outcome(o), s, d) for o, s, d in message["findings"]])
                     left.remove(at)
+                    self._tell()
             self.report.add(case, at, [self._end()])
             left.remove(at)
+            self._tell()
+
+    def _tell(self) -> None:
+        if self._on_verb is not None:
+            self._on_verb(self.report)
 
     def _worker(self) -> subprocess.Popen[bytes]:
         if self._process is None:
             self._errors = tempfile.TemporaryFile()  # noqa: SIM115 - closed when it has ended
             self._rest = b""
             self._process = subprocess.Popen(
-                [sys.executable, "-W", "ignore", "-m", "tests.corruption.worker", str(self._world.work)],
+                [*self._traced, sys.executable, "-W", "ignore", "-m", "tests.corruption.worker", str(self._world.work)],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=self._errors,
@@ -121,3 +134,16 @@ class Driver:
                 with suppress(OSError):
                     pipe.close()
         self._process = None
+
+
+def trace_verbs(world: World) -> Mapping[tuple[Variant, str], Touched] | None:
+    """What each verb touches on each variant that is whole; None if there is nothing to trace it with."""
+    log = world.work / "trace.log"
+    if not tracing_command(log):
+        return None
+    report = Driver(world, log=log).run(whole_cases(world))
+    assert not report.forbidden, report.causes()
+    with log.open(errors="replace") as lines:
+        found = read_trace(lines, world.work / "graph.omni")
+    log.unlink()
+    return found

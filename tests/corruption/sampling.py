@@ -1,13 +1,19 @@
-"""Which cases are tried: all of them, or for each kind of file and each damage a few that are likely to matter."""
+"""Which cases are tried.
 
-from collections import defaultdict
-from collections.abc import Iterator
+- `every_kind`: every kind of file, every damage, every verb; the files of a kind in turn. This is the whole suite.
+- `every_file`: every file, every damage, every verb. This takes a day.
+- `sampled_cases`: for each kind of file and each damage a verb that is likely to matter. This is for `make test`.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping
 from random import Random
 
 from tests.corruption.damages import ANY_FLIP, DAMAGES, REMOVED, REPLACED
 from tests.corruption.graph import Variant
 from tests.corruption.kinds import Kind
-from tests.corruption.trying import WHOLE, Case
+from tests.corruption.touching import Touched
+from tests.corruption.trying import WHOLE, Bench, Case
 from tests.corruption.verbs import VERBS
 from tests.corruption.world import World
 
@@ -23,6 +29,7 @@ _BRANCH = (
     "first insert on a branch",
 )
 _SETTLING = ("open for writing", "insert", "recoveries", "cleanup confirm", "repair force", "status")
+_TURNS = 4
 NEAR: dict[Kind, tuple[str, ...]] = {
     Kind.MANIFEST_VERSION: (*_MANIFEST, "read old commits", "merge", "verify"),
     Kind.MANIFEST_DATA: (*_MANIFEST, "read old commits", "merge", "verify"),
@@ -143,17 +150,57 @@ def whole_cases(world: World) -> list[Case]:
     ]
 
 
-def all_cases(world: World, seed: int) -> list[Case]:
-    """Every file, every damage, every verb; those that take long for some."""
+def every_file(world: World, seed: int) -> list[Case]:
+    """Every file, every damage, every verb."""
     numbers = Random(seed)  # noqa: S311
-    cases = []
-    for variant, kind, files in files_by_kind(world):
-        for file in files:
-            for damage in DAMAGES:
-                verbs = [name for name in all_verbs(variant) if not VERBS[name].is_sampled or numbers.random() < 0.1]
-                cases.append(Case(variant, file, kind, damage, numbers.randrange(1 << 32), tuple(verbs)))
+    cases = [
+        Case(variant, file, kind, damage, numbers.randrange(1 << 32), tuple(all_verbs(variant)))
+        for variant, kind, files in files_by_kind(world)
+        for file in files
+        for damage in DAMAGES
+    ]
     numbers.shuffle(cases)
     return [*cases, *flipped_cases(world, seed, times=20)]
+
+
+def every_kind(world: World, seed: int, touched: Mapping[tuple[Variant, str], Touched] | None) -> list[Case]:
+    """Every kind of file, every damage, every verb; for each of them the next file of the kind.
+
+    Taken are the files that the verb touches, those in use first. A verb that touches no file of a kind cannot tell
+    how that file is damaged: it gets one of the damages, in turn. A verb that is slow, or another door to one that is
+    tried with all damages, gets every fourth. A file that no verb was tried with then gets all damages with a verb
+    that reads its kind. Head notes, which an unfinished write leaves as they are, get the verbs that read them there.
+    """
+    numbers = Random(seed)  # noqa: S311
+    bench = Bench(world.work)
+    chosen: dict[tuple[Variant, Kind, str, str], list[str]] = defaultdict(list)
+    for variant, kind, files in files_by_kind(world):
+        ordered = sorted(files, key=lambda file: file not in world.in_use[variant])
+        damages = {
+            damage: possible
+            for damage in DAMAGES
+            if (possible := [f for f in ordered if bench.is_damage(Case(variant, f, kind, damage, seed, ()))])
+        }
+        turns: Counter[tuple[str, ...]] = Counter()
+        near = [verb for verb in (*NEAR[kind], *_SETTLING) if verb in all_verbs(variant)]
+        is_left_alone = variant is not Variant.SETTLED and kind is Kind.HEAD_NOTE
+        for at, verb in enumerate(dict.fromkeys(near) if is_left_alone else all_verbs(variant)):
+            for number, (damage, possible) in enumerate(damages.items()):
+                seen = [f for f in possible if touched is None or touched[variant, verb].is_seen(f, damage)]
+                is_due = not VERBS[verb].is_sampled or (at + number) % _TURNS == 0
+                if (seen and is_due) or number == at % len(damages):
+                    taken = tuple(seen or possible)
+                    chosen[variant, kind, taken[(at + turns[taken]) % len(taken)], damage].append(verb)
+                    turns[taken] += 1
+        left = [file for file in ordered if not any((variant, kind, file, damage) in chosen for damage in damages)]
+        for number, file in enumerate(left):
+            for damage, possible in damages.items():
+                if file in possible:
+                    chosen[variant, kind, file, damage].append(near[number % len(near)])
+    cases = [Case(v, file, k, d, numbers.randrange(1 << 32), tuple(verbs)) for (v, k, file, d), verbs in chosen.items()]
+    numbers.shuffle(cases)
+    # One variant after the other, because restoring another one takes time; the one with most cases last.
+    return sorted(cases, key=lambda case: (case.variant is Variant.SETTLED, case.variant))
 
 
 def flipped_cases(world: World, seed: int, times: int) -> list[Case]:

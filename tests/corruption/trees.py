@@ -2,7 +2,6 @@
 
 import os
 import shutil
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeAlias
@@ -36,8 +35,8 @@ class Tree:
         self.place, self.copy = place, copy
         self._seen: dict[str, Signature] = {}
         self._damaged: set[str] = set()
-        self.files = {file for file, _ in _scan(copy)}
-        self._folders = frozenset(_folders(copy))
+        files, self._folders = _scan(copy)
+        self.files = frozenset(files)
 
     def content(self, file: str) -> bytes:
         """What a file holds that is whole."""
@@ -57,7 +56,7 @@ class Tree:
 
     def look(self) -> Changed:
         """What is not as it was when it was last restored or damaged."""
-        now = dict(_scan(self.place))
+        now, _ = _scan(self.place)
         compared = {file for file in self._seen if not file.startswith(_LOCKS)}
         return Changed(
             frozenset(compared - now.keys()),
@@ -66,19 +65,22 @@ class Tree:
         )
 
     def restore(self) -> None:
-        """Makes every file what it was."""
+        """Makes every file what it was; those that nobody changed are left alone."""
         self.place.mkdir(exist_ok=True)
-        for folder in sorted(self._folders):
-            (self.place / folder).mkdir(exist_ok=True)
-        now = dict(_scan(self.place))
+        now, folders = _scan(self.place)
         for file in now.keys() - self.files:
             (self.place / file).unlink()
-        for folder in [folder for folder in _folders(self.place) if folder not in self._folders]:
+        for folder in folders - self._folders:
             shutil.rmtree(self.place / folder, ignore_errors=True)
+        for folder in sorted(self._folders - folders):
+            (self.place / folder).mkdir(exist_ok=True)
         for file in self.files:
-            if file not in now or now[file] != self._seen.get(file) or file in self._damaged:
+            if file in self._damaged or file not in now or now[file] != self._seen.get(file):
                 self.restore_file(file)
-        self._seen = {file: signature for file, signature in _scan(self.place) if file in self.files}
+
+    def forget(self) -> None:
+        """Something else was at the place meanwhile, and every file has to be restored."""
+        self._seen.clear()
 
     def restore_file(self, file: str) -> None:
         """Makes one file what it was; also one that is not there any more."""
@@ -90,19 +92,22 @@ class Tree:
         self._damaged.discard(file)
 
 
-def _folders(root: Path) -> Iterator[str]:
-    for path, names, _ in os.walk(root):
-        yield from (str((Path(path) / name).relative_to(root)) for name in names)
-
-
-def _scan(folder: Path, prefix: str = "") -> Iterator[tuple[str, Signature]]:
-    with os.scandir(folder) as entries:
-        for entry in entries:
-            name = prefix + entry.name
-            if entry.is_dir(follow_symlinks=False):
-                yield from _scan(Path(entry.path), name + "/")
-            else:
-                yield name, _signature(entry.stat(follow_symlinks=False))
+def _scan(root: Path) -> tuple[dict[str, Signature], frozenset[str]]:
+    """All files below a folder, and all folders."""
+    files: dict[str, Signature] = {}
+    folders: list[str] = []
+    left = [""]
+    while left:
+        prefix = left.pop()
+        with os.scandir(f"{root}/{prefix}") as entries:
+            for entry in entries:
+                name = prefix + entry.name
+                if entry.is_dir(follow_symlinks=False):
+                    folders.append(name)
+                    left.append(name + "/")
+                else:
+                    files[name] = _signature(entry.stat(follow_symlinks=False))
+    return files, frozenset(folders)
 
 
 def _signature(found: os.stat_result) -> Signature:

@@ -2,9 +2,9 @@
 
 import json
 import traceback
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
 from pathlib import Path
 from random import Random
@@ -12,10 +12,11 @@ from typing import Any
 
 import lance
 import omnigraph as og
-from omnigraph.storage import tables
+from omnigraph.storage import searches, soundness, tables
 from tests.corruption.damages import DAMAGES, REMOVED, SUBTLE, NothingToDamage
 from tests.corruption.graph import Variant
 from tests.corruption.kinds import CHANGING, OURS, Kind, kinds_of
+from tests.corruption.touching import mark_begin, mark_end
 from tests.corruption.trees import Changed, Tree
 from tests.corruption.verbs import VERBS, NeighbourHarmed, Place, ServerError, Verb, digest, findings_of_verify
 
@@ -54,8 +55,16 @@ FORBIDDEN = (
     Outcome.NEIGHBOUR,
 )
 
+SILENT_OUTCOMES = (Outcome.UNTELLABLE, Outcome.SILENT, Outcome.FOUND_BY_VERIFY)
+"""Wrong answers that are allowed because nothing that is read for an answer could tell."""
+
 _UNTELLABLE = frozenset({(Kind.TAG, REMOVED), (Kind.SIDECAR, REMOVED)})
 """Nothing but the file itself says that it was there."""
+
+_REFERRED_TO = frozenset({"data", "_deletions", "_indices", "_transactions"})
+"""Folders of a table whose files are only found by what a version says."""
+
+_HINT = "latest_version_hint.json"
 
 _TRUE_ERRORS = (og.StorageError, og.RecoveryFailed, og.RecoveryRequired, og.RecoveryPending, og.EngineFailed)
 _NOT_DAMAGE = (og.HeadMoved, og.NotDurable)
@@ -94,6 +103,10 @@ class Case:
 
     def as_json(self) -> dict[str, Any]:
         return asdict(self)
+
+    def only(self, verbs: Collection[str] | None) -> "Case":
+        """The same with none but these verbs."""
+        return self if verbs is None else replace(self, verbs=tuple(each for each in self.verbs if each in verbs))
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,13 +149,29 @@ class Bench:
             if (work / "copies" / variant).exists()
         }
         self._current: Variant | None = None
+        self._made: tuple[tuple[Variant, str, str, int], bytes | None] | None = None
         self._expected: dict[tuple[Variant, str], Expected] = {}
         self._before: dict[Variant, Mapping[str, Any]] = {}
+        self._read_tables: dict[Variant, dict[Hashable, str]] = {}
         self._acknowledged = frozenset(self._trees[Variant.SETTLED].files)
         self._kinds = {variant: dict(json.loads((work / f"{variant}.kinds").read_text())) for variant in self._trees}
 
     def damaged_content(self, case: Case) -> bytes | None:
         """What the file of a case has then; `NothingToDamage` if that is what it has."""
+        key = (case.variant, case.file, case.damage, case.seed)
+        if self._made is None or self._made[0] != key:
+            self._made = (key, self._damage_content(case))
+        return self._made[1]
+
+    def is_damage(self, case: Case) -> bool:
+        """Whether the damage of a case is one for its file."""
+        try:
+            self.damaged_content(case)
+        except NothingToDamage:
+            return False
+        return True
+
+    def _damage_content(self, case: Case) -> bytes | None:
         tree = self._trees[case.variant]
         content = tree.content(case.file)
         others = [each for each in self._others(case) if each != content]
@@ -175,14 +204,12 @@ class Bench:
             prepared = VERBS[name].prepared(self._place, stack)
             if case.damage != WHOLE:
                 tree.damage(case.file, self.damaged_content(case))
-            answer, error = _asked(VERBS[name], self._place, prepared)
+            answer, error = _ask(VERBS[name], self._place, prepared, case.variant)
         changed = tree.look()
         findings = [*self._judge_answer(case, name, expected, answer, error)]
         if changed:
             findings += self._judge_tree(case, name, tree, expected, changed, is_error=error is not None)
-        findings = self._weighed(case, tree, findings)
-        tree.restore()
-        return findings
+        return self._weighed(case, tree, findings)
 
     def _weighed(self, case: Case, tree: Tree, findings: list[Finding]) -> list[Finding]:
         """Wrong answers count as silent where the file can still be read as what it is not; `verify` is asked then."""
@@ -252,12 +279,15 @@ class Bench:
                 yield Finding(Outcome.LOST, f"{kinds[file]} overwritten{own}", file)
         if case.damage != WHOLE:
             self._put_back(case, tree, expected, changed)
-        _forget()
-        try:
-            now = _state(self._place)
-        except Exception as error:
-            yield Finding(Outcome.LOST, f"unreadable after the file is back: {_site(error)}", f"{error}"[:300])
-            return
+        if _adds_only_what_nobody_refers_to(changed, tree):
+            now = self._before[case.variant]
+        else:
+            _forget()
+            try:
+                now = self._read_state(tree)
+            except Exception as error:
+                yield Finding(Outcome.LOST, f"unreadable after the file is back: {_site(error)}", f"{error}"[:300])
+                return
         yield from self._judge_state(case, name, expected, now, is_error=is_error)
 
     def _put_back(self, case: Case, tree: Tree, expected: Expected, changed: Changed) -> None:
@@ -299,7 +329,7 @@ class Bench:
             tree = self._tree(variant)
             with ExitStack() as stack:
                 prepared = VERBS[name].prepared(self._place, stack)
-                answer, error = _asked(VERBS[name], self._place, prepared)
+                answer, error = _ask(VERBS[name], self._place, prepared, variant)
             changed = tree.look()
             _forget()
             spelled = None if error is None else f"{type(error).__name__}: {error}"
@@ -307,7 +337,7 @@ class Bench:
                 variant is Variant.SETTLED or not isinstance(error, (og.OmnigraphError, ServerError))
             ):
                 raise error  # a verb that fails on a whole graph tells nothing about a damaged one
-            state = _state(self._place) if changed else self._before[variant]
+            state = self._read_state(tree) if changed else self._before[variant]
             self._expected[variant, name] = Expected(answer, spelled, changed.removed, changed.altered, state)
             kept.parent.mkdir(exist_ok=True)
             kept.write_text(json.dumps(self._expected[variant, name].as_json()))
@@ -317,13 +347,20 @@ class Bench:
         """The graph of a variant, whole."""
         tree = self._trees[variant]
         if self._current is not variant:
-            tree._seen.clear()
+            tree.forget()
             self._current = variant
         tree.restore()
         _forget()
         if variant not in self._before:
-            self._before[variant] = _state(self._place)
+            self._read_tables[variant] = {}
+            self._before[variant] = _read_state(self._place, self._read_tables[variant], ())
         return tree
+
+    def _read_state(self, tree: Tree) -> dict[str, Any]:
+        assert self._current is not None
+        changed = tree.look()
+        altered = changed.removed | changed.altered | changed.added
+        return _read_state(self._place, dict(self._read_tables[self._current]), altered & tree.files)
 
 
 def write_kinds(work: Path, variants: Collection[Variant]) -> dict[Variant, dict[str, Kind]]:
@@ -335,38 +372,65 @@ def write_kinds(work: Path, variants: Collection[Variant]) -> dict[Variant, dict
     return found
 
 
-def _asked(verb: Verb, place: Place, prepared: Any) -> tuple[str | None, BaseException | None]:
+def _ask(verb: Verb, place: Place, prepared: Any, variant: Variant) -> tuple[str | None, BaseException | None]:
     if prepared is None:
         _forget()
+    mark_begin(variant, verb.name)
     try:
         return json.dumps(verb.ask(place, prepared), sort_keys=True, default=str), None
     except (KeyboardInterrupt, SystemExit, GeneratorExit):
         raise
     except BaseException as error:  # a panic of Rust is no Exception
         return None, error
+    finally:
+        mark_end()
 
 
 def _forget() -> None:
-    """A new session: what Lance remembers of files is by their names, which the damaged ones have too."""
+    """What a process remembers of files is by their names, which the damaged ones have too: as if it were a new one."""
     tables._session = lance.Session()  # type: ignore[attr-defined]
+    soundness._known.clear()
+    searches._counts.clear()
 
 
-def _state(place: Place) -> dict[str, Any]:
-    """All that the graph holds, and its commits."""
+def _read_state(place: Place, known: dict[Hashable, str], altered: Collection[str]) -> dict[str, Any]:
+    """All that the graph holds, and its commits.
+
+    A table is not read again if it is at a version that was read before, and no file of it has changed since.
+    """
     graph = og.open(place.uri, mode="r")
     branches = [each.name for each in graph.branches.list()]
-    content = {branch: digest(sorted(graph.export(branch=branch))) for branch in branches}  # type: ignore[arg-type]
-    commits = {branch: [each.graph_commit_id for each in graph.commits.list(branch)] for branch in branches}
+    schemas = {branch: graph.schema.at(branch).text for branch in branches}
+    content: dict[str, dict[str, str]] = {branch: {} for branch in branches}
+    folders = {"/".join(file.split("/")[:2]) for file in altered if not file.endswith(_HINT)}
+    for branch in branches:
+        for table, pin in graph.snapshot(branch).manifest.pins.items():
+            key = (table, pin.path, pin.version, schemas[branch])
+            if key not in known or "/".join(pin.path.split("/")[:2]) in folders:
+                lines = graph.export(branch=branch, types=[table.partition(":")[2]])
+                assert not isinstance(lines, int)
+                content[branch][table] = digest(sorted(lines))
+            else:
+                content[branch][table] = known[key]
+            if not altered:
+                known[key] = content[branch][table]
     return {
         "content": content,
-        "schemas": {branch: graph.schema.at(branch).text for branch in branches},
+        "schemas": schemas,
         "tags": [[tag.name, tag.place.branch] for tag in graph.tags.list()],
-        "commits": commits,
+        "commits": {branch: [each.graph_commit_id for each in graph.commits.list(branch)] for branch in branches},
     }
 
 
 def _content(state: Mapping[str, Any]) -> list[Any]:
     return [state["content"], state["schemas"], state["tags"]]
+
+
+def _adds_only_what_nobody_refers_to(changed: Changed, tree: Tree) -> bool:
+    """Whether all that changed is new files that are found by what refers to them, and none of that changed."""
+    if changed.removed or changed.altered or changed.added & tree.files:
+        return False
+    return all(not _REFERRED_TO.isdisjoint(file.split("/")) for file in changed.added)
 
 
 def _comes_and_goes(kind: Kind) -> bool:

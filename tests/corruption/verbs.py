@@ -20,8 +20,8 @@ from typer.testing import CliRunner
 
 import omnigraph as og
 from omnigraph.cli.main import app as command_line
-from omnigraph.server.app import app_of
-from omnigraph.server.settings import Settings
+from omnigraph.server.app import make_app
+from omnigraph.server.settings import ServerSettings
 from tests.corruption.graph import BRANCH, BRANCH_TAG, NEXT_SCHEMA, SPARE, TAG
 
 
@@ -380,12 +380,16 @@ def _held_write(_place: Place, graph: Any) -> Any:
 # --- as a command ---
 
 
-def _command(*words: str, compared: bool = True) -> Verb:
+def _command(*words: str, compared: bool = True, report: str | None = None) -> Verb:
+    """A command; a `report` in its answer tells what is damaged, as an error would."""
+
     def ask(place: Place, _: Any) -> Any:
         result = CliRunner().invoke(command_line, [word.replace("GRAPH", str(place.uri)) for word in words])
         if result.exception is not None and not isinstance(result.exception, SystemExit):
             raise result.exception
         if result.exit_code not in (0, 3):
+            raise og.StorageError("command", f"exit code {result.exit_code}: {result.output[-500:]}")
+        if report is not None and report in result.stdout:
             raise og.StorageError("command", f"exit code {result.exit_code}: {result.output[-500:]}")
         return result.exit_code, digest(sorted(result.stdout.splitlines())) if compared else None
 
@@ -396,8 +400,10 @@ def _command(*words: str, compared: bool = True) -> Verb:
 
 
 def _serve(place: Place, stack: ExitStack) -> Any:
-    app = app_of(Settings(graphs={"damaged": str(place.uri), "beside": str(place.beside)}, unauthenticated=True))
-    stack.callback(app.state.hosting.shutdown)
+    app = make_app(
+        ServerSettings(graphs={"damaged": str(place.uri), "beside": str(place.beside)}, unauthenticated=True)
+    )
+    stack.callback(app.state.server.shutdown)
     return app, stack.enter_context(asyncio.Runner())
 
 
@@ -513,7 +519,7 @@ VERBS = {
         _command("commit", "list", "GRAPH", "--json"),
         _command("query", "--store", "GRAPH", "-e", ANY, "--json"),
         _command("status", "GRAPH", "--json", compared=False),
-        _command("recovery", "list", "GRAPH", "--json"),
+        _command("recovery", "list", "GRAPH", "--json", report='"state": "unreadable"'),
         _command("export", "GRAPH"),
         _command("mutate", "--store", "GRAPH", "-e", ADD, "--json", compared=False),
         _command("cleanup", "GRAPH", "--keep", "1", "--grace", "0s", "--confirm", compared=False),

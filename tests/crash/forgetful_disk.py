@@ -20,7 +20,7 @@ from pathlib import Path
 import pytest
 
 from omnigraph import failpoints
-from omnigraph.failpoints import Point, Step, Writer
+from omnigraph.failpoints import Point, Writer, WriteStep
 
 Meaning = int | None
 """What a name stands for: an inode, or nothing."""
@@ -175,7 +175,7 @@ class ForgetfulDisk:
         def hit(point: Point) -> None:
             self.keep_moment(str(point))
 
-        def hit_step(writer: Writer, step: Step) -> None:
+        def hit_step(writer: Writer, step: WriteStep) -> None:
             self.keep_moment(f"{writer}.{step}")
 
         with pytest.MonkeyPatch.context() as patch:

@@ -5,7 +5,8 @@ from dataclasses import dataclass
 
 import omnigraph as og
 from omnigraph.recovery.apply import RECOVERY_ACTOR
-from omnigraph.storage import branch_refs, open_table
+from omnigraph.storage.branches import branch_refs
+from omnigraph.storage.tables import open_table
 from omnigraph.write.forks import ForkStatus, classify_fork_ref, is_own, table_root
 from omnigraph.write.sidecar import Sidecar
 from tests.crash.world import EDGES, State, state_of

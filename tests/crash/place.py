@@ -7,8 +7,10 @@ from typing import Any
 from urllib.parse import unquote
 
 import omnigraph as og
-from omnigraph.storage import leases, location_of, objects_at
-from omnigraph.storage.holders import LOCK_FOLDER
+from omnigraph.storage import locks
+from omnigraph.storage.location import location_of
+from omnigraph.storage.locks import LOCK_FOLDER
+from omnigraph.storage.objects import objects_at
 from omnigraph.write.sidecar import Sidecar
 from tests.crash.children import Children
 
@@ -41,9 +43,9 @@ class Place:
         """Moves the time at which this process saw the leases of the dead one into the past, to save the wait."""
         location = location_of(self.uri, self.options)
         files = objects_at(location).names(LOCK_FOLDER)
-        leases.Leases(location).look(unquote(file) for file in files)
-        for key, (tag, seen) in leases._sightings.items():
-            leases._sightings[key] = (tag, seen - LEASE_SECONDS)
+        locks.Leases(location).look(unquote(file) for file in files)
+        for key, (tag, seen) in locks._sightings.items():
+            locks._sightings[key] = (tag, seen - LEASE_SECONDS)
 
     def sidecar(self) -> Sidecar | None:
         """The one sidecar that is there, if any."""

@@ -7,9 +7,9 @@ from typing import Any
 
 import omnigraph as og
 from omnigraph.api.base import MAIN
-from omnigraph.storage import objects_at
+from omnigraph.storage.objects import objects_at
 from omnigraph.versioning.schemas import COMPILED_FILE, SCHEMA_FILE, STAGED, STATE_FILE
-from omnigraph.write.schema_lock import is_schema_locked
+from omnigraph.write.retention import is_schema_locked
 from tests.crash.invariants import assert_heads_are_pinned, assert_history_is_linear
 
 ACTOR = "ada"

@@ -10,7 +10,7 @@ import pytest
 
 import omnigraph as og
 from omnigraph.api.base import MAIN
-from omnigraph.failpoints import Point, Step
+from omnigraph.failpoints import Point, WriteStep
 from omnigraph.recovery.apply import RECOVERY_ACTOR
 from tests.crash.children import SOAKING, Children
 from tests.crash.invariants import Settled, assert_forks_are_placed, assert_invariants, branch_names
@@ -36,19 +36,19 @@ def cases_of(write: Write) -> list[Case]:
     writer, tables = write.kind.writer, write.tables
     forks = range(tables if write.ground is Ground.FORKING else 0)
     before = [f"{Point.FORK_CREATED}@{number + 1}" for number in forks]
-    before += [f"{writer}.{Step.TABLE_STAGED}@{number + 1}" for number in range(tables)]
-    before += [f"{writer}.{Step.BEFORE_PHASE_A}", f"{Point.SIDECAR_WRITE}"]
-    cut = [f"{writer}.{Step.AFTER_PHASE_A}"]
-    cut += [f"{writer}.{Step.TABLE_COMMITTED}@{number}" for number in range(1, write.commits)]
-    committed = [f"{writer}.{Step.TABLE_COMMITTED}@{write.commits}", f"{writer}.{Step.AFTER_PHASE_B}"]
+    before += [f"{writer}.{WriteStep.TABLE_STAGED}@{number + 1}" for number in range(tables)]
+    before += [f"{writer}.{WriteStep.BEFORE_PHASE_A}", f"{Point.SIDECAR_WRITE}"]
+    cut = [f"{writer}.{WriteStep.AFTER_PHASE_A}"]
+    cut += [f"{writer}.{WriteStep.TABLE_COMMITTED}@{number}" for number in range(1, write.commits)]
+    committed = [f"{writer}.{WriteStep.TABLE_COMMITTED}@{write.commits}", f"{writer}.{WriteStep.AFTER_PHASE_B}"]
     committed += [f"{Point.PUBLISH_BEFORE_SWAP}"]
-    published = [f"{Point.PUBLISH_AFTER_SWAP}", f"{writer}.{Step.AFTER_PHASE_C}", f"{Point.SIDECAR_DELETE}"]
+    published = [f"{Point.PUBLISH_AFTER_SWAP}", f"{writer}.{WriteStep.AFTER_PHASE_C}", f"{Point.SIDECAR_DELETE}"]
     return [
         *(Case(name, None) for name in before),
         *(Case(name, BACK) for name in cut),
         *(Case(name, FORWARD, visible=True) for name in committed),
         *(Case(name, FORWARD, ACTOR, visible=True) for name in published),
-        Case(f"{writer}.{Step.AFTER_PHASE_D}", None, visible=True),
+        Case(f"{writer}.{WriteStep.AFTER_PHASE_D}", None, visible=True),
     ]
 
 

@@ -13,7 +13,8 @@ import pytest
 import omnigraph as og
 from omnigraph.api.upkeep import Classification, RepairAction
 from omnigraph.recovery.remnants import REMNANT
-from omnigraph.storage import location_of, newest_version
+from omnigraph.storage.location import location_of
+from omnigraph.storage.tables import newest_version
 from omnigraph.write import WriteFence
 from tests import nursery
 from tests.crash.invariants import assert_heads_are_pinned, assert_history_is_linear

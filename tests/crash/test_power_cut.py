@@ -14,8 +14,11 @@ from types import SimpleNamespace
 import pytest
 
 import omnigraph as og
-from omnigraph.graph.writes import Writes
-from omnigraph.storage import Table, durability, location_of, open_table
+from omnigraph.session.writes import Writes
+from omnigraph.storage import durability
+from omnigraph.storage.indexes import index_coverage
+from omnigraph.storage.location import location_of
+from omnigraph.storage.tables import Table, open_table
 from tests.crash.forgetful_disk import (
     EMPTIED,
     LOST,
@@ -140,7 +143,8 @@ def _state(graph: og.Graph) -> State:
     assert not isinstance(lines, int)
     short = (line if len(line) < 200 else hashlib.sha256(line.encode()).hexdigest() for line in lines)
     snapshot = graph.snapshot()
-    return State(tuple(sorted(short)), tuple(snapshot.table(key).indexed_columns() for key in NEXT_INSERTS))
+    indexes = (index_coverage(snapshot.table(key)) for key in NEXT_INSERTS)
+    return State(tuple(sorted(short)), tuple(frozenset(intent.column for intent in each) for each in indexes))
 
 
 def _history(graph: og.Graph) -> tuple[str, ...]:

@@ -9,7 +9,7 @@ import pytest
 import omnigraph as og
 from omnigraph import failpoints
 from omnigraph.api.base import MAIN
-from omnigraph.failpoints import Point, Step, Writer
+from omnigraph.failpoints import Point, Writer, WriteStep
 from omnigraph.recovery.apply import RECOVERY_ACTOR
 from omnigraph.write import WriteFence
 from omnigraph.write.fence import EXISTENCE
@@ -52,7 +52,7 @@ class Case:
         return self.published or self.outcome == FORWARD
 
 
-def _step(step: Step) -> str:
+def _step(step: WriteStep) -> str:
     return f"{Writer.SCHEMA_APPLY}.{step}"
 
 
@@ -68,34 +68,34 @@ def cases_of(change: Change) -> list[Case]:
     files = range(1, FILES + 1) if has_files else ()
     forks = tables if change is Change.CATCH_UP else ()
     before = [str(Point.SCHEMA_LOCKED), *([str(Point.SCHEMA_TABLE_CREATED)] if has_tables else [])]
-    before += [*_times(Point.FORK_CREATED, forks), *_times(_step(Step.TABLE_STAGED), tables)]
-    before += [_step(Step.BEFORE_PHASE_A), str(Point.SIDECAR_WRITE)]
-    committed = [_step(Step.AFTER_PHASE_A), *_times(_step(Step.TABLE_COMMITTED), versions)]
+    before += [*_times(Point.FORK_CREATED, forks), *_times(_step(WriteStep.TABLE_STAGED), tables)]
+    before += [_step(WriteStep.BEFORE_PHASE_A), str(Point.SIDECAR_WRITE)]
+    committed = [_step(WriteStep.AFTER_PHASE_A), *_times(_step(WriteStep.TABLE_COMMITTED), versions)]
     staged = [str(Point.SCHEMA_BEFORE_STAGING), *_times(Point.SCHEMA_FILE_STAGED, files)] if has_files else []
     promises = [*committed, *staged]
-    completed = [promises.pop(), _step(Step.AFTER_PHASE_B), str(Point.PUBLISH_BEFORE_SWAP)]
-    published = [str(Point.PUBLISH_AFTER_SWAP), _step(Step.AFTER_PHASE_C)]
+    completed = [promises.pop(), _step(WriteStep.AFTER_PHASE_B), str(Point.PUBLISH_BEFORE_SWAP)]
+    published = [str(Point.PUBLISH_AFTER_SWAP), _step(WriteStep.AFTER_PHASE_C)]
     published += [*_times(Point.SCHEMA_FILE_WRITTEN, files), str(Point.SIDECAR_DELETE)]
     return [
         *(Case(name, None) for name in before),
         *(Case(name, BACK) for name in promises),
         *(Case(name, FORWARD) for name in completed),
         *(Case(name, FORWARD, ACTOR, published=True) for name in published),
-        Case(_step(Step.AFTER_PHASE_D), None, published=True),
+        Case(_step(WriteStep.AFTER_PHASE_D), None, published=True),
     ]
 
 
 # What does not depend on what is changed is tried with one change, and once for what is done several times, unless
 # there is time.
 REPEATED = {
-    f"{_step(Step.TABLE_STAGED)}@1",
-    *_times(_step(Step.TABLE_COMMITTED), (2, 3)),
+    f"{_step(WriteStep.TABLE_STAGED)}@1",
+    *_times(_step(WriteStep.TABLE_COMMITTED), (2, 3)),
     f"{Point.SCHEMA_FILE_STAGED}@1",
     *_times(Point.SCHEMA_FILE_WRITTEN, (2, 3)),
 }
 PARTICULAR = {
-    Change.RULES: {_step(Step.AFTER_PHASE_A), f"{Point.SCHEMA_FILE_STAGED}@3"},
-    Change.CATCH_UP: {f"{Point.FORK_CREATED}@2", *_times(_step(Step.TABLE_COMMITTED), (3, 4))},
+    Change.RULES: {_step(WriteStep.AFTER_PHASE_A), f"{Point.SCHEMA_FILE_STAGED}@3"},
+    Change.CATCH_UP: {f"{Point.FORK_CREATED}@2", *_times(_step(WriteStep.TABLE_COMMITTED), (3, 4))},
 }
 
 
@@ -195,7 +195,7 @@ def test_a_killed_change_is_undone_or_completed(
 
 # What is different there are the locks and the files; a change that is undone and one that is completed show these.
 REMOTE = {
-    Change.TABLES: {f"{Point.SCHEMA_FILE_STAGED}@2", _step(Step.AFTER_PHASE_B)},
+    Change.TABLES: {f"{Point.SCHEMA_FILE_STAGED}@2", _step(WriteStep.AFTER_PHASE_B)},
 }
 REMOTE_CASES = [
     pytest.param(change, case, id=f"{change}-{case.failpoint}")
@@ -215,7 +215,7 @@ def test_a_killed_change_is_undone_or_completed_on_an_object_store(
 
 # Where the change dies, and the steps of the recovery after it at which the recovering process dies too.
 UNFINISHED: dict[str, list[str]] = {
-    f"{_step(Step.TABLE_COMMITTED)}@3": [
+    f"{_step(WriteStep.TABLE_COMMITTED)}@3": [
         f"{Point.RECOVERY_TABLE_RESTORED}@1",
         f"{Point.RECOVERY_TABLE_RESTORED}@2",
         Point.RECOVERY_BEFORE_PUBLISH,
@@ -223,7 +223,7 @@ UNFINISHED: dict[str, list[str]] = {
         f"{Point.SCHEMA_FILE_WRITTEN}@1",
         Point.RECOVERY_AFTER_AUDIT,
     ],
-    _step(Step.AFTER_PHASE_B): [
+    _step(WriteStep.AFTER_PHASE_B): [
         Point.RECOVERY_BEFORE_PUBLISH,
         Point.PUBLISH_BEFORE_SWAP,
         Point.PUBLISH_AFTER_SWAP,
@@ -235,8 +235,8 @@ UNFINISHED: dict[str, list[str]] = {
     ],
 }
 BRIEF_RECOVERY = {
-    (f"{_step(Step.TABLE_COMMITTED)}@3", f"{Point.RECOVERY_TABLE_RESTORED}@1"),
-    (_step(Step.AFTER_PHASE_B), f"{Point.SCHEMA_FILE_WRITTEN}@1"),
+    (f"{_step(WriteStep.TABLE_COMMITTED)}@3", f"{Point.RECOVERY_TABLE_RESTORED}@1"),
+    (_step(WriteStep.AFTER_PHASE_B), f"{Point.SCHEMA_FILE_WRITTEN}@1"),
 }
 RECOVERY_CASES = [
     pytest.param(change, cut, step, id=f"{change}-{cut}-{step}")
@@ -327,18 +327,22 @@ def test_a_write_to_another_table_ends_a_change_that_cannot_be_completed(
 DEAD_WRITES = [
     pytest.param(mutation, step, changed, id=f"{table}-{step}")
     for table, mutation in (("renamed", ANIMAL), ("dropped", GONE))
-    for step, changed in ((Step.AFTER_PHASE_A, True), (Step.TABLE_COMMITTED, False), (Step.AFTER_PHASE_C, False))
-    if SOAKING or (table, step) in {("renamed", Step.TABLE_COMMITTED), ("dropped", Step.AFTER_PHASE_A)}
+    for step, changed in (
+        (WriteStep.AFTER_PHASE_A, True),
+        (WriteStep.TABLE_COMMITTED, False),
+        (WriteStep.AFTER_PHASE_C, False),
+    )
+    if SOAKING or (table, step) in {("renamed", WriteStep.TABLE_COMMITTED), ("dropped", WriteStep.AFTER_PHASE_A)}
 ]
 
 
 @pytest.mark.parametrize(("mutation", "step", "changed"), DEAD_WRITES)
 def test_a_write_that_dies_before_a_dead_change_is_settled_is_settled_with_it(
-    local: Place, children: Children, kills: Callable[[int], None], *, mutation: str, step: Step, changed: bool
+    local: Place, children: Children, kills: Callable[[int], None], *, mutation: str, step: WriteStep, changed: bool
 ) -> None:
     """The change is completed, unless the write has a version of a table that the change gives another name."""
     prepared(local, Change.TABLES)
-    local.killed(children, _step(Step.AFTER_PHASE_B), change=Change.TABLES)
+    local.killed(children, _step(WriteStep.AFTER_PHASE_B), change=Change.TABLES)
     location = local.open("r")._session.location
     with WriteFence(location, MAIN, "keeps recovery away") as fence:
         fence.take([EXISTENCE])

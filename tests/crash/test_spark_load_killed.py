@@ -16,8 +16,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 import omnigraph as og
-from omnigraph.failpoints import Step, Writer
-from omnigraph.storage.holders import LOCK_FOLDER
+from omnigraph.failpoints import Writer, WriteStep
+from omnigraph.storage.locks import LOCK_FOLDER
 from tests.crash import spark_moments
 from tests.crash.invariants import assert_heads_are_pinned, assert_history_is_linear
 from tests.crash.spark_moments import ROOT, Moments, driver, kill, wait_until_gone
@@ -118,8 +118,8 @@ class Death:
 DEATHS = [
     Death(stage="reading"),
     Death(stage="checking"),
-    Death(failpoints=f"{Writer.LOAD}.{Step.TABLE_STAGED}=crash@2"),
-    Death(failpoints=f"{Writer.LOAD}.{Step.AFTER_PHASE_B}=crash", complete=True),
+    Death(failpoints=f"{Writer.LOAD}.{WriteStep.TABLE_STAGED}=crash@2"),
+    Death(failpoints=f"{Writer.LOAD}.{WriteStep.AFTER_PHASE_B}=crash", complete=True),
 ]
 
 

@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 import omnigraph as og
 from omnigraph.loading import sources
 from omnigraph.parts import buckets
-from omnigraph.spark.java import Java, found_java
+from omnigraph.spark.java import Java, find_java
 from omnigraph.spark.sessions import session
 from tests.crash.spark_moments import ROOT, Moments, kill, parent_of
 from tests.spark_session import QUICKLY_COMPILED
@@ -170,7 +170,7 @@ def in_a_child(environment: dict[str, str], inputs: Path, uri: Path, *, lose_an_
 @contextmanager
 def standalone(folder: Path, mark: str) -> Iterator[dict[str, str]]:
     """A master and two workers of one core each; gives the settings of a driver."""
-    java, port = found_java(), _free_port()
+    java, port = find_java(), _free_port()
     master = f"spark://{HOST}:{port}"
     deploy = "org.apache.spark.deploy"
     wheres = ["--host", HOST, "--webui-port", "0"]
@@ -195,7 +195,7 @@ def standalone(folder: Path, mark: str) -> Iterator[dict[str, str]]:
 @contextmanager
 def connect(folder: Path, mark: str) -> Iterator[dict[str, str]]:
     """A Spark Connect server with an embedded Spark; gives the settings of a client."""
-    java, port = found_java(), _free_port()
+    java, port = find_java(), _free_port()
     settings = {
         "spark.master": "local[2,3]",
         "spark.driver.host": HOST,

@@ -9,7 +9,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 import omnigraph as og
-from omnigraph.storage import NEAREST_PROBES, NEAREST_REFINE, VECTOR_METRIC
+from omnigraph.storage.indexes import NEAREST_PROBES, NEAREST_REFINE, VECTOR_METRIC
 
 SCHEMA = """
 node Doc {

@@ -252,7 +252,7 @@ def test_a_csv_that_is_none_and_a_row_after_cells_of_several_lines(load: Load, t
         load({"Note": tmp_path / "notes.csv"})
     assert problems(caught) == [("notes.csv", 5, "expected a [String], found the text `x`")]
     (tmp_path / "notes.csv").write_text("text,tags\na\n")
-    with pytest.raises(og.ValidationError, match=r"notes\.csv: Note: this is not CSV"):
+    with pytest.raises(og.ValidationError, match=r"notes\.csv: Note: invalid CSV"):
         load({"Note": tmp_path / "notes.csv"})
     (tmp_path / "notes.csv").write_text('text,tags\n"a ""b""","[""x"", ""y""]"\n"",\n')
     graph = load({"Note": tmp_path / "notes.csv"})
@@ -316,6 +316,7 @@ def test_a_large_input_runs_on_spark_and_says_so(tmp_path: Path) -> None:
     assert graph.explain_load(small).startswith("engine: local, because the work is small")
     with (tmp_path / "large.jsonl").open("wb") as file:
         file.truncate(65 * 2**20)
-    assert graph.explain_load(tmp_path / "large.jsonl").startswith("engine: spark, because the input has 65 MiB")
+    why = "engine: spark, because the input is 65 MiB (threshold: 64 MiB)\n"
+    assert graph.explain_load(tmp_path / "large.jsonl").startswith(why)
     many = pa.table({"name": pa.nulls(500_001, pa.string())})
     assert "about 500,001 records" in graph.explain_load({"Person": many})

@@ -9,7 +9,7 @@ import pytest
 from omnigraph.errors import StorageError
 from omnigraph.spark import relations
 from omnigraph.spark.scans import TablePart, parts_of
-from omnigraph.storage import Table
+from omnigraph.storage.tables import Table
 from tests.engines.both import BothWorld
 
 

@@ -7,11 +7,12 @@ from pyspark.sql import SparkSession
 
 import omnigraph as og
 from omnigraph.errors import ValidationError
-from omnigraph.evolution.rows import column_work, new_rule_violations, write_all_columns
+from omnigraph.evolution.columns import column_work, write_all_columns
+from omnigraph.evolution.rules import new_rule_violations
 from omnigraph.parts.engine import Engine, InProcess
 from omnigraph.spark import SparkEngine
-from omnigraph.storage import commit_staged
 from omnigraph.storage.columns import stage_columns
+from omnigraph.storage.commits import commit_staged
 from omnigraph.violations import Violation
 
 SCHEMA = """

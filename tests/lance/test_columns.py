@@ -64,18 +64,17 @@ def with_values(dataset: lance.LanceDataset) -> list[FragmentMetadata]:
 
 def coming(dataset: lance.LanceDataset) -> list[StoredColumn]:
     columns = new_columns(COMING, dataset.data_storage_version)
-    return [column.numbered_from(dataset.max_field_id + 1) for column in columns.values()]
+    return [column.with_ids_from(dataset.max_field_id + 1) for column in columns.values()]
 
 
 def test_a_schema_is_taken_apart_into_numbered_columns_and_put_together_as_it_was(dataset: lance.LanceDataset) -> None:
     columns = stored_columns(dataset)
-    assert {name: column.numbers for name, column in columns.items()} == {
+    assert {name: column.ids for name, column in columns.items()} == {
         "id": (0,),
         "tags": (1, 2),
         "file": (3, 5, 6),
         "n": (4,),
     }
-    assert [column.is_nullable for column in columns.values()] == [False, True, True, True]
     again = lance_schema(dataset, columns.values())
     assert again == dataset.lance_schema
     assert pickle.loads(pickle.dumps(again)) == again  # noqa: S301 - our own
@@ -89,13 +88,36 @@ def test_a_schema_made_from_arrow_is_numbered_from_zero(dataset: lance.LanceData
     assert [field.id() for field in made.fields()] == [0, 2]
 
 
+def test_a_schema_made_from_arrow_lacks_the_parts_of_a_blob(dataset: lance.LanceDataset) -> None:
+    """So `new_columns` writes a table in memory."""
+    made = LanceSchema.from_pyarrow(SCHEMA)
+    assert [each.name() for each in made.fields()] == SCHEMA.names
+    assert sum(1 for _ in made.__reduce__()[1]) - 1 < sum(
+        len(column.ids) for column in stored_columns(dataset).values()
+    )
+
+
+def test_the_last_value_of_a_field_of_a_message_counts(dataset: lance.LanceDataset) -> None:
+    """So a column is changed by what is appended to its message, again and again."""
+    column = stored_columns(dataset)["tags"]
+    for number in range(3):
+        column = column.with_name(f"name{number}", nullable=number % 2 == 0).with_ids_from(100)
+    changed = lance_schema(dataset, [column])
+    assert column.ids == (301, 302)
+    (field,) = changed.fields()
+    assert (field.name(), field.id(), [child.id() for child in field.children()]) == ("name2", 301, [302])
+    assert changed.to_pyarrow().field("name2").nullable
+    required = lance_schema(dataset, [column.with_name("name3", nullable=False)])
+    assert required.to_pyarrow() == pa.schema([pa.field("name3", pa.list_(pa.string()), nullable=False)])
+
+
 def test_columns_that_come_can_be_numbered_beyond_all_that_were(dataset: lance.LanceDataset) -> None:
     """A column that went lies in the files still, and its number counts."""
     dataset.drop_columns(["n"])
     assert dataset.max_field_id == 6
     dataset.drop_columns(["file"])
     assert dataset.max_field_id == 4
-    assert [column.numbers for column in coming(dataset)] == [(5, 6), (7,)]
+    assert [column.ids for column in coming(dataset)] == [(5, 6), (7,)]
 
 
 def test_files_of_other_columns_can_be_written_without_a_version(dataset: lance.LanceDataset) -> None:
@@ -108,7 +130,7 @@ def test_files_of_other_columns_can_be_written_without_a_version(dataset: lance.
     assert lance.dataset(dataset.uri).version == version
     assert written.files[0].fields == [0, 2, 3, 4]
     with_blob = pa.schema([*schema, SCHEMA.field("file")])
-    numbers = {name: column.numbers for name, column in new_columns(with_blob, "2.2").items()}
+    numbers = {name: column.ids for name, column in new_columns(with_blob, "2.2").items()}
     assert numbers == {"n": (0,), "tags": (1, 2), "v": (3,), "text": (4,), "file": (5, 6, 7)}
 
 
@@ -117,8 +139,8 @@ def test_a_projection_renames_reorders_relaxes_drops_and_adds_what_is_null(datas
     columns = stored_columns(dataset)
     layout = [
         *coming(dataset),
-        columns["n"].called("number", nullable=False),
-        columns["id"].called("id", nullable=True),
+        columns["n"].with_name("number", nullable=False),
+        columns["id"].with_name("id", nullable=True),
     ]
     after = committed(dataset, Operation.Project(lance_schema(dataset, layout)))
     assert after.schema.names == ["marks", "kind", "number", "id"]
@@ -153,7 +175,7 @@ def test_a_merge_that_brings_values_takes_every_row_for_changed(dataset: lance.L
 
 
 def test_a_merge_relaxes_no_column(dataset: lance.LanceDataset) -> None:
-    columns = stored_columns(dataset) | {"id": stored_columns(dataset)["id"].called("id", nullable=True)}
+    columns = stored_columns(dataset) | {"id": stored_columns(dataset)["id"].with_name("id", nullable=True)}
     schema = lance_schema(dataset, [*columns.values(), *coming(dataset)])
     with pytest.raises(OSError, match="nullability"):
         committed(dataset, Operation.Merge(with_values(dataset), schema))
@@ -164,7 +186,7 @@ def test_indexes_stay_with_the_numbers_of_their_columns(dataset: lance.LanceData
     dataset.create_scalar_index("tags", "LABEL_LIST", name="tags_label_list")
     columns = stored_columns(dataset)
     fragments = with_values(dataset)
-    layout = [columns["id"], columns["n"].called("number", nullable=True), *coming(dataset)]
+    layout = [columns["id"], columns["n"].with_name("number", nullable=True), *coming(dataset)]
     renamed = committed(dataset, Operation.Project(lance_schema(dataset, layout)))
     update = Operation.Update(removed_fragment_ids=[], updated_fragments=fragments, new_fragments=[])
     after = committed(renamed, update)

@@ -10,7 +10,7 @@ import pytest
 
 import lance
 from omnigraph.errors import Damaged, StorageError
-from omnigraph.storage import Location
+from omnigraph.storage.location import Location
 from omnigraph.storage.tables import is_panic, open_table
 
 READ = "import lance, sys; lance.dataset(sys.argv[1]).scanner().to_reader().read_all()"

@@ -12,7 +12,7 @@ from lance.dataset import Index, Transaction
 
 import lance
 from lance import LanceOperation as Operation
-from omnigraph.storage import FULL_TEXT_PARAMETERS
+from omnigraph.storage.indexes import FULL_TEXT_PARAMETERS
 
 
 @pytest.fixture

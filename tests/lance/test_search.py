@@ -13,7 +13,7 @@ from lance.query import FullTextQuery, MatchQuery, PhraseQuery
 import lance
 from omnigraph.query.steps import Relevance
 from omnigraph.query.words import corpus_of, relevances, words_of
-from omnigraph.storage import FULL_TEXT_PARAMETERS
+from omnigraph.storage.indexes import FULL_TEXT_PARAMETERS
 
 WORDS = [f"w{number}" for number in range(40)]
 

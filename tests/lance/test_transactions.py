@@ -6,8 +6,8 @@ import pyarrow as pa
 import pytest
 
 import lance
-from omnigraph.storage import drift_after, location_of
-from omnigraph.storage.drift import operation_name
+from omnigraph.storage.drift import drift_after
+from omnigraph.storage.location import location_of
 
 ROWS = pa.table({"id": ["a", "b", "c"], "v": [1, 2, 3]})
 
@@ -51,7 +51,17 @@ def test_the_transaction_is_in_the_file_of_the_version_itself(table: Path) -> No
     """Lance keeps a file of its own for it too, which may be gone."""
     for file in (table / "_transactions").iterdir():
         file.unlink()
-    assert operation_name(location_of(table), 2) == "Append"
+    assert drift_after(location_of(table), 1).operations[0] == "Append"
+
+
+def test_lance_itself_reads_neither_a_reservation_nor_a_rewrite_of_indexes(table: Path) -> None:
+    """When it does, `storage/drift.py` need not read the files of versions itself."""
+    dataset = lance.dataset(table)
+    reservation = dataset.read_transaction(6)
+    assert reservation is not None
+    assert type(reservation.operation).__name__ == "BaseOperation"
+    with pytest.raises(TypeError, match="RewrittenIndex"):
+        dataset.read_transaction(7)
 
 
 def test_a_version_that_is_gone_or_damaged_is_said_to_be(table: Path) -> None:
@@ -59,8 +69,9 @@ def test_a_version_that_is_gone_or_damaged_is_said_to_be(table: Path) -> None:
     content = file.read_bytes()
     for damaged in (content[:-4], b"\xff" * 40 + content[-16:], content[:-16] + b"\xff" * 12 + b"LANC"):
         file.write_bytes(damaged)
-        with pytest.raises(ValueError, match=r"damaged|understood|does not say|gone"):
-            operation_name(location_of(table), 5)
+        problem = drift_after(location_of(table), 4).problem
+        assert problem is not None
+        assert problem.startswith(("version 5: its file is damaged", "version 5: its transaction "))
     file.unlink()
     drift = drift_after(location_of(table), 3)
     assert drift.problem == "version 5: it is gone"

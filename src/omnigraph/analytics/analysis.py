@@ -1,4 +1,4 @@
-"""Analyses a graph as a whole, and writes what it found back as properties of the nodes."""
+"""Analyses a graph as a whole, and writes the result back as properties of the nodes."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -7,7 +7,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from omnigraph.analytics import Algorithm, Choice, algorithm_named, chosen, numbered
+from omnigraph.analytics.algorithms import Algorithm, algorithm_named
+from omnigraph.analytics.numbered import Selection, read_numbered, select_types
 from omnigraph.api.data import Analysis
 from omnigraph.api.progress import Progress, Report, no_report
 from omnigraph.catalog import Catalog, NodeType, Scalar, arrow_type, table_schema
@@ -15,6 +16,7 @@ from omnigraph.catalog.model import ID
 from omnigraph.catalog.types import FLOATS, INTEGERS
 from omnigraph.diagnostics import any_of, quoted
 from omnigraph.errors import UsageError
+from omnigraph.extras import ANALYTICS, require_extra
 from omnigraph.storage.equality import equal_rows
 from omnigraph.versioning import Snapshot
 from omnigraph.write import TableChange, WriteAttempt, validate, write_changes
@@ -23,67 +25,73 @@ TYPE = "type"
 
 
 @dataclass(frozen=True, slots=True)
-class AnalysisRequest:
-    """Which analysis of what, and which of its columns become which properties."""
+class AnalysisPlan:
+    """An analysis of selected types, and the properties that its columns are written to."""
 
     algorithm: Algorithm
-    choice: Choice
+    selection: Selection
     write: Mapping[str, str]
     tables: tuple[str, ...]
-    """The tables of the nodes that are analysed, which are those that may be written."""
+    """The tables of the analysed nodes, which are those that may be written."""
 
     @property
     def reads(self) -> tuple[str, ...]:
-        """The tables that are read: those of the nodes, and those of the edges between them."""
-        return (*self.tables, *(edge.table_key for edge in self.choice.edges))
+        """The tables to read: those of the nodes, and those of the edges between them."""
+        return (*self.tables, *(edge.table_key for edge in self.selection.edges))
 
 
-def requested(
+def plan_analysis(
     catalog: Catalog,
     algorithm: str,
     parameters: Mapping[str, Any],
     *,
-    nodes: Sequence[str] | str | None,
-    edges: Sequence[str] | str | None,
+    nodes: Sequence[str] | None,
+    edges: Sequence[str] | None,
     write: Mapping[str, str] | None,
     engine: str,
-) -> AnalysisRequest:
-    """What a caller asks for, after everything that can be wrong with it was looked at."""
+) -> AnalysisPlan:
+    """An analysis that was checked against the catalog.
+
+    Raises:
+        UsageError: A parameter, a weight or a property to write to is invalid.
+        NotFound: A type is not in the schema.
+        MissingExtra: The packages of the extra `analytics` are not installed.
+    """
+    require_extra(ANALYTICS, "`analyze`")
     if engine not in ("auto", "local"):
-        raise UsageError(f"analyses run in the process: the engine is auto or local, not {engine!r}")
+        raise UsageError(f"invalid engine {engine!r}: analyses run in the process, with `auto` or `local`")
     known = algorithm_named(algorithm, parameters)
-    choice = chosen(catalog, nodes=_listed(nodes), edges=_listed(edges), weight=known.weight)
-    _check_properties(catalog, known, choice, write or {})
-    return AnalysisRequest(known, choice, write or {}, tuple(catalog.nodes[name].table_key for name in choice.nodes))
+    selection = select_types(catalog, nodes=nodes, edges=edges, weight=known.weight)
+    _check_properties(catalog, known, selection, write or {})
+    tables = tuple(catalog.nodes[name].table_key for name in selection.nodes)
+    return AnalysisPlan(known, selection, write or {}, tables)
 
 
-def _listed(names: Sequence[str] | str | None) -> Sequence[str] | None:
-    return [names] if isinstance(names, str) else names
-
-
-def analyze(snapshot: Snapshot, request: AnalysisRequest, report: Report = no_report) -> Analysis:
-    """Analyses the chosen part of one snapshot."""
-    algorithm = request.algorithm
-    graph = numbered(snapshot, request.choice, report)
-    outcome = algorithm.outcome(graph, report)
-    table = pa.table({**graph.columns(outcome.nodes), **outcome.columns})
+def run_analysis(snapshot: Snapshot, plan: AnalysisPlan, report: Report = no_report) -> Analysis:
+    """Analyses the selected part of one snapshot."""
+    algorithm = plan.algorithm
+    graph = read_numbered(snapshot, plan.selection, report)
+    found = algorithm.run(graph, report)
+    table = pa.table({**graph.columns(found.nodes), **found.columns})
     sizes = {"nodes": graph.edges.count, "edges": len(graph.edges)}
     return Analysis(
         table=table,
         commit_id=snapshot.commit_id,
         algorithm=algorithm.name,
-        summary={**sizes, **outcome.summary},
+        summary={**sizes, **found.summary},
         order=algorithm.order,
     )
 
 
-def _check_properties(catalog: Catalog, algorithm: Algorithm, choice: Choice, write: Mapping[str, str]) -> None:
-    """Raises when a result cannot become these properties of all nodes; asked before anything is worked out."""
+def _check_properties(catalog: Catalog, algorithm: Algorithm, selection: Selection, write: Mapping[str, str]) -> None:
+    """Raises when the columns cannot be written to these properties of all nodes."""
     for column, name in write.items():
         found = algorithm.columns.get(column)
         if found is None:
-            raise UsageError(f"{algorithm.name} finds no {quoted(column)}, but {any_of([*algorithm.columns])}")
-        for type in choice.nodes:
+            raise UsageError(
+                f"{algorithm.name} has no column {quoted(column)}: expected {any_of([*algorithm.columns])}"
+            )
+        for type in selection.nodes:
             _check_property(catalog.nodes[type], name, column, found)
     if len(set(write.values())) < len(write):
         raise UsageError("two columns cannot be written to one property")
@@ -92,21 +100,21 @@ def _check_properties(catalog: Catalog, algorithm: Algorithm, choice: Choice, wr
 def _check_property(node: NodeType, name: str, column: str, found: pa.DataType) -> None:
     where = quoted(f"{node.name}.{name}")
     declared = node.properties.get(name)
-    fitting = _fitting(found)
-    if not fitting:
-        raise UsageError(f"{quoted(column)} is {found}, which is not written to a property")
+    accepted = _property_types(found)
+    if not accepted:
+        raise UsageError(f"{quoted(column)} is {found}, which cannot be written to a property")
     if declared is None:
         raise UsageError(
-            f"{where} is not in the schema; declare `{name}: {fitting[0]}?` to write {quoted(column)} there"
+            f"{where} is not in the schema; declare `{name}: {accepted[0]}?` to write {quoted(column)} there"
         )
-    if declared.type not in fitting:
-        raise UsageError(f"{quoted(column)} does not fit {where}, which is {declared.type} and not {any_of(fitting)}")
+    if declared.type not in accepted:
+        raise UsageError(f"{quoted(column)} does not fit {where}: expected {any_of(accepted)}, found {declared.type}")
     if name in node.key:
-        raise UsageError(f"{where} is part of the key, which a node has for good")
+        raise UsageError(f"{where} is part of the key, which cannot be changed")
 
 
-def _fitting(found: pa.DataType) -> list[Scalar]:
-    """The types of properties that take the values of a column, the best one first."""
+def _property_types(found: pa.DataType) -> list[Scalar]:
+    """The property types that can hold the values of a column, the best one first."""
     if pa.types.is_floating(found):
         return sorted(FLOATS, reverse=True)
     if pa.types.is_integer(found):
@@ -119,8 +127,8 @@ def write_back(
 ) -> Analysis:
     """Writes columns of a result as properties of the nodes, as one commit.
 
-    Only nodes that get another value are written, and those that are gone by now stay gone. There is no commit when
-    every node has its value already.
+    Only nodes whose value changes are written, and nodes that were deleted meanwhile stay deleted. There is no commit
+    if no value changes.
     """
     types = pc.unique(analysis.table[TYPE]).to_pylist()
     changes = {}
@@ -139,7 +147,7 @@ def write_back(
 
 
 def _change(node: NodeType, results: pa.Table, write: Mapping[str, str], base: Snapshot) -> TableChange:
-    """The nodes of one type whose values are not those of the result yet, whole, with the new values."""
+    """The whole rows of the nodes of one type whose values change, with the new values."""
     wanted = pa.table({ID: results[ID], **{name: _cast(node, results, column, name) for column, name in write.items()}})
     table = base.table(node.table_key)
     present = table.scan([ID, *write.values()])

@@ -1,4 +1,4 @@
-"""Communities: groups of nodes with more edges inside them than chance would put there, found by Louvain's method."""
+"""Communities: groups of nodes with more edges among each other than expected by chance, by the Louvain method."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -6,8 +6,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from omnigraph.analytics.components import weak_components
 from omnigraph.analytics.edges import Edges, Floats, Numbers, Positions
+from omnigraph.analytics.sparse import find_components
 
 _ROUNDS = 100
 _LEVELS = 30
@@ -17,7 +17,7 @@ _LEAST_GAIN_PER_NODE = 1e-8
 
 @dataclass(frozen=True, slots=True)
 class Communities:
-    """For each node, the smallest node of its community; and how good the communities are."""
+    """For each node, the smallest node of its community; and the modularity of all communities."""
 
     labels: Numbers
     modularity: float
@@ -26,9 +26,9 @@ class Communities:
 
 @dataclass(frozen=True, slots=True)
 class _Weighted:
-    """An undirected graph: each pair of nodes once in both directions, and the weight of what is inside each node.
+    """An undirected graph: each pair of nodes once in both directions, and the weight of the edges inside each node.
 
-    An edge inside a node counts twice, as every edge does that has both its ends there.
+    An edge inside a node counts twice, because both its ends are there.
     """
 
     count: int
@@ -40,39 +40,39 @@ class _Weighted:
     total: float
 
 
-def communities(
+def find_communities(
     edges: Edges,
     *,
     resolution: float = 1.0,
     seed: int = 0,
-    done: Callable[[int], None] = lambda _: None,
+    on_level: Callable[[int], None] = lambda _: None,
 ) -> Communities:
-    """Groups whose modularity no move of a single node raises by much; the same for the same graph and seed.
+    """Groups such that moving a single node hardly raises the modularity; the same for the same graph and seed.
 
     Every node begins alone. Nodes move to the community of a neighbour where that raises the modularity, many of them
-    in each round; then each community becomes a node, and it all begins again. A higher resolution gives smaller
+    in each round; then each community becomes a node, and the rounds are repeated. A higher resolution gives smaller
     communities. A community whose nodes are not connected is split in the end, which never lowers the modularity.
     """
-    level = _merged(Edges(edges.count, edges.begin, edges.end, edges.weight()).both_ways(), np.zeros(edges.count))
+    level = _first_level(edges)
     chance = np.random.default_rng(seed)
     labels = np.arange(edges.count, dtype=np.int64)
     levels = 0
     while level.total > 0 and levels < _LEVELS:
-        moved = _settled(level, resolution, chance)
+        moved = _move_nodes(level, resolution, chance)
         names, moved = np.unique(moved, return_inverse=True)
         if len(names) == level.count:
             break
         labels = moved[labels]
-        level = _contracted(level, moved, len(names))
+        level = _contract(level, moved, len(names))
         levels += 1
-        done(levels)
+        on_level(levels)
     inside = edges.only(labels[edges.begin] == labels[edges.end])
-    connected = weak_components(inside)
+    connected = find_components(inside, "weak")
     return Communities(connected, modularity(edges, connected, resolution=resolution), levels)
 
 
 def modularity(edges: Edges, labels: NDArray[np.integer], *, resolution: float = 1.0) -> float:
-    """The share of weight inside communities, less what would be there if edges led anywhere by chance."""
+    """The share of weight inside communities, less the share expected if edges led anywhere by chance."""
     weights = edges.weight()
     total = float(weights.sum())
     if not total:
@@ -83,35 +83,32 @@ def modularity(edges: Edges, labels: NDArray[np.integer], *, resolution: float =
     return inside / total - resolution * float(np.square(strengths / (2 * total)).sum())
 
 
-def _merged(directed: Edges, inside: Floats) -> _Weighted:
-    """A graph from edges in both directions, where one from a node to itself is there once; parallel ones add up."""
-    own = directed.begin == directed.end
-    inside = inside + 2 * np.bincount(directed.begin[own], weights=directed.weight()[own], minlength=directed.count)
-    return _summed(
-        directed.begin[~own].astype(np.int64),
-        directed.end[~own].astype(np.int64),
-        directed.weight()[~own],
-        inside=inside,
-    )
+def _first_level(edges: Edges) -> _Weighted:
+    """Every node by itself. Parallel edges add up."""
+    directed = edges.both_ways()
+    begin, end, weights = directed.begin.astype(np.int64), directed.end.astype(np.int64), directed.weight()
+    own = begin == end
+    inside: Floats = np.bincount(begin[own], weights=2 * weights[own], minlength=edges.count).astype(np.float64)
+    return _weighted_graph(begin[~own], end[~own], weights[~own], inside=inside)
 
 
-def _contracted(level: _Weighted, groups: Positions, count: int) -> _Weighted:
+def _contract(level: _Weighted, groups: Positions, count: int) -> _Weighted:
     """The graph whose nodes are groups of the nodes of another."""
     begin, end = groups[level.begin], groups[level.end]
     own = begin == end
     inside: Floats = np.bincount(groups, weights=level.inside, minlength=count).astype(np.float64)
     inside += np.bincount(begin[own], weights=level.weights[own], minlength=count)
-    return _summed(begin[~own], end[~own], level.weights[~own], inside=inside)
+    return _weighted_graph(begin[~own], end[~own], level.weights[~own], inside=inside)
 
 
-def _summed(begin: Positions, end: Positions, weights: Floats, *, inside: Floats) -> _Weighted:
+def _weighted_graph(begin: Positions, end: Positions, weights: Floats, *, inside: Floats) -> _Weighted:
     count = len(inside)
-    begin, end, weights = _added_up(begin, end, weights)
+    begin, end, weights = _sum_by_pair(begin, end, weights)
     strengths = np.bincount(begin, weights=weights, minlength=count) + inside
     return _Weighted(count, begin, end, weights, inside, strengths, float(strengths.sum()))
 
 
-def _added_up(begin: Positions, end: Positions, weights: Floats) -> tuple[Positions, Positions, Floats]:
+def _sum_by_pair(begin: Positions, end: Positions, weights: Floats) -> tuple[Positions, Positions, Floats]:
     """Each pair of numbers once, ascending, with the sum of its weights."""
     if not len(begin):
         return begin, end, weights
@@ -123,20 +120,20 @@ def _added_up(begin: Positions, end: Positions, weights: Floats) -> tuple[Positi
     return keys >> 32, keys & 0xFFFFFFFF, np.add.reduceat(weights, starts)
 
 
-def _settled(level: _Weighted, resolution: float, chance: np.random.Generator) -> Positions:
-    """The community of each node when moving on gains next to nothing.
+def _move_nodes(level: _Weighted, resolution: float, chance: np.random.Generator) -> Positions:
+    """The community of each node when further moves gain next to nothing.
 
-    All nodes decide at the same time, and would sometimes move past each other. So only some of those that want to move
-    do, chosen by chance: fewer when the modularity did not rise, and in the end only the one that gains most, which
-    always raises it.
+    All nodes decide at the same time, and some would swap places. So only a random share of the nodes that gain by
+    moving do move: fewer when the modularity did not rise, and in the end only the one that gains most, which always
+    raises it.
     """
     labels = np.arange(level.count, dtype=np.int64)
     quality = _quality(level, labels, resolution)
     least = min(_LEAST_GAIN, _LEAST_GAIN_PER_NODE * level.count)
     share = 0.5
-    wishes = _wishes(level, labels, resolution)
+    moves = _best_moves(level, labels, resolution)
     for _ in range(_ROUNDS):
-        targets, gains = wishes
+        targets, gains = moves
         willing = np.flatnonzero(gains > 0)
         if not len(willing):
             break
@@ -154,7 +151,7 @@ def _settled(level: _Weighted, resolution: float, chance: np.random.Generator) -
         if gained < least:
             break
         share = min(share * 2, 0.5)
-        wishes = _wishes(level, labels, resolution)
+        moves = _best_moves(level, labels, resolution)
     return labels
 
 
@@ -164,13 +161,13 @@ def _quality(level: _Weighted, labels: Positions, resolution: float) -> float:
     return inside / level.total - resolution * float(np.square(strengths / level.total).sum())
 
 
-def _wishes(level: _Weighted, labels: Positions, resolution: float) -> tuple[Positions, Floats]:
+def _best_moves(level: _Weighted, labels: Positions, resolution: float) -> tuple[Positions, Floats]:
     """For each node, the community where it would raise the modularity most, and what it gains by moving there."""
     groups = np.bincount(labels, weights=level.strengths, minlength=level.count)
-    nodes, targets, weights = _added_up(level.begin, labels[level.end], level.weights)
+    nodes, targets, weights = _sum_by_pair(level.begin, labels[level.end], level.weights)
     own = labels[nodes] == targets
     expected = resolution / level.total
-    # A node does not count as one of those whom it would join or stay with.
+    # A node does not count as a member of the community that it would join or stay in.
     others = groups[targets] - np.where(own, level.strengths[nodes], 0.0)
     values = weights - expected * level.strengths[nodes] * others
     staying = -expected * level.strengths * (groups[labels] - level.strengths)
@@ -178,9 +175,9 @@ def _wishes(level: _Weighted, labels: Positions, resolution: float) -> tuple[Pos
     best = np.full(level.count, -np.inf)
     nodes, targets, values = nodes[~own], targets[~own], values[~own]
     np.maximum.at(best, nodes, values)
-    chosen = np.flatnonzero(values == best[nodes])[::-1]
+    is_best = np.flatnonzero(values == best[nodes])[::-1]
     wanted = labels.copy()
-    wanted[nodes[chosen]] = targets[chosen]
+    wanted[nodes[is_best]] = targets[is_best]
     gains = best - staying
     gains[gains < 1e-12 * level.total] = 0.0
     return wanted, gains

@@ -1,7 +1,7 @@
-"""Reads the chosen nodes and edges of a graph, with numbers in place of ids.
+"""Reads the selected nodes and edges of a graph, with numbers in place of ids.
 
-Ids become numbers a few million edges at a time, over whole columns. So what is in memory at once is the id of every
-node, the texts of those few million edges, and 8 bytes for each edge that was read, or 16 with a weight.
+Ids become numbers a few million edges at a time, over whole columns. Memory then holds the id of every node, the ids
+of those few million edges, and 8 bytes for each edge that was read, or 16 with a weight.
 """
 
 from collections.abc import Iterator, Sequence
@@ -29,16 +29,18 @@ _MOST_NODES = _MOST_TEXT = 2**31 - 1
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
-    """What an analysis is about: these node types and edge types, and a property of the edges as their weight."""
+class Selection:
+    """The node types and edge types of an analysis, and the edge property that holds the weight."""
 
     nodes: tuple[str, ...]
     edges: tuple[EdgeType, ...]
     weight: str | None = None
 
 
-def chosen(catalog: Catalog, *, nodes: Sequence[str] | None, edges: Sequence[str] | None, weight: str | None) -> Choice:
-    """The choice that was meant, with everything that was left open.
+def select_types(
+    catalog: Catalog, *, nodes: Sequence[str] | None, edges: Sequence[str] | None, weight: str | None
+) -> Selection:
+    """The types to analyse, with defaults for those that were not given.
 
     Without edge types, all that run between the node types; without node types, all that the edges begin or end at.
     """
@@ -56,11 +58,11 @@ def chosen(catalog: Catalog, *, nodes: Sequence[str] | None, edges: Sequence[str
         outside = {edge.source, edge.destination} - (ends if node_types is None else node_types)
         if outside:
             raise UsageError(
-                f"edge {quoted(edge.name)} leads to {quoted(min(outside))}, which is not among the node types"
+                f"edge {quoted(edge.name)} leads to {quoted(min(outside))}, which is not among the selected node types"
             )
         _check_weight(edge, weight)
     every = node_types or ends or set(catalog.nodes)
-    return Choice(tuple(sorted(every)), tuple(edge_types), weight)
+    return Selection(tuple(sorted(every)), tuple(edge_types), weight)
 
 
 def _node_type(catalog: Catalog, name: str) -> str:
@@ -81,9 +83,9 @@ def _check_weight(edge: EdgeType, weight: str | None) -> None:
         return
     declared = edge.properties.get(weight)
     if declared is None:
-        raise UsageError(f"edge {quoted(edge.name)} has no property {quoted(weight)} to be its weight")
+        raise UsageError(f"edge {quoted(edge.name)} has no property {quoted(weight)} to use as weight")
     if declared.type not in NUMBERS:
-        raise UsageError(f"a weight is a number, and {quoted(f'{edge.name}.{weight}')} is {declared.type}")
+        raise UsageError(f"a weight must be a number: {quoted(f'{edge.name}.{weight}')} is {declared.type}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +100,7 @@ class NumberedGraph:
 
     @property
     def starts(self) -> Positions:
-        """The number of the first node of each type, and how many nodes there are."""
+        """The number of the first node of each type, and the number of all nodes."""
         return np.cumsum([0, *map(len, self.ids)])
 
     def columns(self, numbers: NDArray[Any] | None = None) -> dict[str, pa.ChunkedArray]:
@@ -112,7 +114,7 @@ class NumberedGraph:
         return {name: column.take(pa.array(numbers)) for name, column in every.items()}
 
     def names(self, numbers: NDArray[Any], valid: NDArray[np.bool_] | None = None) -> pa.Array:
-        """How a column refers to nodes: by id if there is one node type, else as ``Type:id``; null where not valid."""
+        """The ids of nodes, or ``Type:id`` where there are several node types; null where not valid."""
         positions = pa.array(numbers, mask=None if valid is None else ~valid)
         if len(self.types) == 1:
             return self.ids[0].take(positions)
@@ -133,44 +135,44 @@ class NumberedGraph:
         if not found:
             raise NotFound("node", name)
         if len(found) > 1:
-            raise UsageError(f"{quoted(name)} is the id of several nodes; name one as {quoted('Type:id')}")
+            raise UsageError(f"{quoted(name)} is the id of several nodes: write {quoted('Type:id')}")
         return found.pop()
 
 
-def numbered(snapshot: Snapshot, choice: Choice, report: Report = no_report) -> NumberedGraph:
-    """The chosen part of a graph."""
+def read_numbered(snapshot: Snapshot, selection: Selection, report: Report = no_report) -> NumberedGraph:
+    """Reads the selected part of a graph."""
     ids = []
-    for name in choice.nodes:
+    for name in selection.nodes:
         report(Progress(f"reading {name}", 0, 1))
-        ids.append(_ascending(name, snapshot.scan(snapshot.catalog.nodes[name].table_key, columns=[ID])[ID]))
+        ids.append(_sort_ids(name, snapshot.scan(snapshot.catalog.nodes[name].table_key, columns=[ID])[ID]))
         report(Progress(f"reading {name}", 1, 1, len(ids[-1])))
-    starts = dict(zip(choice.nodes, np.cumsum([0, *map(len, ids)]).tolist(), strict=False))
+    starts = dict(zip(selection.nodes, np.cumsum([0, *map(len, ids)]).tolist(), strict=False))
     if sum(map(len, ids)) > _MOST_NODES:
-        raise UsageError(f"an analysis takes at most {_MOST_NODES:,} nodes")
-    by_type = dict(zip(choice.nodes, ids, strict=True))
+        raise UsageError(f"too many nodes: an analysis reads at most {_MOST_NODES:,}")
+    by_type = dict(zip(selection.nodes, ids, strict=True))
     parts = [
         part
-        for edge in choice.edges
-        for part in _read(snapshot, edge, choice.weight, ends=_Ends(by_type, starts, edge), report=report)
+        for edge in selection.edges
+        for part in _read_edges(snapshot, edge, selection.weight, ends=_Ends(by_type, starts, edge), report=report)
     ]
     count = sum(map(len, ids))
     no_numbers: Numbers = np.zeros(0, dtype=np.int32)
     begin = np.concatenate([no_numbers, *(part[0] for part in parts)])
     end = np.concatenate([no_numbers, *(part[1] for part in parts)])
-    weights = None if choice.weight is None else np.concatenate([np.zeros(0), *(part[2] for part in parts)])
-    return NumberedGraph(choice.nodes, tuple(ids), Edges(count, begin, end, weights))
+    weights = None if selection.weight is None else np.concatenate([np.zeros(0), *(part[2] for part in parts)])
+    return NumberedGraph(selection.nodes, tuple(ids), Edges(count, begin, end, weights))
 
 
-def _ascending(type: str, ids: pa.ChunkedArray) -> pa.Array:
+def _sort_ids(type: str, ids: pa.ChunkedArray) -> pa.Array:
     if ids.nbytes > _MOST_TEXT:
-        raise UsageError(f"the ids of {quoted(type)} are more than 2 GiB of text, which no analysis takes")
+        raise UsageError(f"the ids of {quoted(type)} take more than 2 GiB, the most that an analysis can read")
     flat = ids.combine_chunks()
     return flat.take(pc.sort_indices(flat))
 
 
 @dataclass(frozen=True, slots=True)
 class _Ends:
-    """The ids at both ends of an edge type, and the number that those of each node type begin at."""
+    """The ids at both ends of an edge type, and the number of the first node of each node type."""
 
     ids: dict[str, pa.Array]
     starts: dict[str, int]
@@ -186,7 +188,7 @@ class _Ends:
         return numbers
 
 
-def _read(
+def _read_edges(
     snapshot: Snapshot, edge: EdgeType, weight: str | None, *, ends: _Ends, report: Report
 ) -> Iterator[tuple[Numbers, Numbers, Floats]]:
     """The edges of one type, a few million at a time."""
@@ -219,9 +221,9 @@ def _blocks(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Table]:
 def _weights(edge: EdgeType, weight: str, values: pa.ChunkedArray) -> Floats:
     what = quoted(f"{edge.name}.{weight}")
     if values.null_count:
-        raise UsageError(f"{what} has no value in {values.null_count} edges, which then have no weight")
+        raise UsageError(f"{what} has no value in {values.null_count} edges: every edge needs a weight")
     weights = values.cast(pa.float64(), safe=False).to_numpy()
     wrong = weights[~(np.isfinite(weights) & (weights >= 0))]
     if len(wrong):
-        raise UsageError(f"a weight is not below zero, and {what} is {wrong[0]} in some edge")
+        raise UsageError(f"a weight must not be below zero: {what} is {wrong[0]} in some edge")
     return np.asarray(weights, dtype=np.float64)

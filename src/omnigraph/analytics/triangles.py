@@ -6,19 +6,19 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from omnigraph.analytics.edges import Edges, Floats, Positions, offsets_of
+from omnigraph.analytics.edges import Edges, Floats, Positions
 from omnigraph.query.adjacency import distinct
 
 _PAIRS_AT_ONCE = 4_000_000
 _MARKS_PER_KEY = 8
 _MOST_BITS = 30
-# An odd number with ones all over: products with it differ in their upper bits even where keys are close together.
+# Fibonacci hashing: products with this odd number differ in their upper bits even where keys are close together.
 _SPREAD = np.uint64(0x9E3779B97F4A7C15)
 
 
 @dataclass(frozen=True, slots=True)
 class Triangles:
-    """For each node, its neighbours, the triangles that it is a corner of, and its clustering coefficient."""
+    """For each node, the number of its neighbours and of its triangles, and its clustering coefficient."""
 
     neighbours: Positions
     counts: Positions
@@ -26,22 +26,22 @@ class Triangles:
 
     @property
     def total(self) -> int:
-        """How many triangles there are; each has three corners."""
+        """The number of triangles; each has three corners."""
         return int(self.counts.sum()) // 3
 
     @property
     def transitivity(self) -> float:
-        """Of all pairs of edges that share a node, how many are two sides of a triangle."""
+        """The share of pairs of edges at a common node that are two sides of a triangle."""
         pairs = int((self.neighbours * (self.neighbours - 1) // 2).sum())
         return 3 * self.total / pairs if pairs else 0.0
 
 
-def triangles(edges: Edges, done: Callable[[int, int], None] = lambda *_: None) -> Triangles:
-    """Counts triangles whatever the direction of edges; parallel edges count once, and those to the same node never.
+def count_triangles(edges: Edges, on_progress: Callable[[int, int], None] = lambda *_: None) -> Triangles:
+    """Counts triangles. Direction and parallel edges do not matter, and edges from a node to itself are ignored.
 
-    Every edge is given a direction, from the node with fewer neighbours to the one with more. Then few edges leave any
-    node, and the pairs of edges that leave the same node, each of which may be two sides of a triangle, are few enough
-    to look each of them up. They are made in blocks of a few million.
+    Every edge is directed from the node with fewer neighbours to the one with more. Then few edges leave any node, and
+    the pairs of edges that leave the same node, each of which may be two sides of a triangle, are few enough to look
+    each of them up, in blocks of a few million.
     """
     proper = edges.only(edges.begin != edges.end)
     low, high = np.minimum(proper.begin, proper.end), np.maximum(proper.begin, proper.end)
@@ -52,23 +52,23 @@ def triangles(edges: Edges, done: Callable[[int, int], None] = lambda *_: None) 
     order = np.argsort(degrees, kind="stable")
     rank[order] = np.arange(edges.count)
     counts = np.empty(edges.count, dtype=np.int64)
-    counts[order] = _corners(rank[low], rank[high], edges.count, done)
+    counts[order] = _count_corners(rank[low], rank[high], edges.count, on_progress)
     possible = degrees * (degrees - 1) / 2
     clustering = np.zeros(edges.count)
     np.divide(counts, possible, out=clustering, where=possible > 0)
     return Triangles(degrees.astype(np.int64), counts, clustering)
 
 
-def _corners(left: Positions, right: Positions, count: int, done: Callable[[int, int], None]) -> Positions:
-    """The triangles at each node, where nodes are numbered by how many neighbours they have."""
+def _count_corners(left: Positions, right: Positions, count: int, on_progress: Callable[[int, int], None]) -> Positions:
+    """The triangles at each node, where nodes are numbered by the number of their neighbours."""
     keys = distinct(np.minimum(left, right) * count + np.maximum(left, right))
     begin, end = np.divmod(keys, max(count, 1))
-    offsets = offsets_of(begin, count)
+    last_of_node = np.cumsum(np.bincount(begin, minlength=count))
     # Each edge is paired with those that come after it and leave the same node.
-    partners = offsets[begin + 1] - np.arange(len(keys)) - 1
+    partners = last_of_node[begin] - np.arange(len(keys)) - 1
     sums = np.concatenate((np.zeros(1, dtype=np.int64), np.cumsum(partners)))
     corners = np.zeros(count, dtype=np.int64)
-    known = _Sieve(keys)
+    sieve = _Sieve(keys)
     first = 0
     while first < len(keys):
         last = int(np.searchsorted(sums, sums[first] + _PAIRS_AT_ONCE, side="right")) - 1
@@ -76,20 +76,20 @@ def _corners(left: Positions, right: Positions, count: int, done: Callable[[int,
         one = np.repeat(np.arange(first, last), partners[first:last])
         other = one + 1 + np.arange(len(one)) - (sums[one] - sums[first])
         closing = end[one] * count + end[other]
-        closed = np.flatnonzero(known.may_hold(closing))
+        closed = np.flatnonzero(sieve.may_hold(closing))
         at = np.minimum(np.searchsorted(keys, closing[closed]), len(keys) - 1)
         closed = closed[keys[at] == closing[closed]]
         for corner in (begin[one[closed]], end[one[closed]], end[other[closed]]):
             corners += np.bincount(corner, minlength=count)
         first = last
-        done(first, len(keys))
+        on_progress(first, len(keys))
     return corners
 
 
 class _Sieve:
-    """Tells of most keys that are not among some that they are not, at the cost of one look into an array of marks.
+    """A Bloom filter with one hash: rules out most keys that are not in a set with a single lookup.
 
-    Searching for a key costs many such looks, and most pairs of edges are sides of no triangle.
+    A binary search takes many lookups, and most pairs of edges are not sides of a triangle.
     """
 
     def __init__(self, keys: Positions) -> None:
@@ -99,7 +99,7 @@ class _Sieve:
         self._marks[self._places(keys)] = True
 
     def may_hold(self, keys: Positions) -> NDArray[np.bool_]:
-        """False where a key is certainly not among them."""
+        """False where a key is certainly not in the set."""
         return self._marks[self._places(keys)]
 
     def _places(self, keys: Positions) -> NDArray[np.uint64]:

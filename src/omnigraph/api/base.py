@@ -6,11 +6,26 @@ from the same fields. So a new parameter is one line of a request, and its use i
 """
 
 import inspect
+import re
 from collections.abc import Callable
 from dataclasses import MISSING, Field, dataclass, fields
 from enum import Enum
 from functools import cache, wraps
-from typing import Any, ClassVar, Concatenate, Generic, ParamSpec, Protocol, TypeVar, get_type_hints
+from types import NoneType
+from typing import (
+    Annotated,
+    Any,
+    ClassVar,
+    Concatenate,
+    Generic,
+    ParamSpec,
+    Protocol,
+    TypeVar,
+    dataclass_transform,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
 
 from omnigraph.diagnostics import any_of
 from omnigraph.errors import UsageError
@@ -18,6 +33,8 @@ from omnigraph.errors import UsageError
 MAIN = "main"
 """The branch that every graph has."""
 
+_SECTIONS = re.compile(r"^(?:Returns|Raises|Example):$", re.MULTILINE)
+_MODULES = re.compile(r"\b(?:[a-z_]+\.)+(?=[A-Za-z])")
 _Params = ParamSpec("_Params")
 _Result = TypeVar("_Result")
 _Result_co = TypeVar("_Result_co", covariant=True)
@@ -61,13 +78,13 @@ class Bounds:
 
 
 @dataclass(frozen=True, slots=True)
-class Wire:
+class WireName:
     """The name of a field in requests to a server, where it is another than in Python."""
 
     name: str
 
 
-class Scope(Enum):
+class ParameterScope(Enum):
     """Where a parameter is known, if not behind every door."""
 
     PROCESS = "process"
@@ -77,7 +94,7 @@ class Scope(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Parameter:
+class VerbParameter:
     """One field of a request, with everything that is declared about it."""
 
     name: str
@@ -89,21 +106,25 @@ class Parameter:
     doc: str
     choices: tuple[str, ...] = ()
     bounds: Bounds = Bounds()
-    scope: Scope | None = None
+    scope: ParameterScope | None = None
     takes_many: bool = False
     """Whether it is a list of texts, of which one may be given as it is."""
     wire_name: str = ""
     """Its name in requests to a server: `from_` is `from` there."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass_transform(frozen_default=True)
+@dataclass(frozen=True)
 class Request(Generic[_Result_co]):
-    """What is asked of a graph. Its class says which verb it is."""
+    """What is asked of a graph. Its class says which verb it is, and becomes a frozen dataclass."""
 
     verb: ClassVar[str] = ""
     """The name of the verb, as in `branches.create`."""
     writes: ClassVar[bool] = False
     """Whether it always writes; `is_write` knows of those that write only sometimes."""
+
+    def __init_subclass__(cls, *, kw_only: bool = False) -> None:
+        dataclass(frozen=True, kw_only=kw_only)(cls)
 
     @property
     def is_write(self) -> bool:
@@ -118,20 +139,26 @@ class Request(Generic[_Result_co]):
             for each in checks:
                 if (problem := each.problem(value)) is not None:
                     raise UsageError(f"invalid {name.rstrip('_')} {value!r}: {problem}")
+        if (problem := self.problem()) is not None:
+            raise UsageError(problem)
+
+    def problem(self) -> str | None:
+        """What is wrong with the values together, if something is."""
+        return None
 
 
-def parameters_of(request: Any) -> tuple[Parameter, ...]:
+def parameters_of(request: Any) -> tuple[VerbParameter, ...]:
     """The parameters of a verb, in their order."""
     return _parameters(request)
 
 
 @cache
-def _parameters(request: Any) -> tuple[Parameter, ...]:
+def _parameters(request: Any) -> tuple[VerbParameter, ...]:
     hints = get_type_hints(request, include_extras=True)
     return tuple(_parameter(field, hints[field.name]) for field in fields(request))
 
 
-def _parameter(field: "Field[Any]", hint: Any) -> Parameter:
+def _parameter(field: "Field[Any]", hint: Any) -> VerbParameter:
     declared = getattr(hint, "__metadata__", ())
     default = field.default if field.default_factory is MISSING else field.default_factory()
 
@@ -139,7 +166,7 @@ def _parameter(field: "Field[Any]", hint: Any) -> Parameter:
         return next((each for each in declared if isinstance(each, kind)), None)
 
     choices = first(Choices)
-    return Parameter(
+    return VerbParameter(
         name=field.name,
         hint=hint.__origin__ if declared else hint,
         default=None if default is MISSING else default,
@@ -148,9 +175,9 @@ def _parameter(field: "Field[Any]", hint: Any) -> Parameter:
         doc=(first(Doc) or Doc("")).text,
         choices=() if choices is None else choices.values,
         bounds=first(Bounds) or Bounds(),
-        scope=first(Scope),
+        scope=first(ParameterScope),
         takes_many="Collection[" in str(hint),
-        wire_name=(first(Wire) or Wire(field.name.rstrip("_"))).name,
+        wire_name=(first(WireName) or WireName(field.name.rstrip("_"))).name,
     )
 
 
@@ -188,18 +215,42 @@ def verb(request: Callable[_Params, Request[_Result]]) -> Callable[Concatenate[A
     return method
 
 
+def description_of(request: type[Request[Any]]) -> str:
+    """What a verb does, for readers of every door: its docstring without the sections for Python."""
+    return _SECTIONS.split(inspect.cleandoc(request.__doc__ or ""), maxsplit=1)[0].strip()
+
+
 def _documentation(request: type[Request[Any]]) -> str:
-    """The docstring of a request, with its fields as the arguments."""
-    text = inspect.cleandoc(request.__doc__ or "")
-    summary, _, rest = text.partition("\n\n")
+    """The docstring of a request, with its fields as the arguments and its result."""
+    description = description_of(request)
+    sections = inspect.cleandoc(request.__doc__ or "").removeprefix(description).strip()
     arguments = "\n".join(f"    {each.name}: {each.doc}" for each in parameters_of(request))
-    return "\n\n".join(part for part in (summary, f"Args:\n{arguments}" if arguments else "", rest) if part)
+    returns = "" if "Returns:\n" in sections else _described_result(result_type(request))
+    parts = (description, f"Args:\n{arguments}" if arguments else "", returns, sections)
+    return "\n\n".join(part for part in parts if part)
+
+
+def _described_result(result: Any) -> str:
+    kind = (*get_args(result), result)[0]
+    if not isinstance(kind, type) or kind is NoneType:
+        return ""
+    summary = inspect.cleandoc(kind.__doc__ or "").partition("\n")[0]
+    return f"Returns:\n    {_type_name(result)}: {summary}"
+
+
+def _type_name(hint: Any) -> str:
+    """A type as users write it, without modules and what is declared beside it."""
+    return _MODULES.sub("", inspect.formatannotation(hint)).replace("NoneType", "None")
 
 
 def _signature(request: type[Request[Any]]) -> inspect.Signature:
-    built = inspect.signature(request)
+    """The signature of the method, with plain types, as notebooks and `help` show it."""
     first = inspect.Parameter("self", inspect.Parameter.POSITIONAL_ONLY)
-    return built.replace(parameters=[first, *built.parameters.values()])
+    rest = []
+    for each in inspect.signature(request).parameters.values():
+        hint = get_args(each.annotation)[0] if get_origin(each.annotation) is Annotated else each.annotation
+        rest.append(each.replace(annotation=hint))
+    return inspect.Signature([first, *rest], return_annotation=result_type(request))
 
 
 class Part:
@@ -223,7 +274,7 @@ def result_type(request: Any) -> Any:
 def acting_actor(request: Request[Any]) -> str | None:
     """Who a request is by, if it says so; an actor that is searched for is another thing."""
     for each in parameters_of(request.__class__):
-        if each.scope is Scope.STORE and each.name == "actor":
+        if each.scope is ParameterScope.STORE and each.name == "actor":
             actor: str | None = getattr(request, each.name)
             return actor
     return None

@@ -2,12 +2,12 @@
 
 import html
 from collections.abc import Callable, Collection, Iterator, Mapping
-from dataclasses import KW_ONLY, dataclass, field, replace
+from dataclasses import KW_ONLY, dataclass, field, fields, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
-from omnigraph.api.base import MAIN, Bounds, Choices, Doc, Request, Scope, Wire
+from omnigraph.api.base import MAIN, Bounds, Choices, Doc, ParameterScope, Request, WireName
 from omnigraph.api.encoding import Result
 from omnigraph.api.history import Commit
 from omnigraph.api.progress import Choice, no_report
@@ -209,8 +209,13 @@ class EmbedResult(Result):
 
 # --- what can be asked ---
 
+LoadData: TypeAlias = Annotated[
+    Any, Doc("Paths of NDJSON files, or a mapping from types to paths, tables or frames."), ParameterScope.PROCESS
+]
+Mode: TypeAlias = Annotated[str, Doc("How to treat existing entities."), Choices(tuple(LoadMode))]
+Ordered: TypeAlias = Annotated[bool, Doc("Order the rows of each type by id.")]
 
-@dataclass(frozen=True, slots=True)
+
 class QueryRequest(Request[QueryResult]):
     """Run a query that reads. All of it sees one commit.
 
@@ -218,6 +223,10 @@ class QueryRequest(Request[QueryResult]):
         QueryError: The query does not parse, or does not fit the schema.
         QueryTimedOut: It took longer than `timeout`.
         QueryCancelled: Another thread cancelled it.
+
+    Example:
+        >>> g.query("query adults { match { $p: Person  $p.age >= 18 } return { $p.name } }").rows()
+        [{'p.name': 'Ada'}]
     """
 
     verb = "query"
@@ -230,12 +239,26 @@ class QueryRequest(Request[QueryResult]):
     snapshot: Snapshot = None
     engine: Engine = AUTO
     timeout: Annotated[float | None, Doc("Stop the query after this many seconds.")] = None
-    cancellation: Annotated["Cancellation | None", Doc("Cancels the query from another thread."), Scope.PROCESS] = None
+    cancellation: Annotated[
+        "Cancellation | None", Doc("Cancels the query from another thread."), ParameterScope.PROCESS
+    ] = None
 
 
-@dataclass(frozen=True, slots=True)
 class ExplainRequest(Request[str]):
-    """Explain how a query would be answered: where, what is scanned with which filters, traversed and joined."""
+    """Explain how a query would be answered: where, what is scanned with which filters, traversed and joined.
+
+    Returns:
+        The plan, as text.
+
+    Example:
+        >>> print(g.explain("query all { match { $p: Person } return { $p.name } }"))
+        engine: local, because the tables to read are small
+        query all
+          r0: scan nodes $p
+            node:Person [id, name]
+          sort by id
+          return p.name
+    """
 
     verb = "explain"
 
@@ -247,24 +270,38 @@ class ExplainRequest(Request[str]):
     engine: Engine = AUTO
 
 
-@dataclass(frozen=True, slots=True)
 class EntityRequest(Request[dict[str, Any] | None]):
-    """Get one entity with its properties; None if it does not exist."""
+    """Get one entity with its properties; None if it does not exist.
+
+    Returns:
+        Its properties by name, or None.
+
+    Example:
+        >>> g.entity("Person", "Ada")
+        {'id': 'Ada', 'name': 'Ada', 'age': 36}
+    """
 
     verb = "entity"
 
     type: Annotated[str, Doc("The node or edge type.")]
-    id: Annotated[str, Doc("The id of the entity."), Wire("entity")]
+    id: Annotated[str, Doc("The id of the entity."), WireName("entity")]
     at: Snapshot = None
 
+    def problem(self) -> str | None:
+        return None if isinstance(self.id, str) else f"invalid id {self.id!r}: expected a string"
 
-@dataclass(frozen=True, slots=True)
+
 class MutateRequest(Request[MutationResult]):
     """Run a mutation as one commit, or not at all.
 
     Raises:
         ValidationError: The result would break a rule of the schema.
         PreconditionFailed: The branch is no longer at `if_commit`.
+
+    Example:
+        >>> grow = "query grow($name: String, $age: I32) { update Person set { age: $age } where name = $name }"
+        >>> g.mutate(grow, params={"name": "Bob", "age": 13}, message="a birthday").affected
+        {'nodes': 1, 'edges': 0}
     """
 
     verb = "mutate"
@@ -280,21 +317,22 @@ class MutateRequest(Request[MutationResult]):
     if_commit: IfCommit = None
 
 
-@dataclass(frozen=True, slots=True)
 class LoadRequest(Request[LoadResult]):
     """Load any number of records as one commit, or none of them.
 
     Raises:
         ValidationError: Records break a rule of the schema. It has the first of them, with file and line.
+
+    Example:
+        >>> g.load("people.jsonl", mode="merge").nodes
+        {'Person': 1}
     """
 
     verb = "load"
     writes = True
 
-    data: Annotated[
-        Any, Doc("Paths of NDJSON files, or a mapping from types to paths, tables or frames."), Scope.PROCESS
-    ]
-    mode: Annotated[str, Doc("How to treat existing entities."), Choices(tuple(LoadMode))] = LoadMode.APPEND
+    data: LoadData
+    mode: Mode = LoadMode.APPEND
     _: KW_ONLY
     branch: Branch = MAIN
     from_: From = None
@@ -305,46 +343,69 @@ class LoadRequest(Request[LoadResult]):
     report: OnProgress = no_report
 
 
-@dataclass(frozen=True, slots=True)
 class ExplainLoadRequest(Request[str]):
-    """Explain how a load would be done, and where. Only names and sizes of the input are read."""
+    """Explain how a load would be done, and where. Only names and sizes of the input are read.
+
+    Returns:
+        The plan, as text.
+
+    Example:
+        >>> print(g.explain_load("people.jsonl").splitlines()[0])
+        engine: local, because the work is small
+    """
 
     verb = "explain_load"
 
-    data: Annotated[
-        Any, Doc("Paths of NDJSON files, or a mapping from types to paths, tables or frames."), Scope.PROCESS
-    ]
-    mode: Annotated[str, Doc("How to treat existing entities."), Choices(tuple(LoadMode))] = LoadMode.APPEND
+    data: LoadData
+    mode: Mode = LoadMode.APPEND
     _: KW_ONLY
     engine: Engine = AUTO
     storage_options: StorageOptions = None
 
 
-@dataclass(frozen=True, slots=True)
 class ExportRequest(Request[Iterator[str] | int]):
     """Export a branch or a snapshot.
 
     Without a path the result is an iterator over lines of NDJSON. With one, NDJSON is written to a file, or to a folder
     if the path ends in a slash or is a folder; CSV and Parquet are folders of files by type. The result is then the
     number of records.
+
+    Returns:
+        An iterator over lines, or with a path the number of records.
+
+    Example:
+        >>> list(g.export(types=["Knows"]))
+        ['{"edge": "Knows", "from": "Ada", "to": "Bob", "data": {"id": "k1"}}']
     """
 
     verb = "export"
 
-    path: Annotated[str | Path | None, Doc("Where to write, on this machine."), Scope.PROCESS] = None
+    path: Annotated[str | Path | None, Doc("Where to write, on this machine."), ParameterScope.PROCESS] = None
     branch: Branch = MAIN
     types: Types = None
     format: Annotated[str, Doc("How rows are written."), Choices(tuple(Format))] = Format.JSONL
     _: KW_ONLY
     snapshot: Snapshot = None
-    ordered: Annotated[bool, Doc("Order the rows of each type by id.")] = False
+    ordered: Ordered = False
     engine: Engine = AUTO
     report: OnProgress = no_report
 
+    def problem(self) -> str | None:
+        needs_path = self.path is None and self.format != Format.JSONL
+        return f"an export as {self.format} requires a path: it is a folder of files" if needs_path else None
 
-@dataclass(frozen=True, slots=True)
+
 class ExplainExportRequest(Request[str]):
-    """Explain how an export to files would be done, and where."""
+    """Explain how an export to files would be done, and where.
+
+    Returns:
+        The plan, as text.
+
+    Example:
+        >>> print(g.explain_export(types=["Knows"]))
+        engine: local, because the work is small
+        Knows: 1 rows in 1 part
+    """
 
     verb = "explain_export"
 
@@ -352,16 +413,20 @@ class ExplainExportRequest(Request[str]):
     types: Types = None
     _: KW_ONLY
     snapshot: Snapshot = None
-    ordered: Annotated[bool, Doc("Order the rows of each type by id.")] = False
+    ordered: Ordered = False
     engine: Engine = AUTO
 
 
 NodeIds: TypeAlias = Collection[str] | None
 
 
-@dataclass(frozen=True, slots=True)
 class AnalyzeRequest(Request[Analysis]):
-    """Analyze the graph as a whole; with `write`, columns of the result become properties, as one commit."""
+    """Analyze the graph as a whole; with `write`, columns of the result become properties, as one commit.
+
+    Example:
+        >>> g.analyze("degrees", edges=["Knows"]).rows()[0]
+        {'type': 'Person', 'id': 'Ada', 'in_degree': 0, 'out_degree': 1, 'degree': 1}
+    """
 
     verb = "analyze"
 
@@ -398,24 +463,17 @@ class AnalyzeRequest(Request[Analysis]):
         return bool(self.write)
 
 
-PARAMETERS_OF_ALGORITHMS = (
-    "weight",
-    "directed",
-    "sources",
-    "targets",
-    "max_hops",
-    "kind",
-    "damping",
-    "iterations",
-    "tolerance",
-    "resolution",
-    "seed",
-)
+_PARAMETERS = [each.name for each in fields(AnalyzeRequest)]
+PARAMETERS_OF_ALGORITHMS = tuple(_PARAMETERS[_PARAMETERS.index("weight") : _PARAMETERS.index("report")])
 
 
-@dataclass(frozen=True, slots=True)
 class EmbedRequest(Request[EmbedResult]):
-    """Fill the vectors of a type that are missing. If it is interrupted, the same call continues where it was."""
+    """Fill the vectors of a type that are missing. If it is interrupted, the same call continues where it was.
+
+    Example:
+        >>> g.embed("Note", all=True).filled
+        {'meaning': 1}
+    """
 
     verb = "embed"
     writes = True

@@ -1,14 +1,14 @@
 """The verbs about history: branches, tags, commits, merges, and what changed."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import KW_ONLY, dataclass, field
 from datetime import datetime
 from enum import StrEnum
 from typing import Annotated, Any, NamedTuple
 
-from omnigraph.api.base import MAIN, Choices, Doc, Request, Wire
+from omnigraph.api.base import MAIN, Choices, Doc, Request, WireName
 from omnigraph.api.encoding import Result
-from omnigraph.api.values import differing_columns, row_to_json, value_to_json
+from omnigraph.api.values import differing_columns, fields_to_json
 from omnigraph.api.words import Actor, Branch, Limit, Message, QueryTypes, State
 
 MAIN_INCARNATION = ""
@@ -92,6 +92,11 @@ class BranchInfo(Result):
     behind: Annotated[int, Doc("How many commits main has that it lacks.")]
 
 
+def state_named(name: str, branches: Callable[[], Iterable[BranchInfo]]) -> str | int:
+    """A state as people name it: a number is a version of `main`, unless there is a branch of that name."""
+    return int(name) if name.isdecimal() and all(info.name != name for info in branches()) else name
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tag(Result):
     """A name for a commit."""
@@ -147,14 +152,7 @@ class Change(Result):
         object.__setattr__(self, "changed_properties", changed)
 
     def as_json(self) -> dict[str, Any]:
-        return {
-            "type": self.type,
-            "id": self.id,
-            "kind": self.kind.value,
-            "before": row_to_json(self.before),
-            "after": row_to_json(self.after),
-            "changed_properties": list(self.changed_properties),
-        }
+        return {**fields_to_json(self), "kind": self.kind.value}
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,15 +207,7 @@ class MergeConflict(Result):
     theirs: Annotated[Any, Doc("What the merged branch has; of a dropped type or property, how many entities.")] = None
 
     def as_json(self) -> dict[str, Any]:
-        return {
-            "kind": self.kind.value,
-            "type": self.type,
-            "id": self.id,
-            "property": self.property,
-            "base": value_to_json(self.base),
-            "ours": value_to_json(self.ours),
-            "theirs": value_to_json(self.theirs),
-        }
+        return {**fields_to_json(self), "kind": self.kind.value}
 
 
 class MergeKind(StrEnum):
@@ -283,12 +273,15 @@ class MergeResult(Result):
 # --- what can be asked of it ---
 
 
-@dataclass(frozen=True, slots=True)
 class BranchCreateRequest(Request[BranchInfo]):
     """Create a branch. It costs the same for any size of graph.
 
     Raises:
         BranchExists: A branch has this name.
+
+    Example:
+        >>> g.branches.create("draft", from_="v1").name
+        'draft'
     """
 
     verb = "branches.create"
@@ -298,12 +291,14 @@ class BranchCreateRequest(Request[BranchInfo]):
     from_: Annotated[str, Doc("Where it begins: a branch, a commit or a tag.")] = MAIN
 
 
-@dataclass(frozen=True, slots=True)
 class BranchDeleteRequest(Request[None]):
     """Delete a branch. What was merged of it stays.
 
     Raises:
         BranchInUse: Other branches began on it.
+
+    Example:
+        >>> g.branches.delete("draft")
     """
 
     verb = "branches.delete"
@@ -312,19 +307,26 @@ class BranchDeleteRequest(Request[None]):
     name: Annotated[str, Doc("The name of the branch.")]
 
 
-@dataclass(frozen=True, slots=True)
 class BranchListRequest(Request[list[BranchInfo]]):
-    """List the branches that may be read with their heads, `main` first."""
+    """List the branches that may be read with their heads, `main` first.
+
+    Example:
+        >>> [(branch.name, branch.ahead) for branch in g.branches.list()]
+        [('main', 0), ('review', 1)]
+    """
 
     verb = "branches.list"
 
 
-@dataclass(frozen=True, slots=True)
 class MergeRequest(Request[MergeResult]):
     """Merge a branch into another as one commit with two parents.
 
     Raises:
         MergeConflicts: Both sides changed the same entities in different ways. It has all conflicts.
+
+    Example:
+        >>> g.merge("review", dry_run=True).changes
+        {'Person': {'inserted': 1, 'updated': 0, 'deleted': 0}}
     """
 
     verb = "merge"
@@ -345,12 +347,15 @@ class MergeRequest(Request[MergeResult]):
     delete_branch: Annotated[bool, Doc("Delete the merged branch afterwards.")] = False
 
 
-@dataclass(frozen=True, slots=True)
 class TagCreateRequest(Request[Tag]):
     """Name a commit, and keep it as long as it has the name.
 
     Raises:
         TagExists: A tag has this name.
+
+    Example:
+        >>> g.tags.create("v2", message="after the review").name
+        'v2'
     """
 
     verb = "tags.create"
@@ -358,16 +363,19 @@ class TagCreateRequest(Request[Tag]):
 
     name: Annotated[str, Doc("The name of the tag.")]
     commit: Annotated[
-        str | int | None, Doc("What it names: a commit, a branch's head, a tag or a version of `main`."), Wire("at")
+        str | int | None, Doc("What it names: a commit, a branch's head, a tag or a version of `main`."), WireName("at")
     ] = None
     _: KW_ONLY
     message: Annotated[str | None, Doc("Why the commit is tagged.")] = None
     actor: Actor = None
 
 
-@dataclass(frozen=True, slots=True)
 class TagDeleteRequest(Request[None]):
-    """Delete a tag. Its commit stays until a cleanup, and after that if something else keeps it."""
+    """Delete a tag. Its commit stays until a cleanup, and after that if something else keeps it.
+
+    Example:
+        >>> g.tags.delete("v2")
+    """
 
     verb = "tags.delete"
     writes = True
@@ -375,25 +383,37 @@ class TagDeleteRequest(Request[None]):
     name: Annotated[str, Doc("The name of the tag.")]
 
 
-@dataclass(frozen=True, slots=True)
 class TagShowRequest(Request[Tag]):
-    """Show a tag."""
+    """Show a tag.
+
+    Example:
+        >>> g.tags.show("v1").message
+        'the first load'
+    """
 
     verb = "tags.show"
 
     name: Annotated[str, Doc("The name of the tag.")]
 
 
-@dataclass(frozen=True, slots=True)
 class TagListRequest(Request[list[Tag]]):
-    """List the tags of commits that may be read, by name."""
+    """List the tags of commits that may be read, by name.
+
+    Example:
+        >>> [tag.name for tag in g.tags.list()]
+        ['v1']
+    """
 
     verb = "tags.list"
 
 
-@dataclass(frozen=True, slots=True)
 class CommitListRequest(Request[list[Commit]]):
-    """List the commits that are part of a branch, also those that it merged; each before its parents."""
+    """List the commits that are part of a branch, also those that it merged; each before its parents.
+
+    Example:
+        >>> [commit.message for commit in g.commits.list("review")]
+        ['Cyd for review', 'the first people', 'init']
+    """
 
     verb = "commits.list"
 
@@ -402,28 +422,46 @@ class CommitListRequest(Request[list[Commit]]):
     actor: Annotated[str | None, Doc("Only commits by this actor.")] = None
 
 
-@dataclass(frozen=True, slots=True)
 class CommitShowRequest(Request[Commit]):
-    """Show a commit."""
+    """Show a commit.
+
+    Example:
+        >>> g.commits.show("v1").message
+        'the first people'
+    """
 
     verb = "commits.show"
 
-    commit_id: Annotated[str, Doc("The id of a commit, or a tag."), Wire("commit")]
+    commit_id: Annotated[str, Doc("The id of a commit, or a tag."), WireName("commit")]
 
 
-@dataclass(frozen=True, slots=True)
 class CommitChangesRequest(Request[Iterator[Change]]):
-    """List what a commit changed, against the one before it. The first commit changed nothing."""
+    """List what a commit changed, against the one before it. The first commit changed nothing.
+
+    Returns:
+        An iterator over the changes, type by type.
+
+    Example:
+        >>> [(change.kind.value, change.id) for change in g.commits.changes("v1")]
+        [('insert', 'Ada'), ('insert', 'Bob'), ('insert', 'hello'), ('insert', 'k1')]
+    """
 
     verb = "commits.changes"
 
-    commit_id: Annotated[str, Doc("The id of a commit, or a tag."), Wire("commit")]
+    commit_id: Annotated[str, Doc("The id of a commit, or a tag."), WireName("commit")]
     types: QueryTypes = None
 
 
-@dataclass(frozen=True, slots=True)
 class DiffRequest(Request[Iterator[Change]]):
-    """List what leads from one state of the graph to another."""
+    """List what leads from one state of the graph to another.
+
+    Returns:
+        An iterator over the changes, type by type.
+
+    Example:
+        >>> [(change.kind.value, change.id) for change in g.diff("v1", "review")]
+        [('insert', 'Cyd')]
+    """
 
     verb = "diff"
 
@@ -432,12 +470,18 @@ class DiffRequest(Request[Iterator[Change]]):
     types: QueryTypes = None
 
 
-@dataclass(frozen=True, slots=True)
 class ChangesRequest(Request[Iterator[ChangeBlock]]):
     """List the commits of a branch after a cursor, in order, each with what it changed.
 
+    Returns:
+        An iterator over the commits, each with its changes and the cursor to continue at.
+
     Raises:
         ChangesGap: A part of the history after the cursor was removed by cleanup.
+
+    Example:
+        >>> [block.commit.message for block in g.changes(branch="review")]
+        ['Cyd for review']
     """
 
     verb = "changes"

@@ -1,10 +1,10 @@
 """The verbs about the schema of a graph."""
 
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
-from omnigraph.api.base import MAIN, Doc, Request, Wire
+from omnigraph.api.base import MAIN, Doc, Request, WireName
 from omnigraph.api.progress import no_report
 from omnigraph.api.words import AUTO, Actor, Branch, Engine, IfCommit, Message, OnProgress, State
 from omnigraph.diagnostics import Source
@@ -17,22 +17,37 @@ else:  # these need the catalog, which a request does not
     AcceptedSchema = MigrationPlan = SchemaApplyResult = Any
 
 NewSchema: TypeAlias = Annotated[
-    str | Path | Source, Doc("The text of the new schema, or the path of a file."), Wire("schema")
+    str | Path | Source, Doc("The text of the new schema, or the path of a file."), WireName("schema")
 ]
 
 
-@dataclass(frozen=True, slots=True)
 class SchemaShowRequest(Request[AcceptedSchema]):
-    """Show the schema of `main`, or of another state of the graph."""
+    """Show the schema of `main`, or of another state of the graph.
+
+    Returns:
+        The text and the types of the schema.
+
+    Example:
+        >>> list(g.schema.at("v1").catalog.nodes["Person"].properties)
+        ['name', 'age']
+    """
 
     verb = "schema.at"
 
     at: Annotated[State, Doc("A branch, a commit, a tag, a version of `main` or a time.")] = None
 
 
-@dataclass(frozen=True, slots=True)
 class SchemaPlanRequest(Request[MigrationPlan]):
-    """Plan a change of the schema: its steps, what each costs, and the rows in the way. Nothing is changed."""
+    """Plan a change of the schema: its steps, what each costs, and the rows in the way. Nothing is changed.
+
+    Returns:
+        The steps, those that are refused, and notes.
+
+    Example:
+        >>> changed = g.schema.text.replace("age: I32?", 'years: I32? @rename_from("age")')
+        >>> [type(step).__name__ for step in g.schema.plan(changed).steps]
+        ['RenameProperty']
+    """
 
     verb = "schema.plan"
 
@@ -40,9 +55,16 @@ class SchemaPlanRequest(Request[MigrationPlan]):
     branch: Branch = MAIN
 
 
-@dataclass(frozen=True, slots=True)
 class SchemaDiffRequest(Request[MigrationPlan]):
-    """List the steps from the schema of one state to that of another."""
+    """List the steps from the schema of one state to that of another.
+
+    Returns:
+        The steps, as of a plan.
+
+    Example:
+        >>> [type(step).__name__ for step in g.schema.diff("v1", "main").steps]
+        ['AddProperty']
+    """
 
     verb = "schema.diff"
 
@@ -50,13 +72,19 @@ class SchemaDiffRequest(Request[MigrationPlan]):
     right: Annotated[State, Doc("The state after.")]
 
 
-@dataclass(frozen=True, slots=True)
 class SchemaApplyRequest(Request[SchemaApplyResult]):
     """Change the schema of `main`, and its data with it, as one commit. Other branches keep theirs.
+
+    Returns:
+        The plan that was carried out, and the commit.
 
     Raises:
         SchemaRefused: The change cannot be made.
         ValidationError: Rows are in the way of a new rule.
+
+    Example:
+        >>> g.schema.apply(g.schema.text.replace("age: I32?", "age: I32?  nick: String?")).commit.message
+        'schema apply'
     """
 
     verb = "schema.apply"
@@ -72,9 +100,16 @@ class SchemaApplyRequest(Request[SchemaApplyResult]):
     report: OnProgress = no_report
 
 
-@dataclass(frozen=True, slots=True)
 class SchemaCatchUpRequest(Request[SchemaApplyResult]):
-    """Give a branch the schema that `main` has, and change its data with it, as one commit."""
+    """Give a branch the schema that `main` has, and change its data with it, as one commit.
+
+    Returns:
+        The plan that was carried out, and the commit.
+
+    Example:
+        >>> g.schema.catch_up("review").commit.branch
+        'review'
+    """
 
     verb = "schema.catch_up"
     writes = True
@@ -85,3 +120,6 @@ class SchemaCatchUpRequest(Request[SchemaApplyResult]):
     message: Message = None
     engine: Engine = AUTO
     report: OnProgress = no_report
+
+    def problem(self) -> str | None:
+        return f"`{MAIN}` cannot catch up: other branches catch up with it" if self.branch == MAIN else None

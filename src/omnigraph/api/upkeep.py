@@ -1,12 +1,12 @@
 """The verbs that keep a graph healthy: status, indexes, optimize, repair, cleanup, verify and recoveries."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any
 
-from omnigraph.api.base import MAIN, Doc, Request, Wire
+from omnigraph.api.base import MAIN, Doc, Request, WireName
 from omnigraph.api.encoding import Result
 from omnigraph.api.history import BranchInfo, Commit, Tag, schema_number
 from omnigraph.api.progress import no_report
@@ -63,18 +63,32 @@ class IndexBuild(Result):
     ] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
+def indexes_json(indexes: Sequence[IndexStatus], build: IndexBuild | None = None) -> dict[str, Any]:
+    """The indexes of a branch as scripts read them, with what was built just before."""
+    built = {} if build is None else build.as_json()
+    return {**built, "indexes": [each.as_json() for each in indexes]}
+
+
 class IndexListRequest(Request[list[IndexStatus]]):
-    """List the indexes that the types declare, and any others there are, with what each covers."""
+    """List the indexes that the types declare, and any others there are, with what each covers.
+
+    Example:
+        >>> [(index.column, index.state.value) for index in g.indexes() if index.table_key == "edge:Knows"]
+        [('id', 'complete'), ('src', 'complete'), ('dst', 'complete')]
+    """
 
     verb = "indexes"
 
     branch: Branch = MAIN
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class IndexBuildRequest(Request[IndexBuild]):
-    """Build the indexes that are declared and missing, as one commit."""
+class IndexBuildRequest(Request[IndexBuild], kw_only=True):
+    """Build the indexes that are declared and missing, as one commit.
+
+    Example:
+        >>> g.ensure_indices().built["edge:Knows"]
+        ('id_btree', 'src_btree', 'dst_btree')
+    """
 
     verb = "ensure_indices"
     writes = True
@@ -121,27 +135,43 @@ class Recovery(Result):
     outcomes: Annotated[tuple[TableOutcome, ...], Doc("Each table.")]
 
 
-@dataclass(frozen=True, slots=True)
 class RecoveryListRequest(Request[list[Recovery]]):
-    """List the writes that were completed or undone, newest first."""
+    """List the writes that were completed or undone, newest first.
+
+    Example:
+        >>> [recovery.id for recovery in g.recoveries.list()]
+        []
+    """
 
     verb = "recoveries.list"
 
 
-@dataclass(frozen=True, slots=True)
 class RecoveryPendingRequest(Request["list[Sidecar | RecoveryFailed]"]):
-    """List the writes that are announced, also those at work; one that cannot be understood is given as its error."""
+    """List the writes that are announced, also those at work; one that cannot be understood is given as its error.
+
+    Returns:
+        The announced writes, oldest first.
+
+    Example:
+        >>> g.recoveries.pending()
+        []
+    """
 
     verb = "recoveries.pending"
 
 
-@dataclass(frozen=True, slots=True)
 class RecoveryShowRequest(Request[Recovery]):
-    """Show a write that was completed or undone."""
+    """Show a write that was completed or undone.
+
+    Example:
+        >>> g.recoveries.show("01J0000000")
+        Traceback (most recent call last):
+        omnigraph.errors.NotFound: no recovery `01J0000000`
+    """
 
     verb = "recoveries.show"
 
-    id: Annotated[str, Doc("The id of the write, or of the commit that settled it."), Wire("recovery")]
+    id: Annotated[str, Doc("The id of the write, or of the commit that settled it."), WireName("recovery")]
 
 
 # --- status ---
@@ -243,9 +273,13 @@ class Status(Result):
         return replace(self, types=types, tables=tuple(each for each in self.tables if each.table_key not in hidden))
 
 
-@dataclass(frozen=True, slots=True)
 class StatusRequest(Request[Status]):
-    """Report the health of a graph, seen from a branch: sizes, indexes, drift, unfinished writes, and advice."""
+    """Report the health of a graph, seen from a branch: sizes, indexes, drift, unfinished writes, and advice.
+
+    Example:
+        >>> g.status().advice
+        ()
+    """
 
     verb = "status"
 
@@ -286,14 +320,21 @@ class OptimizeResult(Result):
     tables: Annotated[tuple[TableOptimizeStats, ...], Doc("Every table.")]
 
     @property
-    def failed(self) -> tuple[TableOptimizeStats, ...]:
+    def failed_tables(self) -> tuple[TableOptimizeStats, ...]:
         """The tables that could not be optimized."""
         return tuple(each for each in self.tables if each.error is not None)
 
+    failed = failed_tables
+    """An alias of `failed_tables`."""
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OptimizeRequest(Request[OptimizeResult]):
-    """Combine small fragments and extend indexes, as one commit. What is read does not change."""
+
+class OptimizeRequest(Request[OptimizeResult], kw_only=True):
+    """Combine small fragments and extend indexes, as one commit. What is read does not change.
+
+    Example:
+        >>> g.optimize().commit.message
+        'optimize'
+    """
 
     verb = "optimize"
     writes = True
@@ -361,9 +402,12 @@ class RepairResult(Result):
     commit: Annotated[Commit | None, Doc("The commit, if there was something to publish.")] = None
 
     @property
-    def refused(self) -> tuple[TableRepair, ...]:
+    def refused_tables(self) -> tuple[TableRepair, ...]:
         """The tables that drifted and stay as they are."""
         return tuple(each for each in self.tables if each.action is RepairAction.REFUSED)
+
+    refused = refused_tables
+    """An alias of `refused_tables`."""
 
     def without_ids(self, hidden: Collection[str]) -> "RepairResult":
         """The same for somebody who may not read these tables: how many rows differ, and not which."""
@@ -376,11 +420,14 @@ class RepairResult(Result):
         return replace(self, tables=tuple(unnamed))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RepairRequest(Request[RepairResult]):
+class RepairRequest(Request[RepairResult], kw_only=True):
     """Report tables that have versions which no commit made, and with `confirm` repair them.
 
     Maintenance is published, and what failed writes left is undone.
+
+    Example:
+        >>> {table.classification.value for table in g.repair().tables}
+        {'no_drift'}
     """
 
     verb = "repair"
@@ -394,6 +441,9 @@ class RepairRequest(Request[RepairResult]):
     def is_write(self) -> bool:
         return self.confirm
 
+    def problem(self) -> str | None:
+        return "force requires confirm" if self.force and not self.confirm else None
+
 
 # --- cleanup ---
 
@@ -402,7 +452,7 @@ class RepairRequest(Request[RepairResult]):
 class TableCleanupStats(Result):
     """What was removed of one table, or would be."""
 
-    table_key: Annotated[str, Doc("The table, or what else was cleaned up.")]
+    table_key: Annotated[str, Doc("The table, or another part of the graph.")]
     bytes_removed: Annotated[int, Doc("How many bytes were removed.")] = 0
     old_versions_removed: Annotated[int, Doc("How many versions were removed.")] = 0
     files_removed: Annotated[int, Doc("How many files were removed.")] = 0
@@ -422,17 +472,23 @@ class CleanupResult(Result):
         object.__setattr__(self, "bytes_removed", sum(each.bytes_removed for each in self.tables))
 
     @property
-    def failed(self) -> tuple[TableCleanupStats, ...]:
+    def failed_tables(self) -> tuple[TableCleanupStats, ...]:
         """The tables of which not everything could be removed; another run tries again."""
         return tuple(each for each in self.tables if each.error is not None)
 
+    failed = failed_tables
+    """An alias of `failed_tables`."""
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CleanupRequest(Request[CleanupResult]):
+
+class CleanupRequest(Request[CleanupResult], kw_only=True):
     """Remove the data of old commits, and what killed writers and deleted branches left.
 
     A commit is removed only if every given rule allows it. Commits that tags and branches need stay. Without `confirm`
     it only reports what would be removed, and takes no lock.
+
+    Example:
+        >>> g.cleanup(keep=2).confirmed  # only reports what would be removed
+        False
     """
 
     verb = "cleanup"
@@ -490,9 +546,13 @@ class VerifyResult(Result):
         object.__setattr__(self, "whole", not self.damage)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class VerifyRequest(Request[VerifyResult]):
-    """Read what every retained commit needs, and report what is damaged. Nothing is changed."""
+class VerifyRequest(Request[VerifyResult], kw_only=True):
+    """Read what every retained commit needs, and report what is damaged. Nothing is changed.
+
+    Example:
+        >>> g.verify(data=True).damage
+        ()
+    """
 
     verb = "verify"
 

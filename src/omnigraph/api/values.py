@@ -3,6 +3,7 @@
 import base64
 import math
 from collections.abc import Mapping
+from dataclasses import fields
 from datetime import UTC, date, datetime
 from typing import Any, TypeAlias
 
@@ -49,6 +50,11 @@ def answer_to_json(value: Any) -> Any:
 def row_to_json(row: Row | None) -> dict[str, Any] | None:
     """A row, with all its columns."""
     return None if row is None else {name: value_to_json(value) for name, value in row.items()}
+
+
+def fields_to_json(value: Any) -> dict[str, Any]:
+    """The fields of a dataclass that are values of properties, or have their types."""
+    return {each.name: value_to_json(getattr(value, each.name)) for each in fields(value)}
 
 
 def same_value(left: Any, right: Any) -> bool:

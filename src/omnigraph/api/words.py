@@ -5,7 +5,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
-from omnigraph.api.base import Bounds, Choices, Doc, Scope, Wire
+from omnigraph.api.base import Bounds, Choices, Doc, ParameterScope, WireName
 from omnigraph.api.progress import Report
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ AUTO, LOCAL, SPARK = "auto", "local", "spark"
 
 Branch: TypeAlias = Annotated[str, Doc("The branch to work on.")]
 Actor: TypeAlias = Annotated[
-    str | None, Doc("Who the commit is by. Defaults to the actor that the graph was opened with."), Scope.STORE
+    str | None, Doc("Who the commit is by. Defaults to the actor that the graph was opened with."), ParameterScope.STORE
 ]
 Message: TypeAlias = Annotated[str | None, Doc("The message of the commit. Defaults to a short description.")]
 IfCommit: TypeAlias = Annotated[
@@ -34,7 +34,7 @@ Snapshot: TypeAlias = Annotated[
     State, Doc("The state to read instead of the head of the branch: a commit, a tag, a version of `main` or a time.")
 ]
 Types: TypeAlias = Annotated[Collection[str] | None, Doc("Only these node and edge types.")]
-QueryTypes: TypeAlias = Annotated[Collection[str] | None, Doc("Only these node and edge types."), Wire("type")]
+QueryTypes: TypeAlias = Annotated[Collection[str] | None, Doc("Only these node and edge types."), WireName("type")]
 From: TypeAlias = Annotated[
     str | None, Doc("Create the branch at this branch, commit or tag first, if it does not exist.")
 ]
@@ -42,7 +42,11 @@ QuerySource: TypeAlias = Annotated[str | Path, Doc("The text of one or several q
 QueryName: TypeAlias = Annotated[str | None, Doc("Which query of the source; required if there are several.")]
 Params: TypeAlias = Annotated[Mapping[str, Any] | None, Doc("The parameters of the query, by name.")]
 StorageOptions: TypeAlias = Annotated[
-    dict[str, str] | None, Doc("Credentials and settings for the store that the input is read from."), Scope.PROCESS
+    dict[str, str] | None,
+    Doc("Credentials and settings for the store that the input is read from."),
+    ParameterScope.PROCESS,
 ]
-OnProgress: TypeAlias = Annotated[Report, Doc("Is called with a `Progress` as the work goes on."), Scope.PROCESS]
+OnProgress: TypeAlias = Annotated[
+    Report, Doc("Is called with a `Progress` as the work goes on."), ParameterScope.PROCESS
+]
 Limit: TypeAlias = Annotated[int | None, Doc("Return at most this many."), Bounds(least=0)]

@@ -1,7 +1,7 @@
 """Creates, lists and deletes branches."""
 
 import logging
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 
 from omnigraph import failpoints
@@ -20,7 +20,8 @@ from omnigraph.errors import (
 )
 from omnigraph.failpoints import Point
 from omnigraph.recovery import Mode, recover
-from omnigraph.storage import Location, delete_branch
+from omnigraph.storage.branches import delete_branch
+from omnigraph.storage.location import Location
 from omnigraph.versioning import Branches, CommitGraph, Manifest, ManifestLog, commit_with_id, no_snapshot
 from omnigraph.versioning.branches import fork_name
 from omnigraph.versioning.names import check_branch_name
@@ -29,15 +30,9 @@ from omnigraph.versioning.tags import tag_named, tags
 from omnigraph.write import WriteFence
 from omnigraph.write.fence import EXISTENCE
 from omnigraph.write.forks import is_own, table_root
-from omnigraph.write.retention import holding_history
-from omnigraph.write.schema_lock import remove_stale_schema_lock
+from omnigraph.write.retention import holding_history, remove_stale_schema_lock
 
 _logger = logging.getLogger(__name__)
-
-
-def state_named(name: str, branches: Callable[[], Iterable[BranchInfo]]) -> str | int:
-    """A state as people name it: a number is a version of `main`, unless there is a branch of that name."""
-    return int(name) if name.isdecimal() and all(info.name != name for info in branches()) else name
 
 
 def place_of(branches: Branches, reference: str) -> Place:
@@ -56,6 +51,15 @@ def place_of(branches: Branches, reference: str) -> Place:
     except NotFound as error:
         raise no_snapshot(reference, place.branch, error) from error
     return place
+
+
+def is_there(branches: Branches, place: Place) -> bool:
+    """Whether the manifest of a commit exists; its branch may have been deleted."""
+    try:
+        branches.manifest_at(place)
+    except NotFound:
+        return False
+    return True
 
 
 def named_branch(branches: Branches, reference: str) -> str:
@@ -79,9 +83,9 @@ def create(graph: Location, branches: Branches, name: str, from_: str) -> Branch
     """A new branch at a branch's head or at a commit. It shares every table until it writes one."""
     check_branch_name(name)
     if name == MAIN:
-        raise UsageError(f"`{MAIN}` is always there")
+        raise UsageError(f"`{MAIN}` always exists")
     with holding_history(graph, "branch create"), ExitStack() as held:
-        # The one that it begins on must not be deleted meanwhile. Those who create take both locks in the same order.
+        # The branch that it begins on must not be deleted meanwhile. Every creation takes both locks in the same order.
         for each in sorted({name, place_of(branches, from_).branch}):
             held.enter_context(WriteFence(graph, each, "branch create")).take([EXISTENCE])
         remove_stale_schema_lock(branches)
@@ -93,11 +97,11 @@ def create(graph: Location, branches: Branches, name: str, from_: str) -> Branch
         _check_whole(branches, place)
         branches.create(name, place)
         failpoints.hit(Point.BRANCH_CREATED)
-    return described(branches, CommitGraph(branches), name)
+    return describe_branch(branches, CommitGraph(branches), name)
 
 
 def _check_whole(branches: Branches, place: Place) -> None:
-    """Raises where something of a commit was removed; a branch there would have tables that nobody can read."""
+    """Raises where something of a commit was removed; a branch there would have tables that cannot be read."""
     if place.version == branches.log(place.branch).head().version:
         return
     snapshot = branches.snapshot(branches.manifest_at(place))
@@ -106,10 +110,10 @@ def _check_whole(branches: Branches, place: Place) -> None:
 
 
 @contextmanager
-def begun(graph: Location, branches: Branches, name: str, from_: str | None) -> Iterator[None]:
+def branch_for_write(graph: Location, branches: Branches, name: str, from_: str | None) -> Iterator[None]:
     """A branch for a write: with `from_`, it is created there if it does not exist, and goes again if the block fails.
 
-    One that somebody has written to meanwhile, or begun another on, stays.
+    A branch that has other commits by then, or on which another branch began, stays.
     """
     head = None
     if from_ is not None:
@@ -122,21 +126,21 @@ def begun(graph: Location, branches: Branches, name: str, from_: str | None) -> 
             try:
                 delete(graph, branches, name, if_commit=head)
             except OmnigraphError as problem:
-                error.add_note(f"the new branch `{name}` stays: {problem}")
+                error.add_note(f"the new branch `{name}` was not deleted: {problem}")
         raise
 
 
-def listed(branches: Branches) -> list[BranchInfo]:
+def list_branches(branches: Branches) -> list[BranchInfo]:
     """All branches, `main` first; one that is deleted meanwhile is not among them."""
     graph = CommitGraph(branches)
     found = []
     for name in branches.names():
         with suppress(NotFound):
-            found.append(described(branches, graph, name))
+            found.append(describe_branch(branches, graph, name))
     return found
 
 
-def described(branches: Branches, graph: CommitGraph, name: str) -> BranchInfo:
+def describe_branch(branches: Branches, graph: CommitGraph, name: str) -> BranchInfo:
     """One branch."""
     head = branches.log(name).head().commit
     ahead, behind = graph.ahead_behind(head, branches.main.head().commit)
@@ -144,9 +148,9 @@ def described(branches: Branches, graph: CommitGraph, name: str) -> BranchInfo:
 
 
 def delete(graph: Location, branches: Branches, name: str, *, if_commit: str | None = None) -> None:
-    """The end of a branch: what it has of its own is gone, and its commits stay known to those who merged them.
+    """Deletes a branch with its own data. Its commits stay known to the branches that merged them.
 
-    The branch itself goes first, under the locks of all its tables. Its forks are then nobody's; those that cannot be
+    The branch itself goes first, under the locks of all its tables. Its forks are then unused; those that cannot be
     removed now are left for cleanup. With `if_commit`, a branch that has gone on from that commit stays.
     """
     check_branch_name(name)
@@ -158,7 +162,8 @@ def delete(graph: Location, branches: Branches, name: str, *, if_commit: str | N
         manifest = log.head()
         fence.take([EXISTENCE, *manifest.pins])
         descendants = branches.descendants(name)
-        named = [tag.name for tag in tags(graph) if _is_on(log, tag.place)]
+        own = (log.branch, log.incarnation)
+        named = [tag.name for tag in tags(graph) if (tag.place.branch, tag.place.incarnation) == own]
         if descendants or named:
             raise BranchInUse(name, descendants, named)
         log.check_exists()
@@ -174,15 +179,10 @@ def delete(graph: Location, branches: Branches, name: str, *, if_commit: str | N
         _remove_forks(graph, log, manifest)
 
 
-def _is_on(log: ManifestLog, place: Place) -> bool:
-    """Whether a commit was made on a branch, and not on one that it began on."""
-    return (place.branch, place.incarnation) == (log.branch, log.incarnation)
-
-
 def _remove_forks(graph: Location, log: ManifestLog, manifest: Manifest) -> None:
     for key, pin in manifest.pins.items():
         if is_own(log, pin.path):
             try:
                 delete_branch(graph.child(table_root(pin.path)), fork_name(log))
             except StorageError as error:
-                _logger.warning("the fork of %s for branch %s stays for cleanup: %s", key, log.branch, error)
+                _logger.warning("the fork of %s for branch %s is left for cleanup: %s", key, log.branch, error)

@@ -6,7 +6,7 @@ from omnigraph.api.base import MAIN
 from omnigraph.api.history import Tag
 from omnigraph.branching.branches import place_of
 from omnigraph.errors import BranchExists
-from omnigraph.storage import Location
+from omnigraph.storage.location import Location
 from omnigraph.versioning import Branches
 from omnigraph.versioning.names import as_text, check_actor
 from omnigraph.versioning.tags import check_tag_name, delete_tag, write_tag
@@ -20,7 +20,7 @@ def create(
 ) -> Tag:
     """A tag for the head of a branch, a commit, what another tag names, or a version of `main`.
 
-    Nobody removes old commits meanwhile, nor the branch that the commit is on.
+    Old commits, and the branch that the commit is on, cannot be removed while it is created.
     """
     check_tag_name(name)
     check_actor(actor)

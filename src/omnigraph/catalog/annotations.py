@@ -41,9 +41,8 @@ def property_notes(
         elif annotation.name == "embed":
             embedding = _embedding(annotation, type, siblings, findings)
         elif annotation.name == "card":
-            findings.report(
-                Code.CONSTRAINT_NOT_ALLOWED, "`@card` belongs to an edge, not to a property", annotation.span
-            )
+            message = "`@card` belongs to an edge, not to a property"
+            findings.report(Code.CONSTRAINT_NOT_ALLOWED, message, annotation.span)
     return PropertyNotes(default, embedding, kept_annotations(annotations, findings))
 
 
@@ -72,22 +71,18 @@ def report_misspelt(annotation: nodes.Annotation, known: Collection[str], findin
     """Warns of an annotation that is kept without a meaning, but was probably meant to have one."""
     nearest = None if annotation.name in known else nearest_name(annotation.name, known)
     if nearest is not None:
-        message = f"{quoted('@' + annotation.name)} is kept, but means nothing here"
+        message = f"{quoted('@' + annotation.name)} is kept, but has no effect here"
         hint = f"did you mean {quoted('@' + nearest)}?"
         findings.report(Code.MISSPELT_ANNOTATION, message, annotation.span, hint)
 
 
-def single_text(annotation: nodes.Annotation, findings: Findings) -> str | None:
+def single_text(annotation: nodes.Annotation, findings: Findings, code: Code = Code.ANNOTATION_ARGUMENTS) -> str | None:
     """The one text that an annotation takes, or None after reporting that it does not have it."""
     match annotation.arguments:
         case (nodes.Argument(nodes.TextLiteral(text), None),):
             return text
-    findings.report(
-        Code.ANNOTATION_ARGUMENTS,
-        f"{quoted('@' + annotation.name)} takes one text",
-        annotation.span,
-        f'write `@{annotation.name}("…")`',
-    )
+    message = f"{quoted('@' + annotation.name)} takes one text"
+    findings.report(code, message, annotation.span, f'write `@{annotation.name}("…")`')
     return None
 
 
@@ -111,12 +106,8 @@ def _default_value(literal: nodes.Literal, type: PropertyType, nullable: bool, f
         findings.report(Code.INVALID_DEFAULT, f"the default does not fit: {error}", literal.span, hint)
         return None
     if value is None and not nullable:
-        findings.report(
-            Code.INVALID_DEFAULT,
-            "null cannot be the default of a required property",
-            literal.span,
-            "add a `?` to its type",
-        )
+        message = "null cannot be the default of a required property"
+        findings.report(Code.INVALID_DEFAULT, message, literal.span, "add a `?` to its type")
     return value
 
 
@@ -133,12 +124,9 @@ def _embedding(
         case [nodes.Argument(nodes.TextLiteral(source) as text)] if not keywords and _is_text(model):
             pass
         case _:
-            findings.report(
-                Code.ANNOTATION_ARGUMENTS,
-                "`@embed` takes the name of a text property, and perhaps a model",
-                annotation.span,
-                'write `@embed("bio")` or `@embed("bio", model="…")`',
-            )
+            message = "`@embed` takes the name of a text property, and optionally a model"
+            hint = 'write `@embed("bio")` or `@embed("bio", model="…")`'
+            findings.report(Code.ANNOTATION_ARGUMENTS, message, annotation.span, hint)
             return None
     if not isinstance(type, Vector):
         findings.report(Code.INVALID_EMBED, f"only a Vector can be embedded, not {type}", annotation.span)

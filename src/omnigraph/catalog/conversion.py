@@ -1,4 +1,4 @@
-"""Rows of a type under another schema of the same graph: which columns go on, and what rows have in those that came.
+"""Rows of a type under another schema of the same graph: which columns continue, and the values of added columns.
 
 Types and properties are known by their identities, so it does not matter how often they were renamed in between. Both
 types must be the same one.
@@ -6,13 +6,12 @@ types must be the same one.
 
 import pyarrow as pa
 
-from omnigraph.catalog.model import EntityType, Property
-from omnigraph.catalog.tables import table_schema
+from omnigraph.catalog.model import EntityType, Property, table_schema
 from omnigraph.catalog.types import arrow_type
 
 
 def continued_columns(before: EntityType, after: EntityType) -> dict[str, str]:
-    """For each column that both types have, what it is called in one and in the other."""
+    """The columns that both types have: the name in one and the name in the other."""
     by_identity = {each.identity: name for name, each in after.properties.items()}
     properties = {
         name: by_identity[each.identity] for name, each in before.properties.items() if each.identity in by_identity
@@ -21,9 +20,9 @@ def continued_columns(before: EntityType, after: EntityType) -> dict[str, str]:
 
 
 def kept_columns(before: EntityType, after: EntityType) -> frozenset[str]:
-    """Those that only writes to rows change, by the name that they have before: all but the vectors of a model.
+    """The columns that only writes to rows change, by their earlier names: all but the vectors of a model.
 
-    A change of the schema makes numbers wider, and fills what comes with the same for all branches.
+    A schema change widens numbers, and fills added columns with the same value on all branches.
     """
     computed = {
         each.identity for entity in (before, after) for each in entity.properties.values() if each.embedding is not None
@@ -35,7 +34,7 @@ def kept_columns(before: EntityType, after: EntityType) -> frozenset[str]:
 
 
 def columns_that_came(before: EntityType, after: EntityType) -> dict[str, pa.Scalar]:
-    """The columns that only the later type has, each with what the rows got that were there when it came."""
+    """The columns that only the later type has, each with the value that existing rows got when it was added."""
     there = {*continued_columns(before, after).values()}
     return {name: filling(each) for name, each in after.properties.items() if name not in there}
 
@@ -48,20 +47,20 @@ def computed_columns(before: EntityType, after: EntityType) -> frozenset[str]:
         for name, each in after.properties.items()
         if each.embedding is not None
         and each.embedding.model is not None
-        and _computed(before, after, earlier.get(each.identity), each)
+        and _is_recomputed(before, after, earlier.get(each.identity), each)
     )
 
 
 def filling(declared: Property) -> pa.Scalar:
-    """What the rows got that were there when a property came."""
+    """The value that existing rows got when a property was added."""
     value = list(declared.filling) if isinstance(declared.filling, tuple) else declared.filling
     return pa.scalar(value, arrow_type(declared.type))
 
 
-def converted(rows: pa.Table, before: EntityType, after: EntityType) -> pa.Table:
-    """Rows as they would be after the change of the schema, but for vectors that are computed then: these are null.
+def convert_rows(rows: pa.Table, before: EntityType, after: EntityType) -> pa.Table:
+    """Rows as they are after the schema change, with null for vectors that are computed then.
 
-    Columns that went are left out, whatever they held.
+    Dropped columns are left out.
     """
     schema = table_schema(after)
     if before == after:
@@ -78,21 +77,21 @@ def converted(rows: pa.Table, before: EntityType, after: EntityType) -> pa.Table
         elif declared.identity in sources:
             columns.append(rows[sources[declared.identity]].cast(field.type))
         else:
-            columns.append(pa.chunked_array([_repeated(filling(declared), rows.num_rows)]))
+            columns.append(pa.chunked_array([repeat_value(filling(declared), rows.num_rows)]))
     return pa.Table.from_arrays(columns, schema=schema)
 
 
-def _repeated(value: pa.Scalar, count: int) -> pa.Array:
-    """A value so many times. Arrow cannot repeat a list zero times."""
+def repeat_value(value: pa.Scalar, count: int) -> pa.Array:
+    """An array of `count` equal values. Arrow itself cannot repeat a list zero times."""
     return pa.repeat(value, count) if count else pa.nulls(0, value.type)
 
 
 def in_columns(rows: pa.Table, schema: pa.Schema) -> pa.Table:
-    """Rows with these columns and no others. That a required value is missing is for others to find."""
+    """Rows with exactly these columns. Missing required values are not checked here."""
     return pa.Table.from_arrays([rows[field.name].cast(field.type) for field in schema], schema=schema)
 
 
-def _computed(before: EntityType, after: EntityType, earlier: Property | None, later: Property) -> bool:
+def _is_recomputed(before: EntityType, after: EntityType, earlier: Property | None, later: Property) -> bool:
     assert later.embedding is not None
     if earlier is None:
         return not later.nullable

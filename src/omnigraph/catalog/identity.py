@@ -4,23 +4,17 @@ A name that was there before keeps its number. A new name that says `@rename_fro
 old one. Everything else is new, also a name that was dropped once and comes back: numbers are never used again.
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping
+from typing import TypeAlias
 
 from omnigraph.catalog.annotations import single_text
 from omnigraph.catalog.model import Catalog, EntityType
 from omnigraph.codes import Code
-from omnigraph.diagnostics import Findings, Span, did_you_mean, quoted
-from omnigraph.syntax import nodes
+from omnigraph.diagnostics import Findings, did_you_mean, quoted
+from omnigraph.syntax.schema_ast import EdgeDeclaration, NodeDeclaration, PropertyDeclaration
 
-
-@dataclass(frozen=True, slots=True)
-class Named:
-    """Something with a name and annotations, among which may be where it was renamed from."""
-
-    name: str
-    span: Span
-    annotations: Sequence[nodes.Annotation]
+Named: TypeAlias = NodeDeclaration | EdgeDeclaration | PropertyDeclaration
+"""Something with a name and annotations, one of which may say what it was called before."""
 
 
 class Identities:
@@ -31,22 +25,22 @@ class Identities:
         self._findings = findings
         self.next = previous.next_identity if previous is not None else 1
 
-    def of_nodes(self, declared: Sequence[Named]) -> dict[str, tuple[int, EntityType | None]]:
+    def of_nodes(self, declared: Collection[Named]) -> dict[str, tuple[int, EntityType | None]]:
         """The identity of each node type by its name, with the type it was before."""
         return self._of_types(declared, self._previous.nodes if self._previous else {}, "node type")
 
-    def of_edges(self, declared: Sequence[Named]) -> dict[str, tuple[int, EntityType | None]]:
+    def of_edges(self, declared: Collection[Named]) -> dict[str, tuple[int, EntityType | None]]:
         """The identity of each edge type by its name, with the type it was before."""
         return self._of_types(declared, self._previous.edges if self._previous else {}, "edge type")
 
-    def of_properties(self, declared: Sequence[Named], before: EntityType | None) -> dict[str, int]:
+    def of_properties(self, declared: Collection[Named], before: EntityType | None) -> dict[str, int]:
         """The identity of each property of a type by its name; `before` is the type as it was."""
         known = {name: each.identity for name, each in before.properties.items()} if before is not None else {}
         sources = self._sources(declared, known, "property", renamable=before is not None)
         return {each.name: known[sources[each.name]] if each.name in sources else self._fresh() for each in declared}
 
     def _of_types(
-        self, declared: Sequence[Named], known: Mapping[str, EntityType], kind: str
+        self, declared: Collection[Named], known: Mapping[str, EntityType], kind: str
     ) -> dict[str, tuple[int, EntityType | None]]:
         sources = self._sources(declared, known, kind, renamable=self._previous is not None)
         found: dict[str, tuple[int, EntityType | None]] = {}
@@ -56,7 +50,7 @@ class Identities:
         return found
 
     def _sources(
-        self, declared: Sequence[Named], known: Mapping[str, object], kind: str, *, renamable: bool
+        self, declared: Collection[Named], known: Mapping[str, object], kind: str, *, renamable: bool
     ) -> dict[str, str]:
         """For each declared name that was there before, under which name."""
         names = {each.name for each in declared}
@@ -67,14 +61,14 @@ class Identities:
             if old is None or not renamable:
                 continue
             if each.name in known and old not in known:
-                message = f"{kind} {quoted(each.name)} has its name already, and there is no {quoted(old)}"
+                message = f"{kind} {quoted(each.name)} was already renamed: there is no {quoted(old)}"
                 self._findings.report(Code.RENAME_DONE, message, each.span, "the annotation can be removed")
                 continue
             problem = None
             if old in names:
                 problem = f"{kind} {quoted(old)} is still declared"
             elif each.name in known:
-                problem = f"{kind} {quoted(each.name)} is there already, so {quoted(old)} cannot become it"
+                problem = f"{kind} {quoted(each.name)} already exists, so {quoted(old)} cannot be renamed to it"
             elif old not in known:
                 problem = f"there is no {kind} {quoted(old)} to rename"
             elif old in taken:
@@ -82,7 +76,7 @@ class Identities:
             if problem is not None:
                 hint = did_you_mean(old, known) if old not in known else None
                 if old in names and old in known:
-                    hint = f"give {quoted(old)} another name in one change, and its name to this in the next"
+                    hint = f"rename {quoted(old)} in one schema change, and reuse its name in the next"
                 self._findings.report(Code.INVALID_RENAME, problem, each.span, hint)
                 continue
             sources[each.name] = old

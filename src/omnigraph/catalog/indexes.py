@@ -47,7 +47,7 @@ def index_intents(entity: EntityType) -> tuple[IndexIntent, ...]:
 def _intents(entity: EntityType) -> Iterator[IndexIntent]:
     for column in entity.system_columns:
         yield IndexIntent(column, IndexKind.BTREE)
-    declared = {*entity.indexed, *(entity.key if isinstance(entity, NodeType) else ())}
+    declared = {*entity.indexed_properties, *(entity.key if isinstance(entity, NodeType) else ())}
     for name, property in entity.properties.items():
         if name not in declared:
             continue

@@ -1,7 +1,8 @@
 """Expands interfaces into the types that implement them."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import TypeVar
 
 from omnigraph.catalog.annotations import CONSTRAINTS
 from omnigraph.codes import Code
@@ -10,9 +11,11 @@ from omnigraph.syntax import nodes
 from omnigraph.syntax.printer import print_type
 from omnigraph.syntax.schema_ast import Declaration, InterfaceDeclaration, NodeDeclaration, PropertyDeclaration
 
+DeclarationT = TypeVar("DeclarationT", bound=Declaration | PropertyDeclaration)
+
 
 @dataclass(frozen=True, slots=True)
-class Expanded:
+class ExpandedDeclaration:
     """A declaration with everything it has from its interfaces, which are listed with theirs."""
 
     interfaces: tuple[str, ...]
@@ -20,9 +23,11 @@ class Expanded:
     constraints: tuple[nodes.Annotation, ...]
 
 
-def expanded_interfaces(interfaces: Mapping[str, InterfaceDeclaration], findings: Findings) -> dict[str, Expanded]:
+def expand_interfaces(
+    interfaces: Mapping[str, InterfaceDeclaration], findings: Findings
+) -> dict[str, ExpandedDeclaration]:
     """Every interface with what it has from those it implements; one in a cycle is reported and stands alone."""
-    expanded: dict[str, Expanded] = {}
+    expanded: dict[str, ExpandedDeclaration] = {}
     in_cycles = _in_cycles(interfaces)
     remaining = dict(interfaces)
     while remaining:
@@ -30,21 +35,22 @@ def expanded_interfaces(interfaces: Mapping[str, InterfaceDeclaration], findings
             if name in in_cycles:
                 message = f"interface {quoted(name)} implements itself"
                 findings.report(Code.CYCLIC_IMPLEMENTS, message, declaration.span)
-                expanded[name] = expansion(replace(declaration, implements=()), expanded, findings)
+                expanded[name] = expand_declaration(replace(declaration, implements=()), expanded, findings)
             elif any(parent.name in remaining for parent in declaration.implements):
                 continue
             else:
-                expanded[name] = expansion(declaration, expanded, findings)
+                expanded[name] = expand_declaration(declaration, expanded, findings)
             del remaining[name]
     return expanded
 
 
-def expansion(
-    declaration: InterfaceDeclaration | NodeDeclaration, interfaces: Mapping[str, Expanded], findings: Findings
-) -> Expanded:
+def expand_declaration(
+    declaration: InterfaceDeclaration | NodeDeclaration,
+    interfaces: Mapping[str, ExpandedDeclaration],
+    findings: Findings,
+) -> ExpandedDeclaration:
     """The declaration's own members, then those of its interfaces that it does not declare itself."""
-    properties = {declared.name: declared for declared in reversed(declaration.properties)}
-    properties = {declared.name: properties[declared.name] for declared in declaration.properties}
+    properties = first_by_name(declaration.properties)
     constraints = list(constraints_in(declaration))
     names: dict[str, None] = {}
     for reference in declaration.implements:
@@ -55,9 +61,9 @@ def expansion(
             continue
         names.update(dict.fromkeys((reference.name, *inherited.interfaces)))
         for declared in inherited.properties:
-            properties[declared.name] = _merged(properties.get(declared.name), declared, reference, findings)
+            properties[declared.name] = _merge_property(properties.get(declared.name), declared, reference, findings)
         constraints += [constraint for constraint in inherited.constraints if constraint not in constraints]
-    return Expanded(tuple(names), tuple(properties.values()), tuple(constraints))
+    return ExpandedDeclaration(tuple(names), tuple(properties.values()), tuple(constraints))
 
 
 def constraints_in(declaration: Declaration) -> tuple[nodes.Annotation, ...]:
@@ -66,7 +72,15 @@ def constraints_in(declaration: Declaration) -> tuple[nodes.Annotation, ...]:
     return (*declaration.constraints, *in_head)
 
 
-def _merged(
+def first_by_name(declared: Iterable[DeclarationT]) -> dict[str, DeclarationT]:
+    """The declarations by their names; of several with one name the first, because the others are reported."""
+    found: dict[str, DeclarationT] = {}
+    for each in declared:
+        found.setdefault(each.name, each)
+    return found
+
+
+def _merge_property(
     own: PropertyDeclaration | None,
     inherited: PropertyDeclaration,
     interface: nodes.NameArgument,

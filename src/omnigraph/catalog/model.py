@@ -1,19 +1,22 @@
-"""The compiled schema: what every other floor asks about types, properties and constraints."""
+"""The compiled schema: types, properties and constraints."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TypeAlias
+from typing import ClassVar, TypeAlias, TypeVar
 
-from omnigraph.catalog.types import PropertyType
+import pyarrow as pa
+
+from omnigraph.catalog.types import PropertyType, Scalar, arrow_field
 from omnigraph.catalog.values import Value
+from omnigraph.errors import NotFound
 
 ID, SOURCE, DESTINATION = "id", "src", "dst"
 
 
 @dataclass(frozen=True, slots=True)
 class KeptAnnotation:
-    """An annotation as it was written, for whoever gives it a meaning; the arguments are source text."""
+    """An annotation as it was written, for other programs to interpret; the arguments are source text."""
 
     name: str
     arguments: tuple[str, ...] = ()
@@ -39,7 +42,7 @@ class Property:
     embedding: Embedding | None = None
     annotations: tuple[KeptAnnotation, ...] = ()
     filling: Value | None = None
-    """What the rows got that were there when the property came, if it came later than its type."""
+    """The value that existing rows got when the property was added, if it was added later than its type."""
 
     @property
     def required(self) -> bool:
@@ -83,8 +86,8 @@ class Interface:
     """Properties that several node types share."""
 
     name: str
-    properties: Mapping[str, Property]
     extends: tuple[str, ...] = ()
+    properties: Mapping[str, Property]
     annotations: tuple[KeptAnnotation, ...] = ()
 
 
@@ -101,10 +104,17 @@ class _TableType:
     """The properties whose index finds parts of their texts; `indexes` has them too."""
 
     annotations: tuple[KeptAnnotation, ...] = ()
+    kind: ClassVar[str]
+    system_columns: ClassVar[tuple[str, ...]]
+
+    @property
+    def table_key(self) -> str:
+        """How manifests, conflicts and lint name the table of this type."""
+        return f"{self.kind}:{self.name}"
 
     @cached_property
-    def indexed(self) -> frozenset[str]:
-        """The properties that some `@index` names."""
+    def indexed_properties(self) -> frozenset[str]:
+        """The properties named by an `@index`."""
         return frozenset(name for names in self.indexes for name in names)
 
 
@@ -116,15 +126,8 @@ class NodeType(_TableType):
     key: tuple[str, ...] = ()
     ranges: tuple[Range, ...] = ()
     checks: tuple[Check, ...] = ()
-
-    @property
-    def table_key(self) -> str:
-        """How manifests, conflicts and lint name the table of this type."""
-        return f"node:{self.name}"
-
-    @property
-    def system_columns(self) -> tuple[str, ...]:
-        return (ID,)
+    kind: ClassVar = "node"
+    system_columns: ClassVar = (ID,)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -134,15 +137,8 @@ class EdgeType(_TableType):
     source: str
     destination: str
     cardinality: Cardinality = Cardinality()
-
-    @property
-    def table_key(self) -> str:
-        """How manifests, conflicts and lint name the table of this type."""
-        return f"edge:{self.name}"
-
-    @property
-    def system_columns(self) -> tuple[str, ...]:
-        return (ID, SOURCE, DESTINATION)
+    kind: ClassVar = "edge"
+    system_columns: ClassVar = (ID, SOURCE, DESTINATION)
 
     @property
     def query_name(self) -> str:
@@ -151,6 +147,7 @@ class EdgeType(_TableType):
 
 
 EntityType: TypeAlias = NodeType | EdgeType
+_Owner = TypeVar("_Owner", Interface, NodeType, EdgeType)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -191,6 +188,12 @@ class Catalog:
         """The node or edge type of this name."""
         return self.nodes.get(name) or self.edge(name)
 
+    def existing_entity(self, name: str) -> EntityType:
+        """The node or edge type of this name; raises `NotFound` if there is none."""
+        if (entity := self.entity(name)) is None:
+            raise NotFound("type", name)
+        return entity
+
     def implementers(self, interface: str) -> tuple[str, ...]:
         """The node types that implement an interface, directly or through another."""
         return self._implementers[interface]
@@ -198,3 +201,26 @@ class Catalog:
     def edges_touching(self, node: str) -> tuple[EdgeType, ...]:
         """The edge types that begin or end at a node type, and so lose edges when a node is deleted."""
         return tuple(edge for edge in self.edges.values() if node in (edge.source, edge.destination))
+
+    def with_properties(self, change: Callable[[Interface | EntityType, Property], Property]) -> "Catalog":
+        """The catalog with every property as `change` makes it of the type or interface that has it, and of itself."""
+
+        def changed_owners(owners: Mapping[str, _Owner]) -> dict[str, _Owner]:
+            return {
+                name: replace(owner, properties={key: change(owner, each) for key, each in owner.properties.items()})
+                for name, owner in owners.items()
+            }
+
+        interfaces, nodes = changed_owners(self.interfaces), changed_owners(self.nodes)
+        return replace(self, interfaces=interfaces, nodes=nodes, edges=changed_owners(self.edges))
+
+
+def table_schema(entity: EntityType) -> pa.Schema:
+    """The columns of a type's table: what identifies a row, then its properties in declaration order."""
+    system = [arrow_field(name, Scalar.STRING, nullable=False) for name in entity.system_columns]
+    properties = [
+        arrow_field(declared.name, declared.type, nullable=declared.nullable)
+        for declared in entity.properties.values()
+        if declared.name not in entity.system_columns
+    ]
+    return pa.schema([*system, *properties])

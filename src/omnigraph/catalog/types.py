@@ -135,13 +135,13 @@ SCHEMA_TYPE_CODES = TypeCodes(Code.UNKNOWN_SCALAR, Code.INVALID_TYPE)
 PARAMETER_TYPE_CODES = TypeCodes(Code.PARAMETER_TYPE, Code.PARAMETER_TYPE)
 
 
-def resolved_type(
+def resolve_type(
     expression: nodes.TypeExpression, findings: Findings, codes: TypeCodes = SCHEMA_TYPE_CODES
 ) -> PropertyType | None:
     """The type that an expression names, or None after reporting why it names none."""
     match expression:
         case nodes.NamedType(name):
-            return _named(name, expression, findings, codes)
+            return _scalar_type(name, expression, findings, codes)
         case nodes.VectorType(dimension):
             if 1 <= dimension <= MAX_DIMENSION:
                 return Vector(dimension)
@@ -158,7 +158,7 @@ def resolved_type(
     return None
 
 
-def _named(name: str, expression: nodes.NamedType, findings: Findings, codes: TypeCodes) -> Scalar | None:
+def _scalar_type(name: str, expression: nodes.NamedType, findings: Findings, codes: TypeCodes) -> Scalar | None:
     try:
         return Scalar(name)
     except ValueError:
@@ -175,10 +175,10 @@ def _list(element: nodes.TypeExpression, findings: Findings, codes: TypeCodes) -
             codes.invalid,
             "the elements of a list cannot be null",
             element.span,
-            "put the `?` behind the brackets: `[String]?`",
+            "put the `?` after the brackets: `[String]?`",
         )
         return None
-    resolved = resolved_type(element, findings, codes)
+    resolved = resolve_type(element, findings, codes)
     if isinstance(resolved, Enum) or (isinstance(resolved, Scalar) and resolved is not Scalar.BLOB):
         return List(resolved)
     if resolved is not None:

@@ -22,6 +22,14 @@ Value: TypeAlias = ScalarValue | tuple[ScalarValue, ...]
 
 _ISO_DATETIME = re.compile(r"\d{4}-\d{2}-\d{2}[T ]\d{2}:\d{2}(:\d{2}(\.\d+)?)?(Z|[+-]\d{2}:?\d{2})?")
 _DECIMAL = re.compile(r"-?[0-9]{1,20}")
+_LITERAL_KINDS = {
+    nodes.TextLiteral: "a text",
+    nodes.BoolLiteral: "a truth value",
+    nodes.IntLiteral: "a whole number",
+    nodes.FloatLiteral: "a number with a fraction",
+    nodes.DateLiteral: "a date",
+    nodes.DateTimeLiteral: "a datetime",
+}
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -55,10 +63,10 @@ def literal_value(literal: nodes.Literal, type: PropertyType) -> Value | None:
         case Scalar.DATETIME if isinstance(literal, nodes.DateTimeLiteral):
             return literal.value
         case Scalar() if type in INTEGER_BOUNDS and isinstance(literal, nodes.IntLiteral):
-            return _bounded(literal.value, type)
+            return _check_bounds(literal.value, type)
         case Scalar() if type in FLOATS and isinstance(literal, nodes.IntLiteral | nodes.FloatLiteral):
             return _finite(float(literal.value), type)
-    raise WrongType(f"{_literal_kind(literal)} is not {_article(type)}")
+    raise WrongType(f"{_LITERAL_KINDS[literal.__class__]} is not {_article(type)}")
 
 
 def _literal_items(literal: nodes.ListLiteral, type: PropertyType) -> Value:
@@ -75,24 +83,6 @@ def _not_null(item: Value | None) -> ScalarValue:
     if item is None or isinstance(item, tuple):
         raise WrongType("an element of a list cannot be null")
     return item
-
-
-def _literal_kind(literal: nodes.ScalarLiteral) -> str:
-    match literal:
-        case nodes.TextLiteral():
-            return "a text"
-        case nodes.BoolLiteral():
-            return "a truth value"
-        case nodes.IntLiteral():
-            return "a whole number"
-        case nodes.FloatLiteral():
-            return "a number with a fraction"
-        case nodes.DateLiteral():
-            return "a date"
-        case nodes.DateTimeLiteral():
-            return "a datetime"
-        case nodes.NullLiteral():
-            return "null"
 
 
 def literal_hint(literal: nodes.Literal, type: PropertyType) -> str | None:
@@ -141,7 +131,7 @@ def value_from_json(given: Any, type: PropertyType) -> Value:
             return tuple(_element(item, Scalar.F32) for item in given)
         case List(element) if isinstance(given, list | tuple):
             return tuple(_element(item, element) for item in given)
-    raise WrongType(f"expected {_article(type)}, found {_shown(given)}")
+    raise WrongType(f"expected {_article(type)}, found {_describe_value(given)}")
 
 
 def _package(given: Any) -> str:
@@ -159,8 +149,8 @@ def _integer(given: Any, type: Scalar) -> int:
     if isinstance(given, float) and given.is_integer():
         given = int(given)
     if not isinstance(given, int) or isinstance(given, bool):
-        raise WrongType(f"expected {_article(type)}, found {_shown(given)}")
-    return _bounded(given, type)
+        raise WrongType(f"expected {_article(type)}, found {_describe_value(given)}")
+    return _check_bounds(given, type)
 
 
 def _as_float(given: int | float, type: Scalar) -> float:
@@ -170,7 +160,7 @@ def _as_float(given: int | float, type: Scalar) -> float:
         raise OutOfRange(f"a number of {len(str(given))} digits does not fit {type}") from error
 
 
-def _bounded(value: int, type: Scalar) -> int:
+def _check_bounds(value: int, type: Scalar) -> int:
     low, high = INTEGER_BOUNDS[type]
     if not low <= value <= high:
         raise OutOfRange(f"{value} does not fit {type} ({low} to {high})")
@@ -201,7 +191,7 @@ def _storable(text: str) -> str:
     try:
         text.encode()
     except UnicodeEncodeError as error:
-        raise OutOfRange("the text has half of a surrogate pair") from error
+        raise OutOfRange("the text has an unpaired surrogate") from error
     return text
 
 
@@ -212,8 +202,8 @@ def _date(given: Any) -> date:
         try:
             return date.fromisoformat(given)
         except ValueError as error:
-            raise OutOfRange(f"{quoted(given)} is not a day of the calendar") from error
-    raise WrongType(f"expected a Date such as `2026-01-31`, found {_shown(given)}")
+            raise OutOfRange(f"{quoted(given)} is not a valid date") from error
+    raise WrongType(f"expected a Date such as `2026-01-31`, found {_describe_value(given)}")
 
 
 def _datetime(given: Any) -> datetime:
@@ -221,20 +211,20 @@ def _datetime(given: Any) -> datetime:
         try:
             return _EPOCH + timedelta(milliseconds=given)
         except OverflowError as error:
-            raise OutOfRange(f"{given} milliseconds are outside the calendar") from error
+            raise OutOfRange(f"{given} milliseconds is out of range for a DateTime") from error
     if isinstance(given, str) and _ISO_DATETIME.fullmatch(given):
         try:
             given = datetime.fromisoformat(given)
         except ValueError as error:
-            raise OutOfRange(f"{quoted(given)} is not a moment of the calendar") from error
+            raise OutOfRange(f"{quoted(given)} is not a valid datetime") from error
     if not isinstance(given, datetime):
-        raise WrongType(f"expected a DateTime such as `2026-01-31T12:00:00Z`, found {_shown(given)}")
+        raise WrongType(f"expected a DateTime such as `2026-01-31T12:00:00Z`, found {_describe_value(given)}")
     if given.tzinfo is None:
-        raise WrongType(f"the DateTime {quoted(given.isoformat())} has no zone")
+        raise WrongType(f"the DateTime {quoted(given.isoformat())} has no time zone")
     try:
         instant = given.astimezone(UTC)
     except OverflowError as error:
-        raise OutOfRange(f"{quoted(given.isoformat())} is outside the calendar") from error
+        raise OutOfRange(f"{quoted(given.isoformat())} is out of range for a DateTime") from error
     return instant.replace(microsecond=instant.microsecond // 1000 * 1000)
 
 
@@ -246,7 +236,7 @@ def _blob(given: Any) -> bytes:
             return base64.b64decode(given[len(BLOB_PREFIX) :], validate=True)
         except binascii.Error as error:
             raise OutOfRange("the text behind `base64:` is not base64") from error
-    raise WrongType(f"expected a Blob as `base64:…`, found {_shown(given)}")
+    raise WrongType(f"expected a Blob as `base64:…`, found {_describe_value(given)}")
 
 
 def _article(type: PropertyType) -> str:
@@ -254,7 +244,7 @@ def _article(type: PropertyType) -> str:
     return f"an {text}" if text[0] in "IFe" else f"a {text}"
 
 
-def _shown(given: Any) -> str:
+def _describe_value(given: Any) -> str:
     match given:
         case None:
             return "null"

@@ -1,1 +1,1 @@
-"""The command line: `main` declares the commands, every other module runs one of them."""
+"""The command line: `main` declares the commands, `grammar` says how they name their graph, other modules run them."""

@@ -1,6 +1,6 @@
-"""`omnigraph lint`: checks files and tells what their queries touch."""
+"""`omnigraph lint`: checks schemas and queries, and lists what queries read and write."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -9,54 +9,78 @@ import typer
 
 from omnigraph.catalog import Catalog, check_schema
 from omnigraph.catalog.serial import type_to_json
-from omnigraph.cli.output import plural, print_diagnostic, print_json
+from omnigraph.cli.grammar import graph_words, named_graph_if_any
+from omnigraph.cli.opening import open_graph
+from omnigraph.cli.output import FAILED, print_diagnostic, print_json, print_summary
 from omnigraph.codes import Code
 from omnigraph.compiler import CompiledQuery, check_queries, ir
 from omnigraph.diagnostics import Diagnostic, Source, Span
 from omnigraph.embedding import unusable_models
 from omnigraph.errors import UsageError
-from omnigraph.syntax import QUERY, SCHEMA, Language, decoded, parse_queries, parse_schema
+from omnigraph.syntax import QUERY, SCHEMA, Language, decode_source, parse_queries, parse_schema
 
 
 @dataclass(frozen=True, slots=True)
-class Checked:
-    """What was found in one file."""
+class FileFindings:
+    """The findings in one file, and its queries."""
 
     file: str
     diagnostics: tuple[Diagnostic, ...]
     queries: tuple[CompiledQuery, ...] = ()
     count: int = 0
-    """How many queries are right, as far as they were checked."""
+    """How many queries have no error, as far as they were checked."""
 
 
-def run(files: Sequence[Path], schema: Path | None, store: str | None = None, *, as_json: bool) -> int:
-    """Checks everything and returns the exit code."""
-    schemas, queries = _sorted_by_language(files)
+def run_lint(files: Sequence[Path], schema: Path | None, *, as_json: bool) -> int:
+    """Checks all files and returns the exit code."""
+    words = graph_words()
+    store = named_graph_if_any() if words.uri is not None or {"store", "server"} & words.given else None
+    if not files and schema is None:
+        raise UsageError("name at least one file, or a --schema")
+    if schema is not None and store is not None:
+        raise UsageError("queries are checked against a --schema or a graph, not both")
+    schemas, queries = _files_by_language(files)
     if schema is None and store is None and len(schemas) > 1 and queries:
         raise UsageError(f"{len(schemas)} schemas were named; choose one for the queries with --schema")
-    catalog = _stored_catalog(store) if store is not None else None
-    checked = []
+    catalog = None
+    if store is not None:
+        with open_graph(store, "r") as graph:
+            catalog = graph.schema.catalog
+    found = []
     for path in dict.fromkeys([*([schema] if schema is not None else []), *schemas]):
-        result, compiled = _checked_schema(path)
-        checked.append(result)
+        result, compiled = _check_schema(path)
+        found.append(result)
         if path == schema or (schema is None and store is None and len(schemas) == 1):
             catalog = compiled
-    checked += [_checked_queries(path, catalog) for path in queries]
+    found += [_check_queries(path, catalog) for path in queries]
+    findings = [finding for each in found for finding in each.diagnostics]
+    errors = sum(finding.is_error for finding in findings)
     if as_json:
-        print_json(report(checked, names_checked=catalog is not None))
+        print_json(
+            {
+                "ok": errors == 0,
+                "errors": errors,
+                "warnings": len(findings) - errors,
+                "schema_checked": catalog is not None,
+                "findings": [finding.as_json() for finding in findings],
+                "files": [{"file": each.file, "queries": [*map(_query_json, each.queries)]} for each in found],
+            }
+        )
     else:
-        _print(checked, names_checked=catalog is not None)
-    return 1 if any(finding.is_error for each in checked for finding in each.diagnostics) else 0
+        _print_findings(found)
+        counts = {
+            "file": len(found),
+            "query": sum(each.count for each in found),
+            "error": errors,
+            "warning": len(findings) - errors,
+        }
+        print_summary(counts, failed=errors > 0)
+    if catalog is None and not as_json and queries:
+        typer.secho("names and types were not checked: give a --schema without errors", err=True, dim=True)
+    return FAILED if errors else 0
 
 
-def _stored_catalog(uri: str) -> Catalog:
-    from omnigraph.cli.opening import opened  # noqa: PLC0415 - only a store needs storage
-
-    with opened(uri, "r") as graph:
-        return graph.schema.catalog
-
-
-def _sorted_by_language(files: Iterable[Path]) -> tuple[list[Path], list[Path]]:
+def _files_by_language(files: Iterable[Path]) -> tuple[list[Path], list[Path]]:
     """Schemas and query files; a folder stands for all of them below it, but for those in hidden folders."""
     found: dict[Path, None] = {}
     for path in files:
@@ -74,14 +98,16 @@ def _sources_below(folder: Path) -> Iterable[Path]:
             yield path
 
 
-def _checked_schema(path: Path) -> tuple[Checked, Catalog | None]:
+def _check_schema(path: Path) -> tuple[FileFindings, Catalog | None]:
     source, problem = _source(path, SCHEMA)
     if problem is not None:
-        return Checked(str(path), (problem,)), None
+        return FileFindings(str(path), (problem,)), None
     compiled = check_schema(source)
     if compiled.catalog is None:
-        return Checked(str(path), compiled.diagnostics), None
-    return Checked(str(path), (*compiled.diagnostics, *_unusable_models(source, compiled.catalog))), compiled.catalog
+        return FileFindings(str(path), compiled.diagnostics), None
+    return FileFindings(
+        str(path), (*compiled.diagnostics, *_unusable_models(source, compiled.catalog))
+    ), compiled.catalog
 
 
 def _unusable_models(source: Source, catalog: Catalog) -> Iterator[Diagnostic]:
@@ -94,15 +120,15 @@ def _unusable_models(source: Source, catalog: Catalog) -> Iterator[Diagnostic]:
                 yield source.diagnostic(Code.INVALID_EMBED, str(error), declared.span)
 
 
-def _checked_queries(path: Path, catalog: Catalog | None) -> Checked:
+def _check_queries(path: Path, catalog: Catalog | None) -> FileFindings:
     source, problem = _source(path, QUERY)
     if problem is not None:
-        return Checked(str(path), (problem,))
+        return FileFindings(str(path), (problem,))
     if catalog is None:
         parsed = parse_queries(source)
-        return Checked(str(path), parsed.diagnostics, count=len(parsed.tree.queries))
+        return FileFindings(str(path), parsed.diagnostics, count=len(parsed.tree.queries))
     compiled = check_queries(source, catalog)
-    return Checked(str(path), compiled.diagnostics, compiled.queries, count=len(compiled.queries))
+    return FileFindings(str(path), compiled.diagnostics, compiled.queries, count=len(compiled.queries))
 
 
 def _source(path: Path, language: Language) -> tuple[Source, Diagnostic | None]:
@@ -112,29 +138,15 @@ def _source(path: Path, language: Language) -> tuple[Source, Diagnostic | None]:
     except OSError as error:
         source = Source(str(path), "")
         message = f"cannot read this file: {error.strerror or error}"
-        return source, source.diagnostic(language.unreadable, message, Span(0, 0))
-    return decoded(str(path), data, language)
+        return source, source.diagnostic(language.code("UNREADABLE"), message, Span(0, 0))
+    return decode_source(str(path), data, language)
 
 
 # --- output ---
 
 
-def report(checked: Sequence[Checked], *, names_checked: bool) -> dict[str, Any]:
-    """Everything that was found, as JSON values."""
-    findings = [finding for each in checked for finding in each.diagnostics]
-    errors = sum(finding.is_error for finding in findings)
-    return {
-        "ok": errors == 0,
-        "errors": errors,
-        "warnings": len(findings) - errors,
-        "schema_checked": names_checked,
-        "findings": [finding.as_json() for finding in findings],
-        "files": [{"file": each.file, "queries": [query_report(query) for query in each.queries]} for each in checked],
-    }
-
-
-def query_report(query: CompiledQuery) -> dict[str, Any]:
-    """What a query takes, gives, reads and writes, as JSON values."""
+def _query_json(query: CompiledQuery) -> dict[str, Any]:
+    """What a query takes, returns, reads and writes, as JSON values."""
     columns = [column.name for column in query.body.columns] if isinstance(query.body, ir.Read) else None
     return {
         "name": query.name,
@@ -148,41 +160,21 @@ def query_report(query: CompiledQuery) -> dict[str, Any]:
     }
 
 
-def _print(checked: Sequence[Checked], *, names_checked: bool) -> None:
-    for each in checked:
+def _print_findings(found: Sequence[FileFindings]) -> None:
+    for each in found:
         for finding in each.diagnostics:
             print_diagnostic(finding)
-    for each in checked:
+    for each in found:
         if each.queries:
             typer.echo(each.file)
-            print_queries(each.queries)
+            for query in each.queries:
+                _print_query(query)
             typer.echo()
-    _print_summary(checked)
-    if not names_checked and any(not each.file.endswith(".pg") for each in checked):
-        typer.secho("names and types were not checked: give a --schema without errors", err=True, dim=True)
 
 
-def print_queries(queries: Sequence[CompiledQuery]) -> None:
-    """One block a query: its name, what it reads, what it writes."""
-    for query in queries:
-        typer.echo(f"  {query.name}")
-        for line in _tables(query.access.reads):
-            typer.echo(f"    reads   {line}")
-        for table in query.access.writes:
-            typer.echo(f"    writes  {table}")
-
-
-def _tables(reads: Mapping[str, tuple[str, ...]]) -> list[str]:
-    return [f"{table} ({', '.join(columns)})" for table, columns in reads.items()]
-
-
-def _print_summary(checked: Sequence[Checked]) -> None:
-    findings = [finding for each in checked for finding in each.diagnostics]
-    errors = sum(finding.is_error for finding in findings)
-    counts = [
-        plural(len(checked), "file"),
-        plural(sum(each.count for each in checked), "query"),
-        plural(errors, "error"),
-        plural(len(findings) - errors, "warning"),
-    ]
-    typer.secho(", ".join(counts), fg=typer.colors.RED if errors else typer.colors.GREEN)
+def _print_query(query: CompiledQuery) -> None:
+    typer.echo(f"  {query.name}")
+    for table, columns in query.access.reads.items():
+        typer.echo(f"    reads   {table} ({', '.join(columns)})")
+    for table in query.access.writes:
+        typer.echo(f"    writes  {table}")

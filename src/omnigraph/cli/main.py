@@ -1,6 +1,6 @@
-"""Declares the commands.
+"""Declares the commands: which request each is, what its own options are, and what runs it.
 
-A command imports what it needs in its body, and only there: `omnigraph --help` costs little more than Typer itself.
+A command imports what it needs when it runs, and only then: `omnigraph --help` costs little more than Typer itself.
 """
 # ruff: noqa: PLC0415
 
@@ -11,71 +11,299 @@ from typing import Annotated, Any
 
 import typer
 
-from omnigraph.api.base import Request
-from omnigraph.api.data import ExportRequest, LoadRequest, MutateRequest, QueryRequest
-from omnigraph.cli import (
-    analysis_commands,
-    history_commands,
-    policy_commands,
-    schema_commands,
-    serve_command,
-    verb_commands,
-)
-from omnigraph.cli.derived import request_from, takes
-from omnigraph.cli.options import (
-    Actor,
+from omnigraph.cli.commands import CommandGroup, Durability, PlainCommand, VerbCommand
+from omnigraph.cli.grammar import (
     AsJson,
-    Branch,
-    Durability,
-    Engine,
-    Explain,
-    Inline,
-    OnGraph,
-    Param,
-    Params,
-    QueryFile,
-    QueryName,
-    Store,
-    Uri,
+    FilesCommand,
+    GraphCommand,
+    NewGraphCommand,
+    QueryCommand,
     named_graph,
-    wrong_usage,
+    plain_argument,
+    plain_option,
 )
+from omnigraph.cli.output import FAILED, REFUSED
 
-DataFiles = Annotated[
-    list[str] | None,
-    typer.Option(metavar="PATH", help="NDJSON files, a folder or a pattern; may be repeated.", show_default=False),
-]
-NodeFiles = Annotated[
-    list[str] | None,
-    typer.Option(metavar="TYPE=PATH", help="Parquet, CSV or Arrow files of one node type.", show_default=False),
-]
-EdgeFiles = Annotated[
-    list[str] | None,
-    typer.Option(
-        metavar="TYPE=PATH", help="The same of an edge type, with columns `from` and `to`.", show_default=False
+
+def _option(kind: Any, *names: str, metavar: str | None = None, help: str, default: Any = None, **more: Any) -> Any:
+    """An option that only the command line has: its type, and its default."""
+    more.setdefault("show_default", default is not None and default is not False)
+    return Annotated[kind, typer.Option(*names, metavar=metavar, help=help, **more)], default
+
+
+def _argument(kind: Any, *, metavar: str, help: str) -> Any:
+    """An argument that only the command line has, and that may be left out."""
+    return Annotated[kind | None, typer.Argument(metavar=metavar, help=help, show_default=False)], None
+
+
+_QUERY = {
+    "name": _argument(str, metavar="NAME", help="Which query, if there are several."),
+    "file": _option(Path | None, "--query", metavar="FILE", help="The file with the query."),
+    "inline": _option(str | None, "-e", metavar="GQ", help="The query itself."),
+    "params": _option(str | None, metavar="JSON", help="All parameters, as an object."),
+    "param": _option(list[str] | None, metavar="K=V", help="One parameter, as JSON or a text; may be repeated."),
+}
+_EXPLAIN = _option(bool, "--explain", help="Explain how and where it would be done, and stop.", default=False)
+_ROWS = _option(str, metavar="table|json|jsonl|csv|kv|arrow", help="How rows are printed.", default="table")
+_CHANGES = _option(str, metavar="table|jsonl", help="How changes are printed.", default="table")
+
+GROUPS = {
+    "branch": "Branches of a graph.",
+    "commit": "History of a graph.",
+    "tag": "Names for commits. A commit with a tag is kept.",
+    "schema": "Schema of a graph.",
+    "recovery": "Writes that did not finish.",
+    "policy": "Rules on who may do what.",
+}
+
+VERBS: dict[str, VerbCommand] = {
+    "load": VerbCommand(
+        ("data.LoadRequest", "data.ExplainLoadRequest"),
+        run="data.run_load",
+        options={
+            "data": _option(
+                list[str] | None, metavar="PATH", help="NDJSON files, a folder or a pattern; may be repeated."
+            ),
+            "nodes": _option(
+                list[str] | None,
+                metavar="TYPE=PATH",
+                help="Parquet, CSV or Arrow files of a node type; may be repeated.",
+            ),
+            "edges": _option(
+                list[str] | None,
+                metavar="TYPE=PATH",
+                help="The same for an edge type, with columns `from` and `to`; may be repeated.",
+            ),
+            "explain": _EXPLAIN,
+        },
+        help="Load records as one commit, or none of them.",
     ),
-]
-RowFormat = Annotated[str, typer.Option(metavar="table|json|jsonl|csv|kv|arrow", help="How rows are printed.")]
-Out = Annotated[
-    str | None,
-    typer.Option(
-        metavar="PATH", help="A file, or a folder if it ends in a slash; otherwise stdout.", show_default=False
+    "query": VerbCommand(
+        ("data.QueryRequest", "data.ExplainRequest"),
+        run="data.run_query",
+        options={**_QUERY, "format": _ROWS, "explain": _EXPLAIN},
+        skip=("source",),
+        kind=QueryCommand,
     ),
-]
+    "mutate": VerbCommand(
+        ("data.MutateRequest",),
+        run="data.run_mutate",
+        options=_QUERY,
+        skip=("source",),
+        kind=QueryCommand,
+    ),
+    "export": VerbCommand(
+        ("data.ExportRequest", "data.ExplainExportRequest"),
+        run="data.run_export",
+        options={
+            "out": _option(
+                str | None,
+                metavar="PATH",
+                help="A file, or a folder if it ends in a slash.",
+                show_default="NDJSON on standard output",
+            ),
+            "explain": _EXPLAIN,
+        },
+        help="Export a branch or a snapshot as NDJSON, CSV or Parquet.",
+    ),
+    "analyze": VerbCommand(
+        ("data.AnalyzeRequest",),
+        run="data.run_analyze",
+        positional=("algorithm",),
+        options={
+            "limit": _option(
+                int | None,
+                metavar="N",
+                help="At most this many rows.",
+                min=0,
+                show_default="20 in a table, otherwise all",
+            ),
+            "format": _ROWS,
+            "out": _option(Path | None, metavar="FILE", help="Write all rows to a .parquet, .csv or .jsonl file."),
+        },
+        help="Analyze the graph as a whole; print the result, or write it back as properties in one commit.",
+    ),
+    "embed": VerbCommand(("data.EmbedRequest",), show="data.show_embed", positional=("type",)),
+    "status": VerbCommand(("upkeep.StatusRequest",), show="upkeep.show_status"),
+    "verify": VerbCommand(
+        ("upkeep.VerifyRequest",),
+        show="upkeep.show_verify",
+        help="Check the content of a graph: find damaged files, and report which commits are whole. "
+        "The exit code is 1 if anything is damaged.",
+        exit_code=lambda result: 0 if result.whole else FAILED,
+    ),
+    "optimize": VerbCommand(
+        ("upkeep.OptimizeRequest",),
+        show="upkeep.show_optimize",
+        exit_code=lambda result: FAILED if result.failed_tables else 0,
+    ),
+    "repair": VerbCommand(
+        ("upkeep.RepairRequest",),
+        show="upkeep.show_repair",
+        help="Report drift, which is versions of tables that no commit made, or repair it. "
+        "The exit code is 3 if a table is refused.",
+        exit_code=lambda result: REFUSED if result.refused_tables else 0,
+    ),
+    "cleanup": VerbCommand(
+        ("upkeep.CleanupRequest",),
+        show="upkeep.show_cleanup",
+        help="Report data that nobody needs any more, or remove it. "
+        "The exit code is 3 if that is still to be confirmed, and 1 if a table could not be cleaned up.",
+        exit_code=lambda result: FAILED if result.failed_tables else 0 if result.confirmed else REFUSED,
+    ),
+    "indexes": VerbCommand(
+        ("upkeep.IndexBuildRequest", "upkeep.IndexListRequest"),
+        run="upkeep.run_indexes",
+        options={"list": _option(bool, "--list", help="Only list them, and build nothing.", default=False)},
+        help="Build the indexes that are missing, and list all with what each covers.",
+    ),
+    "snapshot": VerbCommand(
+        (),
+        run="history.run_snapshot",
+        options={"branch": _option(str, metavar="BRANCH", help="The branch to work on.", default="main")},
+        help="Show the tables of the graph at the head of a branch.",
+    ),
+    "diff": VerbCommand(
+        ("history.DiffRequest",),
+        run="history.run_diff",
+        positional=("left", "right"),
+        options={"format": _CHANGES},
+    ),
+    "changes": VerbCommand(
+        ("history.ChangesRequest",),
+        run="history.run_changes",
+        options={
+            "cursor_from": _option(str | None, "--from", help="The old name of --cursor.", hidden=True),
+            "limit": _option(int | None, metavar="N", help="At most this many commits.", min=1),
+            "format": _CHANGES,
+        },
+    ),
+    "branch create": VerbCommand(
+        ("history.BranchCreateRequest",), show="history.show_created_branch", positional=("name",)
+    ),
+    "branch list": VerbCommand(("history.BranchListRequest",), show="history.show_branches"),
+    "branch delete": VerbCommand(("history.BranchDeleteRequest",), show="history.show_deleted", positional=("name",)),
+    "branch merge": VerbCommand(
+        ("history.MergeRequest",),
+        show="history.show_merge",
+        positional=("source",),
+        help="Merge a branch as one commit, or list all conflicts. The exit code is 3 if there are conflicts.",
+        exit_code=lambda result: REFUSED if result.conflicts else 0,
+    ),
+    "commit list": VerbCommand(
+        ("history.CommitListRequest",),
+        run="history.run_commit_list",
+        skip=("actor",),
+        options={
+            "branch": _option(
+                str | None, metavar="BRANCH", help="The branch; with --graph only this one.", show_default="main"
+            ),
+            "filter": _option(str | None, metavar="actor=NAME", help="Only commits by this actor."),
+            "limit": _option(int | None, metavar="N", help="At most this many, the newest.", min=1),
+            "graph": _option(bool, "--graph", help="Draw the graph of the commits of all branches.", default=False),
+        },
+        help="List the commits of a branch, newest first.",
+    ),
+    "commit show": VerbCommand(("history.CommitShowRequest",), show="history.show_fields", positional=("commit_id",)),
+    "commit changes": VerbCommand(
+        ("history.CommitChangesRequest",),
+        run="history.run_commit_changes",
+        positional=("commit_id",),
+        options={"format": _CHANGES},
+    ),
+    "tag create": VerbCommand(("history.TagCreateRequest",), show="history.show_created_tag", positional=("name",)),
+    "tag list": VerbCommand(("history.TagListRequest",), show="history.show_tags"),
+    "tag show": VerbCommand(("history.TagShowRequest",), show="history.show_fields", positional=("name",)),
+    "tag delete": VerbCommand(("history.TagDeleteRequest",), show="history.show_deleted", positional=("name",)),
+    "schema show": VerbCommand(("schema.SchemaShowRequest",), show="schema.show_schema"),
+    "schema plan": VerbCommand(
+        ("schema.SchemaPlanRequest",),
+        show="schema.show_plan",
+        positional=("new",),
+        help="Plan a change of the schema: its steps, what each costs, and the rows in the way. Nothing is changed. "
+        "The exit code is 3 if the change is refused or rows are in the way.",
+        exit_code=lambda result: 0 if result.is_possible else REFUSED,
+    ),
+    "schema diff": VerbCommand(
+        ("schema.SchemaDiffRequest",),
+        run="schema.run_schema_diff",
+        positional=("left", "right"),
+        help="List the steps from one schema to another, as `schema plan` does, without the rows. Each is a file, or a "
+        "branch, commit or tag of a graph, which stands for the schema there. Two files need no graph.",
+    ),
+    "schema apply": VerbCommand(("schema.SchemaApplyRequest",), show="schema.show_applied_schema", positional=("new",)),
+    "schema catch-up": VerbCommand(
+        ("schema.SchemaCatchUpRequest",), show="schema.show_applied_schema", positional=("branch",)
+    ),
+    "recovery list": VerbCommand(
+        ("upkeep.RecoveryListRequest", "upkeep.RecoveryPendingRequest"),
+        run="upkeep.run_recovery_list",
+        help="List the writes that are pending, and those that were completed or undone.",
+    ),
+    "recovery show": VerbCommand(
+        ("upkeep.RecoveryShowRequest",),
+        run="upkeep.run_recovery_show",
+        positional=("id",),
+        help="Show a write that is pending, or that was completed or undone, table by table.",
+    ),
+}
+"""The commands that run verbs of a graph."""
 
-app = typer.Typer(
-    name="omnigraph",
-    help="A typed property graph in a lakehouse, with branches, commits and time travel.",
-    no_args_is_help=True,
-    rich_markup_mode=None,
-    pretty_exceptions_enable=False,
-)
 
-recoveries = typer.Typer(help="Writes that did not finish.", no_args_is_help=True, rich_markup_mode=None)
-app.add_typer(recoveries, name="recovery")
+# --- commands that are not verbs ---
 
 
-@app.command()
+def init(
+    schema: Annotated[Path, typer.Option(metavar="FILE.pg", help="The schema of the graph.")],
+    durability: Durability = None,
+    as_json: AsJson = False,
+) -> None:
+    """Create an empty graph."""
+    from omnigraph.cli.data import run_init
+
+    run_init(named_graph(), schema, durability=durability, as_json=as_json)
+
+
+def lint(
+    files: Annotated[
+        list[Path] | None, plain_argument(metavar="FILE", help="Query files (.gq), schemas (.pg), or folders of them.")
+    ] = None,
+    schema: Annotated[Path | None, plain_option(metavar="FILE.pg", help="The schema to check queries against.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Check schemas and queries, and list what each query reads and writes.
+
+    The findings of all files are reported at once. Queries are checked against --schema, or against the schema of a
+    graph. The exit code is 1 if a finding is an error.
+    """
+    from omnigraph.cli.lint import run_lint
+
+    raise typer.Exit(run_lint(files or [], schema, as_json=as_json))
+
+
+def demo(
+    folder: Annotated[Path | None, plain_argument(metavar="FOLDER", help="Keep the graph and its files there.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Build the sample graph, query it, change it, and read its history."""
+    from omnigraph.cli.demo import run_demo
+
+    run_demo(folder, as_json=as_json)
+
+
+def doctor(
+    spark: Annotated[bool, typer.Option("--spark", help="Also start Spark, which takes seconds.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Check the environment: Python, packages, Java, Spark, disk, memory, settings, and whether a graph is reachable.
+
+    The exit code is 1 if something that is needed does not work.
+    """
+    from omnigraph.cli.doctor import run_doctor
+
+    raise typer.Exit(run_doctor(spark=spark, as_json=as_json))
+
+
 def version(as_json: AsJson = False) -> None:
     """Print the version."""
     import omnigraph
@@ -87,234 +315,164 @@ def version(as_json: AsJson = False) -> None:
         typer.echo(omnigraph.__version__)
 
 
-@app.command()
-def lint(
-    files: Annotated[
-        list[Path] | None,
-        typer.Argument(
-            metavar="FILE...", help="Query files (.gq), schemas (.pg), or folders of them.", show_default=False
-        ),
+def serve(
+    graphs: Annotated[
+        list[str] | None,
+        plain_argument(metavar="[ID=]URI", help="The graphs to serve. The id defaults to the last segment of the URI."),
     ] = None,
-    schema: Annotated[
-        Path | None, typer.Option(metavar="FILE.pg", help="The schema that the queries are checked against.")
-    ] = None,
+    *,
     store: Annotated[
-        str | None,
-        typer.Option(metavar="URI", help="Or a graph, whose schema they are checked against.", show_default=False),
+        list[str] | None, plain_option(metavar="[ID=]URI", help="A graph to serve, as an option; may be repeated.")
     ] = None,
-    as_json: AsJson = False,
+    bind: Annotated[
+        str, typer.Option(metavar="HOST:PORT", help="The address to listen on; port 0 is any free port.")
+    ] = "127.0.0.1:8080",
+    unauthenticated: Annotated[
+        bool, typer.Option("--unauthenticated", help="Require no token: everyone is the anonymous actor.")
+    ] = False,
+    policy: Annotated[
+        Path | None, plain_option(metavar="FILE", envvar="OMNIGRAPH_POLICY", help="The rules to enforce (YAML).")
+    ] = None,
+    max_body: Annotated[str, typer.Option(metavar="SIZE", help="The largest body of a request.")] = "16M",
+    max_load: Annotated[str, typer.Option(metavar="SIZE", help="The largest body of a load.")] = "64G",
+    actor_requests: Annotated[int, typer.Option(metavar="N", help="Concurrent requests of one actor.")] = 16,
+    actor_bytes: Annotated[
+        str,
+        typer.Option(
+            metavar="SIZE",
+            help="The size of all concurrent request bodies of one actor, and of the rows of its queries.",
+        ),
+    ] = "1G",
+    total_requests: Annotated[int, typer.Option(metavar="N", help="Concurrent requests of all actors.")] = 512,
+    query_timeout: Annotated[float, typer.Option(metavar="SECONDS", help="The longest time of a query.")] = 60,
+    max_query_memory: Annotated[
+        str, typer.Option(metavar="SIZE", help="The size of the rows that one query may hold.")
+    ] = "2G",
+    client_timeout: Annotated[
+        float, typer.Option(metavar="SECONDS", help="The longest time that a client may neither send nor read.")
+    ] = 60,
+    grace: Annotated[float, typer.Option(metavar="SECONDS", help="How long requests may continue after SIGTERM.")] = 30,
+    threads: Annotated[int, typer.Option(metavar="N", help="How many requests are processed at once.")] = 32,
+    spark: Annotated[
+        bool, typer.Option("--spark", help="Allow requests to run on Spark (default: in this process only).")
+    ] = False,
 ) -> None:
-    """Check schemas and queries, and say what each query reads and writes.
+    """Serve graphs over HTTP.
 
-    All findings of all files are reported at once. The exit code is 1 when there is an error among them, else 0.
+    Tokens are read from $OMNIGRAPH_SERVER_BEARER_TOKENS_FILE or $OMNIGRAPH_SERVER_BEARER_TOKENS_JSON: an object with a
+    token, or a list of tokens, for each actor. The first line on standard output is the address of the server.
     """
-    from omnigraph.cli import lint as command
+    from omnigraph.cli.serve import run_serve, size_in_bytes
 
-    if not files and schema is None:
-        raise wrong_usage("name at least one file, or a --schema")
-    if schema is not None and store is not None:
-        raise wrong_usage("queries are checked against a --schema or a --store, not both")
-    raise typer.Exit(command.run(files or [], schema, store, as_json=as_json))
+    run_serve(
+        [*(graphs or ()), *(store or ())],
+        bind=bind,
+        unauthenticated=unauthenticated,
+        policy=policy,
+        max_body_bytes=size_in_bytes(max_body, "--max-body"),
+        max_load_bytes=size_in_bytes(max_load, "--max-load"),
+        max_query_bytes=size_in_bytes(max_query_memory, "--max-query-memory"),
+        actor_bytes=size_in_bytes(actor_bytes, "--actor-bytes"),
+        actor_requests=actor_requests,
+        total_requests=total_requests,
+        query_timeout=query_timeout,
+        client_timeout=client_timeout,
+        grace_seconds=grace,
+        threads=threads,
+        spark=spark,
+    )
 
 
-@app.command()
-def demo(
-    directory: Annotated[
-        Path | None,
-        typer.Argument(metavar="[DIR]", help="Keep the graph and its files there.", show_default=False),
+RuleFile = Annotated[Path, typer.Argument(metavar="FILE", help="The rule file (YAML).")]
+
+
+def policy_validate(file: RuleFile, as_json: AsJson = False) -> None:
+    """Check a rule file: report all errors and warnings.
+
+    The exit code is 1 if there is an error.
+    """
+    from omnigraph.cli.policy import run_validate
+
+    raise typer.Exit(run_validate(file, as_json=as_json))
+
+
+def policy_test(file: RuleFile, as_json: AsJson = False) -> None:
+    """Run the tests of a rule file, and show those that fail.
+
+    The exit code is 1 if a test fails.
+    """
+    from omnigraph.cli.policy import run_test
+
+    raise typer.Exit(run_test(file, as_json=as_json))
+
+
+def policy_explain(
+    file: RuleFile,
+    action: Annotated[str, typer.Option(metavar="ACTION", help="The action: `read`, `change`, ...")],
+    actor: Annotated[
+        str | None, typer.Option(metavar="ACTOR", help="The actor.", show_default="the anonymous actor")
     ] = None,
+    graph: Annotated[
+        str,
+        typer.Option("--graph-id", "--graph", metavar="ID", help="The graph.", show_default="one that no rule names"),
+    ] = "",
+    branch: Annotated[
+        str | None, typer.Option(metavar="BRANCH", help="The branch.", show_default="no particular one")
+    ] = None,
+    type: Annotated[
+        str | None, typer.Option(metavar="TYPE", help="The node or edge type.", show_default="no particular one")
+    ] = None,
+    cedar: Annotated[bool, typer.Option("--cedar", help="Also print the rules as Cedar policies.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Build the sample graph, ask it, change it, and look back."""
-    from omnigraph.cli import demo as command
+    """Show whether a request would be allowed, and by which rules."""
+    from omnigraph.cli.policy import run_explain
 
-    raise typer.Exit(command.run(directory, as_json=as_json))
-
-
-@app.command()
-def init(
-    uri: Annotated[str, typer.Argument(metavar="URI", help="Where the graph will be.")],
-    schema: Annotated[Path, typer.Option(metavar="FILE.pg", help="Its schema.")],
-    durability: Durability = None,
-    as_json: AsJson = False,
-) -> None:
-    """Create an empty graph."""
-    from omnigraph.cli import graphs
-
-    graphs.run_init(uri, schema, durability=durability, as_json=as_json)
+    run_explain(file, action=action, actor=actor, graph=graph, branch=branch, type=type, cedar=cedar, as_json=as_json)
 
 
-@app.command(cls=OnGraph)
-@takes(
-    LoadRequest,
-    first={"uri": (Uri, None), "data": (DataFiles, None), "nodes": (NodeFiles, None), "edges": (EdgeFiles, None)},
-    last={
-        "store": (Store, None),
-        "explain": (Explain, False),
-        "durability": (Durability, None),
-        "as_json": (AsJson, False),
-    },
-)
-def load(**values: Any) -> None:
-    """Load records as one commit."""
-    from omnigraph.cli import loads
-
-    files = {name: values.pop(name) or [] for name in ("data", "nodes", "edges")}
-    if not any(files.values()):
-        raise wrong_usage("name at least one file with --data, --nodes or --edges")
-    loads.run_load(
-        named_graph(values["uri"], values["store"]),
-        request_from(LoadRequest, values, data=None),
-        files["data"],
-        nodes=files["nodes"],
-        edges=files["edges"],
-        durability=values["durability"],
-        explain=values["explain"],
-        as_json=values["as_json"],
-    )
-
-
-_QUERY = {
-    "name": (QueryName, None),
-    "file": (QueryFile, None),
-    "inline": (Inline, None),
-    "params": (Params, None),
-    "param": (Param, None),
+COMMANDS: dict[str, PlainCommand | VerbCommand] = {
+    "init": PlainCommand(function=init, kind=NewGraphCommand),
+    **VERBS,
+    "policy validate": PlainCommand(function=policy_validate),
+    "policy test": PlainCommand(function=policy_test),
+    "policy explain": PlainCommand(function=policy_explain),
+    "serve": PlainCommand(function=serve),
+    "lint": PlainCommand(function=lint, kind=FilesCommand),
+    "doctor": PlainCommand(function=doctor, kind=GraphCommand),
+    "demo": PlainCommand(function=demo),
+    "version": PlainCommand(function=version),
 }
-"""How a query is given, and its parameters."""
+"""All commands, by the words that call them."""
 
 
-@app.command(cls=OnGraph)
-@takes(
-    QueryRequest,
-    skip=("source", "name", "params"),
-    first=_QUERY,
-    last={
-        "store": (Store, None),
-        "format": (RowFormat, "table"),
-        "explain": (Explain, False),
-        "as_json": (AsJson, False),
-    },
+class _AllCommands(CommandGroup):
+    """The group of all commands and groups of commands."""
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(**settings)
+        members: dict[str, Any] = {}
+        for words, command in COMMANDS.items():
+            group, _, name = words.rpartition(" ")
+            (members.setdefault(group, {}) if group else members)[name] = command
+        for name, text in GROUPS.items():
+            members[name] = CommandGroup(name=name, help=text, commands=members[name], no_args_is_help=True)
+        self.commands.update(members)
+
+
+app = typer.Typer(
+    name="omnigraph",
+    cls=_AllCommands,
+    help="A typed property graph in a lakehouse, with branches, commits and time travel.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
 )
-def query(**values: Any) -> None:
-    """Run a query that reads."""
-    from omnigraph.cli import queries
-
-    queries.run_query(
-        named_graph(values["store"]),
-        _query_request(QueryRequest, values),
-        format="json" if values["as_json"] else values["format"],
-        explain=values["explain"],
-    )
 
 
-@app.command(cls=OnGraph)
-@takes(
-    MutateRequest,
-    skip=("source", "name", "params"),
-    first=_QUERY,
-    last={"store": (Store, None), "durability": (Durability, None), "as_json": (AsJson, False)},
-)
-def mutate(**values: Any) -> None:
-    """Run a mutation as one commit."""
-    from omnigraph.cli import graphs
-    from omnigraph.cli.opening import opened
-    from omnigraph.cli.output import print_json
-
-    request = _query_request(MutateRequest, values)
-    with opened(named_graph(values["store"]), durability=values["durability"]) as graph:
-        result = graph._run(request)
-    if values["as_json"]:
-        print_json(result.as_json())
-    else:
-        graphs.show_mutation(result)
-
-
-def _query_request(kind: type[Request[Any]], values: dict[str, Any]) -> Any:
-    """The request of a query that is in a file or on the command line."""
-    from omnigraph.cli import graphs
-
-    source = graphs.query_source(values.pop("file"), values.pop("inline"))
-    params = graphs.parameter_values(values.pop("params"), values.pop("param") or [])
-    return request_from(kind, values, source=source, params=params)
-
-
-@app.command(cls=OnGraph)
-@takes(
-    ExportRequest,
-    first={"uri": (Uri, None), "out": (Out, None)},
-    last={"store": (Store, None), "explain": (Explain, False), "as_json": (AsJson, False)},
-)
-def export(**values: Any) -> None:
-    """Write the graph as NDJSON, CSV or Parquet."""
-    from omnigraph.cli import graphs
-
-    if values["snapshot"] is not None and values["branch"] != "main":
-        raise wrong_usage("an export is of a --branch or of a --snapshot, not of both")
-    graphs.run_export(
-        named_graph(values["uri"], values["store"]),
-        request_from(ExportRequest, values, path=values["out"]),
-        explain=values["explain"],
-        as_json=values["as_json"],
-    )
-
-
-@app.command(cls=OnGraph)
-def snapshot(uri: Uri = None, store: Store = None, branch: Branch = "main", as_json: AsJson = False) -> None:
-    """Show the tables of the graph as it is now."""
-    from omnigraph.cli import graphs
-
-    graphs.run_snapshot(named_graph(uri, store), branch=branch, as_json=as_json)
-
-
-@app.command(cls=OnGraph)
-def indexes(
-    uri: Uri = None,
-    store: Store = None,
-    branch: Branch = "main",
-    list_: Annotated[bool, typer.Option("--list", help="Only show what there is, and build nothing.")] = False,
-    actor: Actor = None,
-    engine: Engine = "auto",
-    durability: Durability = None,
-    as_json: AsJson = False,
-) -> None:
-    """Build the indexes that are missing, and show what each covers."""
-    from omnigraph.cli import indexes as command
-
-    graph = named_graph(uri, store)
-    if list_:
-        command.run_list(graph, branch=branch, as_json=as_json)
-    else:
-        command.run_build(graph, branch=branch, actor=actor, engine=engine, durability=durability, as_json=as_json)
-
-
-@recoveries.command("list", cls=OnGraph)
-def recovery_list(uri: Uri = None, store: Store = None, as_json: AsJson = False) -> None:
-    """List the writes that are pending, and those that were completed or undone."""
-    from omnigraph.cli import recovery
-
-    recovery.run_list(named_graph(uri, store), as_json=as_json)
-
-
-@recoveries.command("show", cls=OnGraph)
-def recovery_show(
-    operation: Annotated[str, typer.Argument(metavar="ID", help="The write, or the commit that settled it.")],
-    uri: Uri = None,
-    store: Store = None,
-    as_json: AsJson = False,
-) -> None:
-    """Show one of them, table by table."""
-    from omnigraph.cli import recovery
-
-    recovery.run_show(named_graph(uri, store), operation, as_json=as_json)
-
-
-verb_commands.declare_all(app)
-history_commands.declare(app)
-analysis_commands.declare(app)
-schema_commands.declare()
-policy_commands.declare(app)
-serve_command.declare(app)
+@app.callback()
+def _omnigraph() -> None:
+    """Makes the application a group of commands."""
 
 
 def run() -> None:
@@ -333,7 +491,7 @@ def run() -> None:
 
 
 def _announce_engines() -> None:
-    """Prints on stderr where bulk work runs, once it is known that Spark is started: that takes seconds."""
+    """Prints on standard error where bulk work runs, once it is known that Spark is started: that takes seconds."""
     handler = logging.StreamHandler()
     handler.setFormatter(logging.Formatter("%(message)s"))
     logger = logging.getLogger("omnigraph.engine")

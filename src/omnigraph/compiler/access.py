@@ -5,11 +5,15 @@ people.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from itertools import chain
+from typing import TypeAlias
 
 from omnigraph.catalog import Catalog, EntityType, NodeType
 from omnigraph.catalog.model import DESTINATION, ID, SOURCE
 from omnigraph.compiler import ir
+
+_Tables: TypeAlias = Mapping[str, tuple[EntityType, ...]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,94 +29,63 @@ class Access:
     asks: tuple[str, ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
 class _Touched:
     """Collects columns and tables."""
 
-    def __init__(self, catalog: Catalog) -> None:
-        self.catalog = catalog
-        self._reads: dict[str, set[str]] = {}
-        self._writes: set[str] = set()
-        self._asks: set[str] = set()
+    catalog: Catalog
+    reads: dict[str, set[str]] = field(default_factory=dict)
+    writes: set[str] = field(default_factory=set)
+    asks: set[str] = field(default_factory=set)
 
     def read(self, entity: EntityType, columns: Iterable[str]) -> None:
-        self._reads.setdefault(entity.table_key, set()).update(columns)
-
-    def write(self, entity: EntityType) -> None:
-        self._writes.add(entity.table_key)
-
-    def ask(self, entity: EntityType) -> None:
-        self._asks.add(entity.table_key)
-
-    def entity(self, name: str) -> EntityType:
-        return self.catalog.nodes[name] if name in self.catalog.nodes else self.catalog.edges[name]
-
-    def access(self) -> Access:
-        reads = {table: tuple(sorted(columns)) for table, columns in sorted(self._reads.items())}
-        return Access(reads, tuple(sorted(self._writes)), tuple(sorted(self._asks)))
+        self.reads.setdefault(entity.table_key, set()).update(columns)
 
 
 def access_of(body: ir.Read | ir.Mutation, catalog: Catalog) -> Access:
     """The tables and columns that a query touches; exactly those, whatever the data."""
     touched = _Touched(catalog)
     if isinstance(body, ir.Read):
-        _read(body, touched)
+        expressions = [*(column.expression for column in body.columns), *(key.expression for key in body.order)]
+        _expressions(expressions, _pattern(body.pattern, {}, touched), touched)
     else:
         for statement in body.statements:
             _statement(statement, touched)
-    return touched.access()
+    reads = {table: tuple(sorted(columns)) for table, columns in sorted(touched.reads.items())}
+    return Access(reads, tuple(sorted(touched.writes)), tuple(sorted(touched.asks)))
 
 
-def _read(read: ir.Read, touched: _Touched) -> None:
-    tables: dict[str, tuple[EntityType, ...]] = {}
-    _pattern(read.pattern, tables, touched)
-    expressions = [*(column.expression for column in read.columns), *(key.expression for key in read.order)]
-    _expressions(expressions, tables, touched)
-
-
-def _pattern(pattern: ir.Pattern, around: Mapping[str, tuple[EntityType, ...]], touched: _Touched) -> None:
-    """Adds what a pattern touches. `around` gains its variables only where it is the outermost."""
-    tables = around if isinstance(around, dict) else dict(around)
-    reached = {end for traversal in pattern.traversals for end in _ends_with_ids(traversal)}
+def _pattern(pattern: ir.Pattern, around: _Tables, touched: _Touched) -> _Tables:
+    """Adds what a pattern touches. Returns the tables of its variables and of those around it."""
+    tables = dict(around)
+    reached = {end for traversal in pattern.traversals for end in traversal.ends_with_ids}
     for binding in pattern.nodes:
         tables[binding.variable] = tuple(touched.catalog.nodes[name] for name in binding.types)
         for node in tables[binding.variable]:
-            touched.ask(node)
-        if binding.variable not in reached:
-            for node in tables[binding.variable]:
+            touched.asks.add(node.table_key)
+            if binding.variable not in reached:
                 touched.read(node, (ID,))
     for traversal in pattern.traversals:
         edge = touched.catalog.edges[traversal.edge]
         touched.read(edge, (SOURCE, DESTINATION))
-        touched.ask(edge)
+        touched.asks.add(edge.table_key)
         if isinstance(traversal, ir.EdgeBinding):
             tables[traversal.variable] = (edge,)
             touched.read(edge, (ID,))
     for condition in pattern.conditions:
-        if not isinstance(condition, ir.SameEntity):
-            _expressions(_sides(condition), tables, touched)
+        match condition:
+            case ir.Comparison(left, _, right):
+                _expressions((left, right), tables, touched)
+            case ir.TextMatch(_, column):
+                _expressions((column,), tables, touched)
     for absent in pattern.absent:
-        _pattern(absent, dict(tables), touched)
+        _pattern(absent, tables, touched)
+    return tables
 
 
-def _ends_with_ids(traversal: ir.Traversal | ir.EdgeBinding) -> tuple[str, ...]:
-    """The ends whose ids the edges themselves tell, so that the node's table need not be read for them.
-
-    Every edge has both its nodes. A path of no edge has only the node it stands on.
-    """
-    if isinstance(traversal, ir.Traversal) and traversal.minimum == 0:
-        return ()
-    return (traversal.source, traversal.destination)
-
-
-def _sides(condition: ir.Comparison | ir.TextMatch) -> Iterable[ir.Expression]:
-    return (condition.left, condition.right) if isinstance(condition, ir.Comparison) else (condition.column,)
-
-
-def _expressions(
-    expressions: Iterable[ir.Expression], tables: Mapping[str, tuple[EntityType, ...]], touched: _Touched
-) -> None:
+def _expressions(expressions: Iterable[ir.Expression], tables: _Tables, touched: _Touched) -> None:
     for expression in expressions:
-        for variable, columns in _used(expression):
+        for variable, columns in _used_columns(expression):
             for entity in tables[variable]:
                 if columns is None:
                     touched.read(entity, _all_columns(entity))
@@ -120,7 +93,7 @@ def _expressions(
                     touched.read(entity, (ID, *columns))
 
 
-def _used(expression: ir.Expression) -> Iterator[tuple[str, tuple[str, ...] | None]]:
+def _used_columns(expression: ir.Expression) -> Iterator[tuple[str, tuple[str, ...] | None]]:
     """The variables of an expression with the columns it needs of each; None means all of them."""
     match expression:
         case ir.Column(variable, name):
@@ -130,12 +103,12 @@ def _used(expression: ir.Expression) -> Iterator[tuple[str, tuple[str, ...] | No
         case ir.Aggregate(_, ir.Entity(variable)):
             yield variable, ()
         case ir.Aggregate(_, argument):
-            yield from _used(argument)
+            yield from _used_columns(argument)
         case ir.VectorDistance(column) | ir.TextScore(column):
-            yield from _used(column)
+            yield from _used_columns(column)
         case ir.RankFusion(rankings):
             for ranking in rankings:
-                yield from _used(ranking)
+                yield from _used_columns(ranking)
 
 
 def _all_columns(entity: EntityType) -> tuple[str, ...]:
@@ -143,39 +116,24 @@ def _all_columns(entity: EntityType) -> tuple[str, ...]:
 
 
 def _statement(statement: ir.Statement, touched: _Touched) -> None:
-    entity = touched.entity(statement.type)
-    touched.write(entity)
+    catalog = touched.catalog
+    entity = catalog.nodes[statement.type] if statement.type in catalog.nodes else catalog.edges[statement.type]
+    touched.writes.add(entity.table_key)
     match statement:
         case ir.InsertNode():
-            touched.read(entity, (ID, *_unique_columns(entity)))
+            touched.read(entity, (ID, *chain(*entity.unique)))
         case ir.InsertEdge(_, source, destination):
-            touched.read(entity, (ID, SOURCE, *_unique_columns(entity)))
+            touched.read(entity, (ID, SOURCE, *chain(*entity.unique)))
             for end in (source, destination):
-                touched.read(touched.catalog.nodes[end.type], (ID,))
+                touched.read(catalog.nodes[end.type], (ID,))
         case ir.Update():
-            touched.ask(entity)
+            touched.asks.add(entity.table_key)
             touched.read(entity, _all_columns(entity))
         case ir.Delete(_, conditions):
-            touched.ask(entity)
-            columns = [name for condition in conditions for name in _condition_columns(condition)]
-            touched.read(entity, (ID, *columns))
-            _cascade(entity, touched)
-
-
-def _cascade(entity: EntityType, touched: _Touched) -> None:
-    """A deleted node takes the edges that touch it along."""
-    if isinstance(entity, NodeType):
-        for edge in touched.catalog.edges_touching(entity.name):
-            touched.read(edge, (ID, SOURCE, DESTINATION))
-            touched.write(edge)
-
-
-def _unique_columns(entity: EntityType) -> Iterator[str]:
-    for names in entity.unique:
-        yield from names
-
-
-def _condition_columns(condition: ir.Comparison) -> Iterator[str]:
-    for side in (condition.left, condition.right):
-        if isinstance(side, ir.Column):
-            yield side.name
+            touched.asks.add(entity.table_key)
+            sides = [side for condition in conditions for side in (condition.left, condition.right)]
+            touched.read(entity, (ID, *(side.name for side in sides if isinstance(side, ir.Column))))
+            # A deleted node takes the edges that touch it along.
+            for edge in catalog.edges_touching(entity.name) if isinstance(entity, NodeType) else ():
+                touched.read(edge, (ID, SOURCE, DESTINATION))
+                touched.writes.add(edge.table_key)

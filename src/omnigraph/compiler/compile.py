@@ -1,10 +1,12 @@
 """Compiles query text against a catalog: parse, typecheck, lower, and say what each query touches."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
-from omnigraph.catalog import Catalog, KeptAnnotation
-from omnigraph.catalog.annotations import report_misspelt
-from omnigraph.catalog.types import PARAMETER_TYPE_CODES, resolved_type
+from omnigraph.catalog import Catalog, KeptAnnotation, OutOfRange, Value, WrongType, value_from_json
+from omnigraph.catalog.annotations import report_misspelt, single_text
+from omnigraph.catalog.types import PARAMETER_TYPE_CODES, resolve_type
 from omnigraph.codes import Code
 from omnigraph.compiler import ir
 from omnigraph.compiler.access import Access, access_of
@@ -12,11 +14,10 @@ from omnigraph.compiler.lint import lint_query
 from omnigraph.compiler.mutations import MutationCompiler
 from omnigraph.compiler.reads import ReadCompiler
 from omnigraph.diagnostics import Diagnostic, Findings, Source, any_of, did_you_mean, quoted
-from omnigraph.errors import NotFound, QueryError
+from omnigraph.errors import NotFound, ParameterError, QueryError
 from omnigraph.syntax import parse_queries
-from omnigraph.syntax.nodes import Argument, TextLiteral
 from omnigraph.syntax.printer import print_annotation_value
-from omnigraph.syntax.query_ast import THROWAWAY, Query, Read
+from omnigraph.syntax.query_ast import THROWAWAY, Query, ReadBody
 
 _TEXTS = frozenset({"description", "instruction"})
 
@@ -78,7 +79,7 @@ def check_queries(source: Source, catalog: Catalog) -> CompiledQueries:
             message = f"two queries are called {quoted(query.name)}"
             findings.report(Code.DUPLICATE_QUERY, message, query.span)
         names.add(query.name)
-        result = _compiled(query, catalog, findings)
+        result = _compile_one(query, catalog, findings)
         if findings.has_errors:
             # Advice on a query that is wrong would distract from what is wrong.
             diagnostics += [finding for finding in findings.diagnostics if finding.is_error]
@@ -90,14 +91,14 @@ def check_queries(source: Source, catalog: Catalog) -> CompiledQueries:
     return CompiledQueries(tuple(compiled), tuple(diagnostics))
 
 
-def _compiled(query: Query, catalog: Catalog, findings: Findings) -> CompiledQuery:
+def _compile_one(query: Query, catalog: Catalog, findings: Findings) -> CompiledQuery:
     parameters = _parameters(query, findings)
     annotations = _annotations(query, findings)
     body: ir.Read | ir.Mutation
-    if isinstance(query.body, Read):
-        body = ReadCompiler(catalog, parameters, findings).lowered(query.body, query.span)
+    if isinstance(query.body, ReadBody):
+        body = ReadCompiler(catalog, parameters, findings).lower(query.body, query.span)
     else:
-        body = MutationCompiler(catalog, parameters, findings).lowered(query.body)
+        body = MutationCompiler(catalog, parameters, findings).lower(query.body)
     return CompiledQuery(
         name=query.name,
         parameters=tuple(parameter for parameter in parameters.values() if parameter is not None),
@@ -112,13 +113,13 @@ def _parameters(query: Query, findings: Findings) -> dict[str, ir.ParameterValue
     declared: dict[str, ir.ParameterValue | None] = {}
     for parameter in query.parameters:
         if parameter.name == THROWAWAY:
-            findings.report(Code.VARIABLE_REUSED, "`$_` is thrown away and cannot be a parameter", parameter.span)
+            findings.report(Code.VARIABLE_REUSED, "`$_` is a placeholder and cannot be a parameter", parameter.span)
             continue
         if parameter.name in declared:
             message = f"two parameters are called {quoted('$' + parameter.name)}"
             findings.report(Code.DUPLICATE_PARAMETER, message, parameter.span)
             continue
-        type = resolved_type(parameter.type, findings, PARAMETER_TYPE_CODES)
+        type = resolve_type(parameter.type, findings, PARAMETER_TYPE_CODES)
         declared[parameter.name] = (
             ir.ParameterValue(parameter.name, type, parameter.type.nullable) if type is not None else None
         )
@@ -129,14 +130,40 @@ def _annotations(query: Query, findings: Findings) -> tuple[KeptAnnotation, ...]
     """What is said about a query, for people and agents that choose among queries."""
     for annotation in query.annotations:
         if annotation.name in _TEXTS:
-            match annotation.arguments:
-                case (Argument(TextLiteral(), None),):
-                    continue
-            message = f"{quoted('@' + annotation.name)} takes one text"
-            findings.report(Code.WRONG_ARGUMENTS, message, annotation.span, f'write `@{annotation.name}("…")`')
+            single_text(annotation, findings, Code.WRONG_ARGUMENTS)
         else:
             report_misspelt(annotation, _TEXTS, findings)
     return tuple(
         KeptAnnotation(each.name, tuple(print_annotation_value(argument.value) for argument in each.arguments))
         for each in query.annotations
     )
+
+
+def bound_parameters(query: CompiledQuery, given: Mapping[str, Any]) -> dict[str, Value | None]:
+    """A value of the declared type for every parameter.
+
+    A nullable parameter that is left out is null. Raises `ParameterError` that names every parameter which is missing,
+    unknown, or given a value that is not of its type.
+    """
+    values: dict[str, Value | None] = {}
+    problems: list[tuple[str, str]] = []
+    for parameter in query.parameters:
+        value = given.get(parameter.name)
+        if value is None:
+            if not parameter.nullable:
+                problem = "cannot be null" if parameter.name in given else f"is missing; it is {parameter.type}"
+                problems.append((parameter.name, problem))
+            values[parameter.name] = None
+            continue
+        try:
+            values[parameter.name] = value_from_json(value, parameter.type)
+        except (WrongType, OutOfRange) as error:
+            problems.append((parameter.name, f"does not fit: {error}"))
+    declared = {parameter.name for parameter in query.parameters}
+    for name in given:
+        if name not in declared:
+            hint = did_you_mean(str(name), declared)
+            problems.append((str(name), "is not declared" + (f"; {hint}" if hint else "")))
+    if problems:
+        raise ParameterError(query.name, problems)
+    return values

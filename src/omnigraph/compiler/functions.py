@@ -2,16 +2,29 @@
 
 from collections.abc import Sequence
 
-from omnigraph.catalog import PropertyType, Scalar, Vector
+from omnigraph.catalog import Enum, List, PropertyType, Scalar, Vector
 from omnigraph.catalog.types import INTEGERS, NUMBERS
 from omnigraph.codes import Code
 from omnigraph.compiler import ir
-from omnigraph.compiler.comparing import is_orderable, sum_type
 from omnigraph.compiler.scope import ResolvedProperty
-from omnigraph.compiler.values import AGGREGATES, FUNCTIONS, RANKINGS, SEARCHES, Values, kind_of, type_of, written
-from omnigraph.diagnostics import did_you_mean, quoted
+from omnigraph.compiler.values import (
+    AGGREGATES,
+    FUNCTIONS,
+    RANKINGS,
+    SEARCHES,
+    Values,
+    are_comparable,
+    expression_text,
+    is_orderable,
+    kind_of,
+    operator_problem,
+    right_type,
+    sum_type,
+    type_of,
+)
+from omnigraph.diagnostics import Span, did_you_mean, quoted
 from omnigraph.syntax import nodes
-from omnigraph.syntax.query_ast import Call, Expression, KeywordArgument, PropertyAccess, SearchFilter
+from omnigraph.syntax import query_ast as ast
 
 DEFAULT_FUSION_K = 60
 MAX_EDITS = 2
@@ -38,16 +51,16 @@ class Functions:
         self._values = values
         self._report = values.report
 
-    def result(self, expression: Expression) -> ir.Expression | None:
+    def result(self, expression: ast.Expression) -> ir.Expression | None:
         """An expression of `return` or `order`, where every value and most functions have a meaning."""
-        if isinstance(expression, Call):
+        if isinstance(expression, ast.FunctionCall):
             if expression.function in AGGREGATES:
                 return self._aggregate(expression)
             if expression.function in RANKINGS:
                 return self._ranking(expression)
         return self._values.value(expression)
 
-    def _arity(self, call: Call, least: int, most: int, keywords: Sequence[str] = ()) -> bool:
+    def _arity(self, call: ast.FunctionCall, least: int, most: int, keywords: Sequence[str] = ()) -> bool:
         """Whether a call has as many arguments as its function takes; reports if not."""
         for keyword in call.keywords:
             if keyword.name not in keywords:
@@ -63,11 +76,11 @@ class Functions:
         self._report(Code.WRONG_ARGUMENTS, message, call.span, _USAGE.get(call.function))
         return False
 
-    def _aggregate(self, call: Call) -> ir.Aggregate | None:
+    def _aggregate(self, call: ast.FunctionCall) -> ir.Aggregate | None:
         if not self._arity(call, 1, 1):
             return None
         function = ir.AggregateFunction(call.function)
-        if isinstance(call.arguments[0], Call):
+        if isinstance(call.arguments[0], ast.FunctionCall):
             message = f"{quoted(call.function)} takes a variable or a property, not another function"
             self._report(Code.FUNCTION_NOT_ALLOWED, message, call.arguments[0].span)
             return None
@@ -84,7 +97,7 @@ class Functions:
         self._report(Code.WRONG_ARGUMENTS, message, call.arguments[0].span, _USAGE.get(call.function))
         return None
 
-    def _ranking(self, call: Call) -> ir.Ranking | None:
+    def _ranking(self, call: ast.FunctionCall) -> ir.Ranking | None:
         match call.function:
             case "nearest":
                 return self._nearest(call)
@@ -94,13 +107,13 @@ class Functions:
             case _:
                 return self._fusion(call)
 
-    def _nearest(self, call: Call) -> ir.VectorDistance | None:
+    def _nearest(self, call: ast.FunctionCall) -> ir.VectorDistance | None:
         searched = self._searched_column(call, 2, 2)
         if searched is None:
             return None
         column, resolved = searched
         if not isinstance(column.type, Vector):
-            message = f"`nearest` searches a Vector, but {written(call.arguments[0])} is {column.type}"
+            message = f"`nearest` searches a Vector, but {expression_text(call.arguments[0])} is {column.type}"
             self._report(Code.WRONG_ARGUMENTS, message, call.arguments[0].span)
             return None
         given = call.arguments[1]
@@ -112,23 +125,25 @@ class Functions:
         if query is None or type == column.type:
             return ir.VectorDistance(column, query) if query is not None else None
         if type is not Scalar.STRING:
-            message = f"`nearest` takes a {column.type} or a text, not {kind_of(query)}"
+            message = f"`nearest` expects a {column.type} or a text, found {kind_of(query)}"
             self._report(Code.WRONG_ARGUMENTS, message, given.span)
             return None
         if resolved.embedding is None:
-            message = f"{written(call.arguments[0])} is not filled by a model, so a text cannot be searched in it"
+            message = (
+                f"{expression_text(call.arguments[0])} is not filled by a model, so a text cannot be searched in it"
+            )
             hint = 'declare `@embed("…")` on the property, or pass a vector'
             self._report(Code.NOT_EMBEDDED, message, given.span, hint)
             return None
         embedded = ir.EmbeddedText(query, resolved.embedding.model, column.type.dimension)
         return ir.VectorDistance(column, embedded)
 
-    def _fusion(self, call: Call) -> ir.RankFusion | None:
+    def _fusion(self, call: ast.FunctionCall) -> ir.RankFusion | None:
         if not self._arity(call, 2, 8, keywords=("k",)):
             return None
         rankings = []
         for argument in call.arguments:
-            if not isinstance(argument, Call) or argument.function not in ("nearest", "bm25"):
+            if not isinstance(argument, ast.FunctionCall) or argument.function not in ("nearest", "bm25"):
                 message = "`rrf` fuses rankings: calls of `nearest` and `bm25`"
                 self._report(Code.WRONG_ARGUMENTS, message, argument.span, _USAGE["rrf"])
                 return None
@@ -142,7 +157,7 @@ class Functions:
         k = self._fusion_k(call.keywords)
         return ir.RankFusion(tuple(rankings), k) if k is not None else None
 
-    def _fusion_k(self, keywords: Sequence[KeywordArgument]) -> int | None:
+    def _fusion_k(self, keywords: Sequence[ast.KeywordArgument]) -> int | None:
         if not keywords:
             return DEFAULT_FUSION_K
         if len(keywords) > 1:
@@ -156,7 +171,7 @@ class Functions:
 
     # --- text search ---
 
-    def text_match(self, clause: SearchFilter) -> ir.TextMatch | None:
+    def text_match(self, clause: ast.SearchFilter) -> ir.TextMatch | None:
         """A search that stands as a clause of its own."""
         call = clause.call
         if call.function not in SEARCHES:
@@ -178,7 +193,7 @@ class Functions:
                 return None
         return ir.TextMatch(kind, *searched, edits)
 
-    def _edits(self, expression: Expression) -> ir.Expression | None:
+    def _edits(self, expression: ast.Expression) -> ir.Expression | None:
         value = self._values.known_value(expression)
         if isinstance(value, ir.Constant) and isinstance(expression, nodes.IntLiteral):
             if 0 <= expression.value <= MAX_EDITS:
@@ -188,34 +203,38 @@ class Functions:
         self._report(Code.WRONG_ARGUMENTS, f"the edits of `fuzzy` are 0 to {MAX_EDITS}", expression.span)
         return None
 
-    def _searched_text(self, call: Call, least: int, most: int) -> tuple[ir.Column, ir.Expression] | None:
+    def _searched_text(self, call: ast.FunctionCall, least: int, most: int) -> tuple[ir.Column, ir.Expression] | None:
         """The text property and the query text of a full-text function."""
         searched = self._searched_column(call, least, most)
         if searched is None:
             return None
         column, resolved = searched
         if column.type is not Scalar.STRING:
-            message = f"{quoted(call.function)} searches a String, but {written(call.arguments[0])} is {column.type}"
+            message = (
+                f"{quoted(call.function)} searches a String, but {expression_text(call.arguments[0])} is {column.type}"
+            )
             self._report(Code.WRONG_ARGUMENTS, message, call.arguments[0].span)
             return None
         query = self._values.known_value(call.arguments[1])
         if query is None:
             return None
         if query.type is not Scalar.STRING:
-            message = f"{quoted(call.function)} looks for a text, not {kind_of(query)}"
+            message = f"{quoted(call.function)} expects a text, found {kind_of(query)}"
             self._report(Code.WRONG_ARGUMENTS, message, call.arguments[1].span)
             return None
         if not resolved.indexed:
-            message = f"{written(call.arguments[0])} has no index, so every text is read"
+            message = f"{expression_text(call.arguments[0])} has no index, so every text is read"
             hint = f"add `@index` to {quoted(column.name)} in the schema"
             self._report(Code.SEARCH_WITHOUT_INDEX, message, call.arguments[0].span, hint)
         return column, query
 
-    def _searched_column(self, call: Call, least: int, most: int) -> tuple[ir.Column, ResolvedProperty] | None:
+    def _searched_column(
+        self, call: ast.FunctionCall, least: int, most: int
+    ) -> tuple[ir.Column, ResolvedProperty] | None:
         if not self._arity(call, least, most):
             return None
         first = call.arguments[0]
-        if isinstance(first, PropertyAccess):
+        if isinstance(first, ast.PropertyAccess):
             return self._values.column(first)
         message = f"{quoted(call.function)} searches a property such as `$x.bio`"
         self._report(Code.WRONG_ARGUMENTS, message, first.span, _USAGE.get(call.function))
@@ -230,3 +249,99 @@ def _aggregate_type(function: ir.AggregateFunction, type: PropertyType) -> Prope
             return Scalar.F64 if type in NUMBERS else None
         case _:
             return type if is_orderable(type) else None
+
+
+# --- comparisons ---
+
+
+class Comparisons:
+    """Reads comparisons, whose sides are values of one scope."""
+
+    def __init__(self, values: Values) -> None:
+        self._values = values
+        self._report = values.report
+
+    def comparison(
+        self, left: ast.Expression, operator: ast.Operator, right: ast.Expression, span: Span
+    ) -> ir.Comparison | ir.SameEntity | None:
+        """``left operator right``, with literals read as what the other side is."""
+        sides = self._sides(left, operator, right)
+        if sides is None:
+            return None
+        low, high = sides
+        if isinstance(low, ir.Entity) or isinstance(high, ir.Entity):
+            return self._same_entity(low, operator, high, span)
+        if low.type is None or high.type is None:
+            self._report(Code.NULL_COMPARISON, "a comparison with null never matches", span)
+            return ir.Comparison(low, operator, high)
+        if isinstance(low, ir.Constant) and isinstance(high, ir.Constant):
+            self._report(Code.CONSTANT_CONDITION, "this condition is the same for every row", span)
+        problem = operator_problem(operator, low.type)
+        if problem is not None:
+            self._report(Code.OPERATOR_NOT_DEFINED, problem, span)
+            return None
+        if not are_comparable(right_type(operator, low.type), high.type):
+            message = f"{low.type} cannot be compared with {high.type}"
+            if operator is ast.Operator.CONTAINS:
+                message = f"{low.type} cannot contain {high.type}"
+            self._report(Code.INCOMPARABLE, message, span)
+            return None
+        return ir.Comparison(low, operator, high)
+
+    def _sides(
+        self, left: ast.Expression, operator: ast.Operator, right: ast.Expression
+    ) -> tuple[ir.Expression, ir.Expression] | None:
+        """Both sides lowered. A literal takes the type that the other side asks of it."""
+        if _is_typed_literal(left) and not _is_typed_literal(right):
+            high = self._values.value(right)
+            low = self._literal_beside(left, _left_type(left, operator, high)) if high else None
+        else:
+            low = self._values.value(left)
+            type = type_of(low)
+            if low is not None and type is not None and operator_problem(operator, type) is None:
+                high = self._literal_beside(right, right_type(operator, type))
+            else:
+                high = self._values.value(right) if low is not None else None
+        return (low, high) if low is not None and high is not None else None
+
+    def _literal_beside(self, expression: ast.Expression, type: PropertyType | None) -> ir.Expression | None:
+        if type is None or not _is_typed_literal(expression):
+            return self._values.value(expression)
+        assert isinstance(expression, nodes.Literal)
+        if _has_fraction(expression) and (type in INTEGERS or (isinstance(type, List) and type.element in INTEGERS)):
+            return self._values.value(expression)
+        return self._values.constant(expression, type)
+
+    def _same_entity(
+        self, left: ir.Expression, operator: ast.Operator, right: ir.Expression, span: Span
+    ) -> ir.SameEntity | None:
+        message = "an entity is compared with a value"
+        if isinstance(left, ir.Entity) and isinstance(right, ir.Entity):
+            if operator not in (ast.Operator.EQUAL, ast.Operator.NOT_EQUAL):
+                message = "an entity can only be `=` or `!=` another"
+            elif self._values.scope.may_be_same(left.variable, right.variable):
+                return ir.SameEntity(left.variable, right.variable, negated=operator is ast.Operator.NOT_EQUAL)
+            else:
+                names = f"{quoted('$' + left.variable)} and {quoted('$' + right.variable)}"
+                self._report(Code.INCOMPARABLE, f"{names} are never the same entity", span)
+                return None
+        self._report(Code.ENTITY_AS_VALUE, message, span, "compare one of its properties, such as `$x.id`")
+        return None
+
+
+def _is_typed_literal(expression: ast.Expression) -> bool:
+    """Whether an expression is a literal whose type depends on what it stands beside."""
+    return isinstance(expression, nodes.Literal) and not isinstance(expression, nodes.NullLiteral)
+
+
+def _has_fraction(literal: nodes.Literal) -> bool:
+    """Whether a number, or one in a list, is compared as a float also with a whole number."""
+    items = literal.items if isinstance(literal, nodes.ListLiteral) else (literal,)
+    return any(isinstance(item, nodes.FloatLiteral) for item in items)
+
+
+def _left_type(literal: ast.Expression, operator: ast.Operator, right: ir.Expression) -> PropertyType | None:
+    """What a literal to the left of an operator is, by what stands to its right."""
+    type = type_of(right)
+    is_choice = operator is ast.Operator.CONTAINS and isinstance(literal, nodes.ListLiteral)
+    return List(type) if is_choice and isinstance(type, Scalar | Enum) else type

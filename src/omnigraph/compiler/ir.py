@@ -199,26 +199,32 @@ class NodeBinding:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Traversal:
-    """Each pair of ends that is connected by a path of `minimum` to `maximum` edges, once."""
-
+class _Path:
     source: str
     edge: str
     destination: str
     direction: Direction
+
+    @property
+    def ends_with_ids(self) -> tuple[str, ...]:
+        """The ends whose ids the edges themselves hold; a path of no edge holds none."""
+        is_empty = isinstance(self, Traversal) and self.minimum == 0
+        return () if is_empty else (self.source, self.destination)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Traversal(_Path):
+    """Each pair of ends that is connected by a path of `minimum` to `maximum` edges, once."""
+
     minimum: int = 1
     maximum: int | None = 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class EdgeBinding:
+class EdgeBinding(_Path):
     """One row for each edge between the two ends, with the edge itself bound to `variable`."""
 
-    source: str
     variable: str
-    edge: str
-    destination: str
-    direction: Direction
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

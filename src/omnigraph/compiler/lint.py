@@ -9,16 +9,15 @@ from omnigraph.codes import Code
 from omnigraph.compiler import ir
 from omnigraph.diagnostics import Findings, quoted
 from omnigraph.syntax.nodes import Node
-from omnigraph.syntax.query_ast import THROWAWAY, Binding, Clause, Negation, Query, Read, Traversal, Variable
+from omnigraph.syntax.query_ast import THROWAWAY, Binding, Clause, Negation, Query, ReadBody, TraversalClause, Variable
 
 
 def lint_query(query: Query, body: ir.Read | ir.Mutation, findings: Findings) -> None:
     """Reports advice on a query that typechecks."""
     mentions = Counter(variable.name for variable in _variables_in(query.body))
     _unused_parameters(query, mentions, findings)
-    if isinstance(query.body, Read) and isinstance(body, ir.Read):
-        _unused_ends(query.body.match, mentions, findings)
-        _unbounded_hops(query.body.match, findings)
+    if isinstance(query.body, ReadBody) and isinstance(body, ir.Read):
+        _check_traversals(query.body.match, mentions, findings)
         _cross_product(query, body.pattern, findings)
 
 
@@ -29,16 +28,12 @@ def _unused_parameters(query: Query, mentioned: Mapping[str, int], findings: Fin
             findings.report(Code.UNUSED_PARAMETER, message, parameter.span)
 
 
-def _unused_ends(clauses: Iterable[Clause], mentions: Mapping[str, int], findings: Findings) -> None:
+def _check_traversals(clauses: Iterable[Clause], mentions: Mapping[str, int], findings: Findings) -> None:
     for traversal in _traversals(clauses):
         for end in (traversal.source, traversal.destination):
             if end.name != THROWAWAY and mentions[end.name] == 1:
                 message = f"{quoted('$' + end.name)} is bound and never used"
                 findings.report(Code.UNUSED_VARIABLE, message, end.span, "write `$_` for an end that does not matter")
-
-
-def _unbounded_hops(clauses: Iterable[Clause], findings: Findings) -> None:
-    for traversal in _traversals(clauses):
         if traversal.hops is not None and traversal.hops.maximum is None:
             message = f"{quoted(traversal.edge)} is followed as far as it goes, perhaps through the whole graph"
             findings.report(Code.UNBOUNDED_HOPS, message, traversal.hops.span, "give a maximum: `{1,4}`")
@@ -46,17 +41,17 @@ def _unbounded_hops(clauses: Iterable[Clause], findings: Findings) -> None:
 
 def _cross_product(query: Query, pattern: ir.Pattern, findings: Findings) -> None:
     """Every pair of unconnected parts multiplies the rows."""
-    apart = _unconnected(pattern)
+    apart = _separate_parts(pattern)
     if len(apart) < 2:
         return
     names = " and ".join(quoted("$" + name.partition(":")[0]) for name in apart[:2])
-    assert isinstance(query.body, Read)
+    assert isinstance(query.body, ReadBody)
     span = next((clause.variable.span for clause in query.body.match if isinstance(clause, Binding)), query.span)
     message = f"{names} are not connected, so every one is paired with every other"
     findings.report(Code.CROSS_PRODUCT, message, span, "connect them by a traversal or a filter")
 
 
-def _unconnected(pattern: ir.Pattern) -> list[str]:
+def _separate_parts(pattern: ir.Pattern) -> list[str]:
     """One variable of each part of a pattern that nothing connects to the others."""
     neighbours: dict[str, set[str]] = {node.variable: set() for node in pattern.nodes}
     for linked in _links(pattern):
@@ -91,9 +86,9 @@ def _links(pattern: ir.Pattern) -> Iterator[set[str]]:
                 yield sides
 
 
-def _traversals(clauses: Iterable[Clause]) -> Iterator[Traversal]:
+def _traversals(clauses: Iterable[Clause]) -> Iterator[TraversalClause]:
     for clause in clauses:
-        if isinstance(clause, Traversal):
+        if isinstance(clause, TraversalClause):
             yield clause
         elif isinstance(clause, Negation):
             yield from _traversals(clause.clauses)

@@ -6,24 +6,12 @@ from omnigraph.catalog import Catalog, EdgeType, EntityType, NodeType, Scalar
 from omnigraph.catalog.model import DESTINATION, ID, SOURCE
 from omnigraph.codes import Code
 from omnigraph.compiler import ir
-from omnigraph.compiler.conditions import Comparisons
-from omnigraph.compiler.scope import EdgeVariable, NodeVariable, Scope, entity_property
+from omnigraph.compiler.functions import Comparisons
+from omnigraph.compiler.scope import EdgeVariable, NodeVariable, VariableScope, entity_property
 from omnigraph.compiler.values import Values
 from omnigraph.diagnostics import Findings, Span, any_of, did_you_mean, quoted
 from omnigraph.syntax import nodes
-from omnigraph.syntax.query_ast import (
-    Assignment,
-    Delete,
-    Expression,
-    Insert,
-    ListExpression,
-    Mutation,
-    Predicate,
-    PropertyAccess,
-    Statement,
-    Update,
-    Variable,
-)
+from omnigraph.syntax import query_ast as ast
 
 _ENDS = ("from", "to")
 
@@ -37,25 +25,26 @@ class MutationCompiler:
         self._catalog = catalog
         self._parameters = parameters
         self._findings = findings
+        self._report = findings.report
         self._values = self._values_in({})
 
-    def lowered(self, mutation: Mutation) -> ir.Mutation:
+    def lower(self, mutation: ast.MutationBody) -> ir.Mutation:
         """The typed form of a mutation; meaningful only when no error was reported."""
         statements = (self._statement(statement) for statement in mutation.statements)
         return ir.Mutation(tuple(statement for statement in statements if statement is not None))
 
-    def _statement(self, statement: Statement) -> ir.Statement | None:
+    def _statement(self, statement: ast.Statement) -> ir.Statement | None:
         target = self._target(statement.type, statement.span)
         if target is None:
             return None
         match statement:
-            case Insert(_, assignments):
+            case ast.InsertStatement(_, assignments):
                 if isinstance(target, EdgeType):
                     return self._insert_edge(target, assignments, statement.span)
                 return self._insert_node(target, assignments, statement.span)
-            case Update(_, assignments, where):
+            case ast.UpdateStatement(_, assignments, where):
                 return self._update(target, assignments, where, statement.span)
-            case Delete(_, where):
+            case ast.DeleteStatement(_, where):
                 return ir.Delete(target.name, self._conditions(target, where))
 
     def _target(self, name: str, span: Span) -> EntityType | None:
@@ -72,16 +61,16 @@ class MutationCompiler:
 
     # --- insert ---
 
-    def _insert_node(self, node: NodeType, assignments: Sequence[Assignment], span: Span) -> ir.InsertNode:
-        values = self._assigned(node, assignments)
+    def _insert_node(self, node: NodeType, assignments: Sequence[ast.Assignment], span: Span) -> ir.InsertNode:
+        values = self._assignments(node, assignments)
         self._require_properties(node, assignments, span)
         return ir.InsertNode(node.name, values)
 
-    def _insert_edge(self, edge: EdgeType, assignments: Sequence[Assignment], span: Span) -> ir.InsertEdge | None:
+    def _insert_edge(self, edge: EdgeType, assignments: Sequence[ast.Assignment], span: Span) -> ir.InsertEdge | None:
         ends = {assignment.property: assignment for assignment in assignments if assignment.property in _ENDS}
         rest = [assignment for assignment in assignments if assignment.property not in _ENDS]
         self._report_repeated(assignment for assignment in assignments if assignment.property in _ENDS)
-        values = self._assigned(edge, rest)
+        values = self._assignments(edge, rest)
         self._require_properties(edge, rest, span)
         given = {assignment.property for assignment in rest}
         missing = [end for end in _ENDS if end not in ends]
@@ -97,27 +86,27 @@ class MutationCompiler:
             return None
         return ir.InsertEdge(edge.name, source, destination, values)
 
-    def _reference(self, node: NodeType, end: Assignment) -> ir.NodeReference | None:
+    def _reference(self, node: NodeType, end: ast.Assignment) -> ir.NodeReference | None:
         """The node at an end of a new edge: a text is its id, other values its key."""
         types = [node.properties[name].type for name in node.key]
-        if isinstance(end.value, nodes.ListLiteral | ListExpression) and len(types) > 1:
+        if isinstance(end.value, nodes.ListLiteral | ast.ListExpression) and len(types) > 1:
             if len(end.value.items) != len(types):
                 message = f"the key of {quoted(node.name)} is {any_of(node.key).replace(' or ', ', ')}"
                 self._report(Code.NOT_ASSIGNABLE, message, end.value.span)
                 return None
             parts = [
-                self._values.assigned(item, type, nullable=False, name=name)
+                self._values.assigned_value(item, type, nullable=False, name=name)
                 for item, type, name in zip(end.value.items, types, node.key, strict=True)
             ]
             key = tuple(part for part in parts if part is not None)
             return ir.NodeReference(node.name, key=key) if len(key) == len(parts) else None
         if len(types) == 1 and types[0] is not Scalar.STRING and not _is_text(end.value, self._parameters):
-            value = self._values.assigned(end.value, types[0], nullable=False, name=end.property)
+            value = self._values.assigned_value(end.value, types[0], nullable=False, name=end.property)
             return ir.NodeReference(node.name, key=(value,)) if value is not None else None
-        identity = self._values.assigned(end.value, Scalar.STRING, nullable=False, name=end.property)
+        identity = self._values.assigned_value(end.value, Scalar.STRING, nullable=False, name=end.property)
         return ir.NodeReference(node.name, id=identity) if identity is not None else None
 
-    def _require_properties(self, entity: EntityType, assignments: Iterable[Assignment], span: Span) -> None:
+    def _require_properties(self, entity: EntityType, assignments: Iterable[ast.Assignment], span: Span) -> None:
         given = {assignment.property for assignment in assignments}
         missing = [each.name for each in entity.properties.values() if each.required and each.name not in given]
         if missing:
@@ -127,7 +116,7 @@ class MutationCompiler:
     # --- update and delete ---
 
     def _update(
-        self, target: EntityType, assignments: Sequence[Assignment], where: Sequence[Predicate], span: Span
+        self, target: EntityType, assignments: Sequence[ast.Assignment], where: Sequence[ast.WhereCondition], span: Span
     ) -> ir.Update:
         if not assignments:
             self._report(Code.EMPTY_QUERY, "`set` changes nothing", span)
@@ -138,10 +127,10 @@ class MutationCompiler:
                 hint = "an identity cannot change; delete the entity and insert another"
                 self._report(Code.NOT_UPDATABLE, message, assignment.span, hint)
         changed = [assignment for assignment in assignments if assignment.property not in fixed]
-        values = self._assigned(target, changed)
+        values = self._assignments(target, changed)
         return ir.Update(target.name, values, self._conditions(target, where))
 
-    def _conditions(self, target: EntityType, where: Iterable[Predicate]) -> tuple[ir.Comparison, ...]:
+    def _conditions(self, target: EntityType, where: Iterable[ast.WhereCondition]) -> tuple[ir.Comparison, ...]:
         meaning = (
             EdgeVariable(ir.TARGET, target) if isinstance(target, EdgeType) else NodeVariable(ir.TARGET, (target.name,))
         )
@@ -156,7 +145,7 @@ class MutationCompiler:
                 hint = ends if isinstance(target, EdgeType) else None
                 self._report(Code.UNKNOWN_PROPERTY, message, predicate.span, hint)
                 continue
-            column = PropertyAccess(Variable(ir.TARGET), predicate.property, span=predicate.span)
+            column = ast.PropertyAccess(ast.Variable(ir.TARGET), predicate.property, span=predicate.span)
             span = Span(predicate.span.start, predicate.value.span.end)
             condition = Comparisons(values).comparison(column, predicate.operator, predicate.value, span)
             if isinstance(condition, ir.Comparison):
@@ -165,7 +154,9 @@ class MutationCompiler:
 
     # --- shared ---
 
-    def _assigned(self, entity: EntityType, assignments: Sequence[Assignment]) -> tuple[tuple[str, ir.Expression], ...]:
+    def _assignments(
+        self, entity: EntityType, assignments: Sequence[ast.Assignment]
+    ) -> tuple[tuple[str, ir.Expression], ...]:
         self._report_repeated(assignments)
         values = []
         for assignment in assignments:
@@ -180,12 +171,12 @@ class MutationCompiler:
                     hint = "the ends of an edge are given as `from` and `to`"
                 self._report(Code.UNKNOWN_PROPERTY, message, assignment.span, hint)
                 continue
-            value = self._values.assigned(assignment.value, resolved.type, nullable=resolved.nullable, name=name)
+            value = self._values.assigned_value(assignment.value, resolved.type, nullable=resolved.nullable, name=name)
             if value is not None:
                 values.append((name, value))
         return tuple(values)
 
-    def _report_repeated(self, assignments: Iterable[Assignment]) -> None:
+    def _report_repeated(self, assignments: Iterable[ast.Assignment]) -> None:
         seen: set[str] = set()
         for assignment in assignments:
             if assignment.property in seen:
@@ -194,15 +185,12 @@ class MutationCompiler:
             seen.add(assignment.property)
 
     def _values_in(self, variables: Mapping[str, NodeVariable | EdgeVariable]) -> Values:
-        scope = Scope(self._catalog, self._findings, frozenset(self._parameters), None, dict(variables))
+        scope = VariableScope(self._catalog, self._findings, frozenset(self._parameters), None, dict(variables))
         return Values(scope, self._parameters, self._findings)
 
-    def _report(self, code: Code, message: str, span: Span, hint: str | None = None) -> None:
-        self._findings.report(code, message, span, hint)
 
-
-def _is_text(expression: Expression, parameters: Mapping[str, ir.ParameterValue | None]) -> bool:
-    if isinstance(expression, Variable):
+def _is_text(expression: ast.Expression, parameters: Mapping[str, ir.ParameterValue | None]) -> bool:
+    if isinstance(expression, ast.Variable):
         parameter = parameters.get(expression.name)
         return parameter is not None and parameter.type is Scalar.STRING
     return isinstance(expression, nodes.TextLiteral)

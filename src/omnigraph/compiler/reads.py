@@ -6,28 +6,13 @@ from omnigraph.catalog import Catalog, List, Scalar, Vector
 from omnigraph.catalog.types import INTEGERS
 from omnigraph.codes import Code
 from omnigraph.compiler import ir
-from omnigraph.compiler.conditions import Comparisons
-from omnigraph.compiler.functions import Functions
-from omnigraph.compiler.scope import Scope
+from omnigraph.compiler.functions import Comparisons, Functions
+from omnigraph.compiler.scope import VariableScope
 from omnigraph.compiler.values import Values
 from omnigraph.diagnostics import Findings, Span, did_you_mean, quoted
 from omnigraph.syntax import nodes
+from omnigraph.syntax import query_ast as ast
 from omnigraph.syntax.printer import print_expression
-from omnigraph.syntax.query_ast import (
-    BareName,
-    Binding,
-    Clause,
-    Expression,
-    Filter,
-    Negation,
-    Operator,
-    OrderKey,
-    Projection,
-    PropertyAccess,
-    Read,
-    SearchFilter,
-    Variable,
-)
 
 _OTHER_PROPERTY = "compare two properties in a filter of their own: `$x.a = $y.b`"
 
@@ -43,14 +28,14 @@ class ReadCompiler:
         self._findings = findings
         self._results: list[tuple[Span, ir.Expression]] = []
 
-    def lowered(self, read: Read, name: Span) -> ir.Read:
+    def lower(self, read: ast.ReadBody, name: Span) -> ir.Read:
         """The typed form of the read called at `name`; meaningful only when no error was reported."""
         scope = self._scope(None)
         if not read.returns:
-            self._findings.report(Code.EMPTY_QUERY, "`return` names no column", name)
+            self._findings.report(Code.EMPTY_QUERY, "`return` has no columns", name)
         pattern = self._pattern(read.match, scope)
         if not scope.variables:
-            self._findings.report(Code.EMPTY_QUERY, "`match` binds nothing", name, "bind a variable: `$x: Type`")
+            self._findings.report(Code.EMPTY_QUERY, "`match` binds no variable", name, "bind a variable: `$x: Type`")
         functions = Functions(Values(scope, self._parameters, self._findings))
         columns = self._columns(read.returns, functions)
         grouped = any(isinstance(column.expression, ir.Aggregate) for column in columns)
@@ -59,16 +44,16 @@ class ReadCompiler:
         self._check_rankings(read.limit, grouped=grouped)
         return ir.Read(pattern=pattern, columns=columns, order=order, limit=limit, grouped=grouped)
 
-    def _scope(self, parent: Scope | None) -> Scope:
-        return Scope(self._catalog, self._findings, frozenset(self._parameters), parent)
+    def _scope(self, parent: VariableScope | None) -> VariableScope:
+        return VariableScope(self._catalog, self._findings, frozenset(self._parameters), parent)
 
     # --- match ---
 
-    def _pattern(self, clauses: Sequence[Clause], scope: Scope) -> ir.Pattern:
+    def _pattern(self, clauses: Sequence[ast.Clause], scope: VariableScope) -> ir.Pattern:
         scope.bind(clauses)
         values = Values(scope, self._parameters, self._findings)
         conditions = [each for clause in clauses for each in self._conditions(clause, values)]
-        absent = [self._absent(clause, scope) for clause in clauses if isinstance(clause, Negation)]
+        absent = [self._absent(clause, scope) for clause in clauses if isinstance(clause, ast.Negation)]
         return ir.Pattern(
             nodes=scope.own_nodes(),
             traversals=tuple(scope.traversals),
@@ -76,37 +61,39 @@ class ReadCompiler:
             absent=tuple(absent),
         )
 
-    def _absent(self, clause: Negation, scope: Scope) -> ir.Pattern:
+    def _absent(self, clause: ast.Negation, scope: VariableScope) -> ir.Pattern:
         if not clause.clauses:
             self._findings.report(Code.EMPTY_QUERY, "`not` without a pattern excludes nothing", clause.span)
         return self._pattern(clause.clauses, self._scope(scope))
 
-    def _conditions(self, clause: Clause, values: Values) -> Iterator[ir.Condition]:
+    def _conditions(self, clause: ast.Clause, values: Values) -> Iterator[ir.Condition]:
         match clause:
-            case Binding(variable, _, properties):
+            case ast.Binding(variable, _, properties):
                 for assignment in properties:
-                    access = PropertyAccess(variable, assignment.property, span=assignment.span)
+                    access = ast.PropertyAccess(variable, assignment.property, span=assignment.span)
                     yield from self._property_condition(access, assignment.value, values)
-            case Filter(left, operator, right):
+            case ast.Filter(left, operator, right):
                 condition = Comparisons(values).comparison(left, operator, right, clause.span)
                 if condition is not None:
                     yield condition
-            case SearchFilter():
+            case ast.SearchFilter():
                 match = Functions(values).text_match(clause)
                 if match is not None:
                     yield match
 
-    def _property_condition(self, access: PropertyAccess, value: Expression, values: Values) -> Iterator[ir.Condition]:
+    def _property_condition(
+        self, access: ast.PropertyAccess, value: ast.Expression, values: Values
+    ) -> Iterator[ir.Condition]:
         """``{ property: value }`` in a binding means that they are equal."""
         if not isinstance(value, nodes.Literal) and values.known_value(value, _OTHER_PROPERTY) is None:
             return
-        condition = Comparisons(values).comparison(access, Operator.EQUAL, value, value.span)
+        condition = Comparisons(values).comparison(access, ast.Operator.EQUAL, value, value.span)
         if condition is not None:
             yield condition
 
     # --- return and order ---
 
-    def _columns(self, projections: Iterable[Projection], functions: Functions) -> tuple[ir.OutputColumn, ...]:
+    def _columns(self, projections: Iterable[ast.Projection], functions: Functions) -> tuple[ir.OutputColumn, ...]:
         columns: dict[str, ir.OutputColumn] = {}
         for projection in projections:
             name = projection.alias or print_expression(projection.expression, sigil="")
@@ -118,14 +105,14 @@ class ReadCompiler:
                 columns[name] = ir.OutputColumn(name, expression)
         return tuple(columns.values())
 
-    def _result(self, expression: Expression, functions: Functions) -> ir.Expression | None:
+    def _result(self, expression: ast.Expression, functions: Functions) -> ir.Expression | None:
         lowered = functions.result(expression)
         if lowered is not None:
             self._results.append((expression.span, lowered))
         return lowered
 
     def _order(
-        self, keys: Iterable[OrderKey], columns: Sequence[ir.OutputColumn], functions: Functions, *, grouped: bool
+        self, keys: Iterable[ast.OrderKey], columns: Sequence[ir.OutputColumn], functions: Functions, *, grouped: bool
     ) -> tuple[ir.SortKey, ...]:
         lowered = []
         for key in keys:
@@ -149,9 +136,9 @@ class ReadCompiler:
         return tuple(lowered)
 
     def _order_expression(
-        self, expression: Expression, columns: Sequence[ir.OutputColumn], functions: Functions
+        self, expression: ast.Expression, columns: Sequence[ir.OutputColumn], functions: Functions
     ) -> ir.Expression | None:
-        if not isinstance(expression, BareName):
+        if not isinstance(expression, ast.BareName):
             return self._result(expression, functions)
         by_name = {column.name: column.expression for column in columns}
         if expression.name not in by_name:
@@ -164,27 +151,27 @@ class ReadCompiler:
         alone = isinstance(expression, ir.Aggregate | ir.Ranking)
         return alone or any(column.expression == expression for column in columns)
 
-    def _limit(self, limit: Expression | None) -> ir.Expression | None:
-        message = "a limit is a whole number"
+    def _limit(self, limit: ast.Expression | None) -> ir.Expression | None:
+        message = "a limit must be a whole number"
         match limit:
             case None:
                 return None
             case nodes.IntLiteral(count) if 0 <= count < 2**63:
                 return ir.Constant(count, Scalar.I64)
-            case Variable(name) if name not in self._parameters:
+            case ast.Variable(name) if name not in self._parameters:
                 hint = did_you_mean(f"${name}", [f"${each}" for each in self._parameters])
                 self._findings.report(Code.UNKNOWN_VARIABLE, f"no parameter {quoted('$' + name)}", limit.span, hint)
                 return None
-            case Variable(name):
+            case ast.Variable(name):
                 parameter = self._parameters[name]
                 if parameter is None or (parameter.type in INTEGERS and not parameter.nullable):
                     return parameter
-                message += f", and {quoted('$' + name)} is {parameter.type}{'?' if parameter.nullable else ''}"
+                message += f", but {quoted('$' + name)} is {parameter.type}{'?' if parameter.nullable else ''}"
         hint = "write `limit 10`, or `limit $n` with a parameter `$n: I64`"
         self._findings.report(Code.INVALID_LIMIT, message, limit.span, hint)
         return None
 
-    def _check_rankings(self, limit: Expression | None, *, grouped: bool) -> None:
+    def _check_rankings(self, limit: ast.Expression | None, *, grouped: bool) -> None:
         for span, expression in self._results:
             if limit is None and _ranks_vectors(expression):
                 message = "without a `limit`, `nearest` would rank the whole graph"

@@ -2,8 +2,13 @@
 
 A pattern is declarative: the order of its clauses has no meaning, and a variable may be used before it is bound. So all
 bindings are collected first, then all traversals are settled together.
+
+An edge runs from one node type to another; the ends of a traversal may be known, or known only through other
+traversals. Every end has a domain of types it may still have. Traversals narrow domains until nothing changes; where
+both directions remain possible, the first such traversal runs forward, and the narrowing goes on.
 """
 
+from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias
@@ -12,9 +17,105 @@ from omnigraph.catalog import Catalog, EdgeType, Embedding, EntityType, NodeType
 from omnigraph.catalog.model import ID
 from omnigraph.codes import Code
 from omnigraph.compiler import ir
-from omnigraph.compiler.directions import Step, directions_of, settled_steps
+from omnigraph.compiler.ir import Direction
 from omnigraph.diagnostics import Findings, Span, any_of, did_you_mean, quoted
-from omnigraph.syntax.query_ast import THROWAWAY, Binding, Clause, Hops, Traversal, Variable
+from omnigraph.syntax.query_ast import THROWAWAY, Binding, Clause, Hops, TraversalClause, Variable
+
+# --- the directions of traversals ---
+
+Domains = dict[str, frozenset[str] | None]
+"""For each variable the types it may have; None for any."""
+
+
+@dataclass(frozen=True, slots=True)
+class TraversalStep:
+    """A traversal clause with its edge, and variables for its ends."""
+
+    clause: TraversalClause
+    edge: EdgeType
+    source: str
+    destination: str
+
+
+def settle_steps(
+    steps: Sequence[TraversalStep], known: Mapping[str, frozenset[str] | None]
+) -> tuple[list[Direction | None], Domains]:
+    """The direction of each step, None for one that fits in neither, and what is then known of the ends.
+
+    All steps are settled together. The work grows with the number of steps, not with its square.
+    """
+    domains: Domains = dict(known)
+    touching: dict[str, list[int]] = {}
+    for index, step in enumerate(steps):
+        for name in {step.source, step.destination}:
+            touching.setdefault(name, []).append(index)
+    decided: list[Direction | None] = [None] * len(steps)
+    failed: set[int] = set()
+
+    def propagate(pending: deque[int]) -> None:
+        while pending:
+            index = pending.popleft()
+            if index in failed:
+                continue
+            step = steps[index]
+            possible = [each for each in directions_of(step, domains) if decided[index] in (None, each)]
+            if not possible:
+                failed.add(index)
+                decided[index] = None
+                continue
+            if len(possible) == 1:
+                decided[index] = possible[0]
+            for name in _narrow_ends(step, possible, domains):
+                pending.extend(other for other in touching[name] if other != index)
+
+    propagate(deque(range(len(steps))))
+    for index, step in enumerate(steps):
+        if decided[index] is None and index not in failed:
+            decided[index] = directions_of(step, domains)[0]
+            propagate(deque([index]))
+    return decided, domains
+
+
+def directions_of(step: TraversalStep, domains: Mapping[str, frozenset[str] | None]) -> tuple[Direction, ...]:
+    """The directions in which a step fits what is known of its ends, the preferred one first."""
+    edge = step.edge
+    if step.source == step.destination and edge.source != edge.destination:
+        return ()
+    left, right = domains[step.source], domains[step.destination]
+    forward = _may_be(left, edge.source) and _may_be(right, edge.destination)
+    if edge.source == edge.destination:
+        only = Direction.EITHER if step.clause.undirected else Direction.FORWARD
+        return (only,) if forward else ()
+    backward = _may_be(left, edge.destination) and _may_be(right, edge.source)
+    return (*((Direction.FORWARD,) if forward else ()), *((Direction.BACKWARD,) if backward else ()))
+
+
+def _may_be(domain: frozenset[str] | None, type: str) -> bool:
+    return domain is None or type in domain
+
+
+def _narrow_ends(step: TraversalStep, possible: Sequence[Direction], domains: Domains) -> list[str]:
+    """Narrows the ends of a step to the types they can have, and names those that changed."""
+    ends = [
+        (step.edge.destination, step.edge.source)
+        if direction is Direction.BACKWARD
+        else (step.edge.source, step.edge.destination)
+        for direction in possible
+    ]
+    changed = []
+    for name, types in (
+        (step.source, frozenset(left for left, _ in ends)),
+        (step.destination, frozenset(right for _, right in ends)),
+    ):
+        before = domains[name]
+        after = types if before is None else before & types
+        if after != before:
+            domains[name] = after
+            changed.append(name)
+    return changed
+
+
+# --- variables ---
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,13 +156,13 @@ class ResolvedProperty:
 
 
 @dataclass(slots=True)
-class Scope:
+class VariableScope:
     """The variables that a pattern sees: its own, and those of the pattern around it."""
 
     catalog: Catalog
     findings: Findings
     parameters: frozenset[str]
-    parent: "Scope | None" = None
+    parent: "VariableScope | None" = None
     variables: dict[str, Meaning] = field(default_factory=dict)
     traversals: list[ir.Traversal | ir.EdgeBinding] = field(default_factory=list)
     _thrown_away: int = 0
@@ -129,7 +230,7 @@ class Scope:
         for clause in clauses:
             if isinstance(clause, Binding):
                 self._bind_node(clause)
-        self._traverse([clause for clause in clauses if isinstance(clause, Traversal)])
+        self._traverse([clause for clause in clauses if isinstance(clause, TraversalClause)])
 
     def own_nodes(self) -> tuple[ir.NodeBinding, ...]:
         """The node variables that this level introduces."""
@@ -164,7 +265,7 @@ class Scope:
         name = variable.name
         problem = None
         if name == THROWAWAY:
-            problem = "`$_` is thrown away and cannot be bound"
+            problem = "`$_` is a placeholder and cannot be bound"
         elif name in self.parameters:
             problem = f"{quoted('$' + name)} is a parameter already"
             self.variables[name] = Unresolved(name)
@@ -176,22 +277,22 @@ class Scope:
 
     # --- traversals ---
 
-    def _traverse(self, clauses: Sequence[Traversal]) -> None:
-        """Settles the ends of all traversals together, so that their order has no meaning."""
+    def _traverse(self, clauses: Sequence[TraversalClause]) -> None:
+        """Finds the ends of all traversals together, so that their order does not matter."""
         steps = [step for clause in clauses if (step := self._step(clause)) is not None]
         known = {name: self._domain(name) for step in steps for name in (step.source, step.destination)}
-        settled = settled_steps(steps, known)
-        for name, types in settled.domains.items():
+        directions, domains = settle_steps(steps, known)
+        for name, types in domains.items():
             if types:
                 self._settle(name, types)
-        for step, direction in zip(steps, settled.directions, strict=True):
+        for step, direction in zip(steps, directions, strict=True):
             if direction is None:
-                self._report_ends(step, settled.domains)
+                self._report_ends(step, domains)
                 self._give_up(step.clause)
             else:
                 self._add(step, direction)
 
-    def _step(self, clause: Traversal) -> Step | None:
+    def _step(self, clause: TraversalClause) -> TraversalStep | None:
         """A traversal with its edge found and its ends named; None after reporting what is wrong with it."""
         edge = self._edge_named(clause)
         ends = self._end_name(clause.source), self._end_name(clause.destination)
@@ -201,9 +302,9 @@ class Scope:
         source, destination = ends
         assert source is not None
         assert destination is not None
-        return Step(clause, edge, source, destination)
+        return TraversalStep(clause, edge, source, destination)
 
-    def _edge_named(self, clause: Traversal) -> EdgeType | None:
+    def _edge_named(self, clause: TraversalClause) -> EdgeType | None:
         edge = self.catalog.edge(clause.edge)
         if edge is None:
             names = [each.query_name for each in self.catalog.edges.values()]
@@ -225,7 +326,7 @@ class Scope:
         return None if isinstance(known, Unresolved) else end.name
 
     def _domain(self, name: str) -> frozenset[str] | None:
-        """The types that a variable may have by what else is known of it; None when nothing is."""
+        """The types that a variable may have by its other uses; None if it may have any."""
         known = self.lookup(name)
         return frozenset(known.types) if isinstance(known, NodeVariable) else None
 
@@ -240,7 +341,7 @@ class Scope:
         elif self.lookup(name) is None:
             self.variables[name] = NodeVariable(name, tuple(sorted(types)))
 
-    def _add(self, step: Step, direction: ir.Direction) -> None:
+    def _add(self, step: TraversalStep, direction: ir.Direction) -> None:
         ends = {"source": step.source, "edge": step.edge.name, "destination": step.destination}
         binding = step.clause.binding
         if binding is None:
@@ -252,7 +353,7 @@ class Scope:
             self.variables[binding.name] = EdgeVariable(binding.name, step.edge)
             self.traversals.append(ir.EdgeBinding(**ends, variable=binding.name, direction=direction))
 
-    def _give_up(self, clause: Traversal) -> None:
+    def _give_up(self, clause: TraversalClause) -> None:
         """After an error: what only this traversal could have explained is not reported again at each use."""
         introduced = [clause.source, clause.destination, *([clause.binding] if clause.binding else [])]
         for variable in introduced:
@@ -260,7 +361,7 @@ class Scope:
             if name != THROWAWAY and name not in self.parameters and self.lookup(name) is None:
                 self.variables[name] = Unresolved(name)
 
-    def _can_be_followed(self, clause: Traversal, edge: EdgeType) -> bool:
+    def _can_be_followed(self, clause: TraversalClause, edge: EdgeType) -> bool:
         """Whether an edge can be followed in the way that the clause asks for; reports if not."""
         if clause.undirected and edge.source != edge.destination:
             message = f"{quoted(clause.edge)} runs from {quoted(edge.source)} to {quoted(edge.destination)}"
@@ -271,7 +372,7 @@ class Scope:
         if hops is None or (hops.minimum, hops.maximum) == (1, 1):
             return True
         if clause.binding is not None:
-            message = f"{quoted('$' + clause.binding.name)} is one edge, and a path may have several"
+            message = f"{quoted('$' + clause.binding.name)} binds one edge, but the hop bounds allow several"
             self.findings.report(Code.HOPS_NOT_POSSIBLE, message, hops.span, "drop the edge variable or the bounds")
             return False
         if edge.source != edge.destination:
@@ -281,16 +382,18 @@ class Scope:
             return False
         return True
 
-    def _report_ends(self, step: Step, domains: Mapping[str, frozenset[str] | None]) -> None:
+    def _report_ends(self, step: TraversalStep, domains: Mapping[str, frozenset[str] | None]) -> None:
         edge = step.edge
         ends = dict.fromkeys((step.source, step.destination))
-        described = " and ".join(f"{quoted('$' + name)} is {self._described(name, domains[name])}" for name in ends)
+        described = " and ".join(
+            f"{quoted('$' + name)} is {self._describe_types(name, domains[name])}" for name in ends
+        )
         if len(ends) == 1:
             described = f"both ends are {quoted('$' + step.source)}"
         fitting = [
             each.query_name
             for each in self.catalog.edges.values()
-            if directions_of(Step(step.clause, each, step.source, step.destination), domains)
+            if directions_of(TraversalStep(step.clause, each, step.source, step.destination), domains)
         ]
         self.findings.report(
             Code.TRAVERSAL_ENDS,
@@ -299,7 +402,7 @@ class Scope:
             f"edges that fit: {any_of(fitting)}" if 0 < len(fitting) <= 12 else None,
         )
 
-    def _described(self, name: str, types: frozenset[str] | None) -> str:
+    def _describe_types(self, name: str, types: frozenset[str] | None) -> str:
         known = self.lookup(name)
         interface = known.interface if isinstance(known, NodeVariable) else None
         if len(types or ()) > 1 and interface is not None:
@@ -311,7 +414,7 @@ def entity_property(entity: EntityType, name: str) -> ResolvedProperty | None:
     """A property or system column of one type."""
     declared = entity.properties.get(name)
     if declared is not None:
-        indexed = name in entity.indexed or (isinstance(entity, NodeType) and name in entity.key)
+        indexed = name in entity.indexed_properties or (isinstance(entity, NodeType) and name in entity.key)
         return ResolvedProperty(declared.type, declared.nullable, indexed, declared.embedding)
     if name in entity.system_columns:
         return ResolvedProperty(Scalar.STRING, nullable=False, indexed=True)

@@ -6,20 +6,35 @@ is one finding.
 
 from collections.abc import Mapping, Sequence
 
-from omnigraph.catalog import Enum, OutOfRange, PropertyType, Scalar, WrongType, literal_hint, literal_value
-from omnigraph.catalog import List as ListType
-from omnigraph.catalog.types import NUMBERS
+from omnigraph.catalog import (
+    Enum,
+    List,
+    OutOfRange,
+    PropertyType,
+    Scalar,
+    Vector,
+    WrongType,
+    literal_hint,
+    literal_value,
+)
+from omnigraph.catalog.types import FLOATS, INTEGERS, NUMBERS
 from omnigraph.codes import Code
 from omnigraph.compiler import ir
-from omnigraph.compiler.comparing import are_comparable, is_assignable
-from omnigraph.compiler.scope import EdgeVariable, NodeVariable, ResolvedProperty, Scope, Unresolved
-from omnigraph.diagnostics import Findings, Span, did_you_mean, quoted
+from omnigraph.compiler.scope import EdgeVariable, NodeVariable, ResolvedProperty, Unresolved, VariableScope
+from omnigraph.diagnostics import Findings, did_you_mean, quoted
 from omnigraph.syntax import nodes
-from omnigraph.syntax.query_ast import THROWAWAY, BareName, Call, Expression, ListExpression, PropertyAccess, Variable
+from omnigraph.syntax import query_ast as ast
 
 AGGREGATES = frozenset(ir.AggregateFunction)
 RANKINGS = frozenset({"nearest", "bm25", "rrf"})
 SEARCHES = frozenset(ir.TextMatchKind)
+_LITERAL_TYPES: dict[type, PropertyType] = {
+    nodes.TextLiteral: Scalar.STRING,
+    nodes.BoolLiteral: Scalar.BOOL,
+    nodes.FloatLiteral: Scalar.F64,
+    nodes.DateLiteral: Scalar.DATE,
+    nodes.DateTimeLiteral: Scalar.DATETIME,
+}
 FUNCTIONS = AGGREGATES | RANKINGS | SEARCHES | {"now"}
 
 Known = ir.ParameterValue | ir.Now | ir.Constant | ir.ListOf
@@ -28,35 +43,37 @@ Known = ir.ParameterValue | ir.Now | ir.Constant | ir.ListOf
 class Values:
     """Reads values against one scope. `parameters` has None for one whose type was not understood."""
 
-    def __init__(self, scope: Scope, parameters: Mapping[str, ir.ParameterValue | None], findings: Findings) -> None:
+    def __init__(
+        self, scope: VariableScope, parameters: Mapping[str, ir.ParameterValue | None], findings: Findings
+    ) -> None:
         self.scope = scope
         self.parameters = parameters
-        self._findings = findings
+        self.report = findings.report
 
-    def value(self, expression: Expression) -> ir.Expression | None:
+    def value(self, expression: ast.Expression) -> ir.Expression | None:
         """The typed form of a value; a literal has the type that it has on its own."""
         match expression:
-            case Variable():
+            case ast.Variable():
                 return self._variable(expression)
-            case PropertyAccess():
+            case ast.PropertyAccess():
                 resolved = self.column(expression)
                 return resolved[0] if resolved is not None else None
-            case Call():
+            case ast.FunctionCall():
                 return self._now(expression)
-            case BareName(name):
+            case ast.BareName(name):
                 hint = "a property is written `$x.name`, a text in double quotes"
                 if name.lower() in ("true", "false", "null"):
                     hint = f"write {quoted(name.lower())}"
-                self.report(Code.BARE_NAME, f"{quoted(name)} has no meaning here", expression.span, hint)
+                self.report(Code.BARE_NAME, f"unexpected name {quoted(name)}", expression.span, hint)
                 return None
-            case ListExpression():
+            case ast.ListExpression():
                 return self._list_of(expression)
             case nodes.NullLiteral():
                 return ir.Constant(None, None)
             case literal:
                 return self.constant(literal, _own_type(literal))
 
-    def _list_of(self, expression: ListExpression) -> ir.ListOf | None:
+    def _list_of(self, expression: ast.ListExpression) -> ir.ListOf | None:
         """A list with parameters in it, whose first one decides what the literals are."""
         items: list[ir.Constant | ir.ParameterValue] = []
         given = [self._parameter(item) for item in expression.items]
@@ -68,17 +85,17 @@ class Values:
             return None
         for item in expression.items:
             value: ir.Constant | ir.ParameterValue | None
-            value = self._parameter(item) if isinstance(item, Variable) else self.constant(item, types[0])
+            value = self._parameter(item) if isinstance(item, ast.Variable) else self.constant(item, types[0])
             if value is None:
                 return None
             items.append(value)
-        return ir.ListOf(tuple(items), ListType(types[0]))
+        return ir.ListOf(tuple(items), List(types[0]))
 
-    def _parameter(self, item: Expression) -> ir.ParameterValue | None:
-        value = self.known_value(item) if isinstance(item, Variable) else None
+    def _parameter(self, item: ast.Expression) -> ir.ParameterValue | None:
+        value = self.known_value(item) if isinstance(item, ast.Variable) else None
         return value if isinstance(value, ir.ParameterValue) else None
 
-    def _now(self, call: Call) -> ir.Now | None:
+    def _now(self, call: ast.FunctionCall) -> ir.Now | None:
         """The only function that has a value before any row is read."""
         name = call.function
         if name == "now":
@@ -92,33 +109,29 @@ class Values:
             message = f"{quoted(name)} is computed from the rows that match"
             self.report(Code.FUNCTION_NOT_ALLOWED, message, call.span, "use it in `return` or `order`")
         else:
-            self.unknown_function(call)
+            message = f"unknown function {quoted(name)}"
+            self.report(Code.UNKNOWN_FUNCTION, message, call.span, did_you_mean(name, FUNCTIONS))
         return None
 
-    def unknown_function(self, call: Call) -> None:
-        """Reports a function that does not exist."""
-        hint = did_you_mean(call.function, FUNCTIONS)
-        self.report(Code.UNKNOWN_FUNCTION, f"unknown function {quoted(call.function)}", call.span, hint)
-
-    def _variable(self, variable: Variable) -> ir.Expression | None:
+    def _variable(self, variable: ast.Variable) -> ir.Expression | None:
         if variable.name in self.parameters:
             return self.parameters[variable.name]
         meaning = self._meaning(variable)
         return None if meaning is None else ir.Entity(meaning.name)
 
-    def _meaning(self, variable: Variable) -> NodeVariable | EdgeVariable | None:
+    def _meaning(self, variable: ast.Variable) -> NodeVariable | EdgeVariable | None:
         """What a variable that is not a parameter stands for."""
-        meaning = None if variable.name == THROWAWAY else self.scope.lookup(variable.name)
+        meaning = None if variable.name == ast.THROWAWAY else self.scope.lookup(variable.name)
         if isinstance(meaning, Unresolved):
             return None
         if meaning is None:
             hint = did_you_mean(f"${variable.name}", self.scope.visible_names())
-            if variable.name == THROWAWAY:
-                hint = "`$_` is thrown away; give the end a name to use it"
-            self.report(Code.UNKNOWN_VARIABLE, f"nothing binds {quoted('$' + variable.name)}", variable.span, hint)
+            if variable.name == ast.THROWAWAY:
+                hint = "`$_` is a placeholder; give the end a name to use it"
+            self.report(Code.UNKNOWN_VARIABLE, f"unknown variable {quoted('$' + variable.name)}", variable.span, hint)
         return meaning
 
-    def column(self, access: PropertyAccess) -> tuple[ir.Column, ResolvedProperty] | None:
+    def column(self, access: ast.PropertyAccess) -> tuple[ir.Column, ResolvedProperty] | None:
         """The column behind `$x.name`, with what the catalog knows of it."""
         variable = access.variable
         if isinstance(self.scope.lookup(variable.name), Unresolved):
@@ -132,33 +145,37 @@ class Values:
             return None
         resolved = self.scope.property_of(meaning, access.name)
         if resolved is None:
-            what = self._described(meaning)
+            what = self._describe_meaning(meaning)
             hint = did_you_mean(access.name, self.scope.property_names(meaning))
             message = f"{what} has no property {quoted(access.name)}"
             self.report(Code.UNKNOWN_PROPERTY, message, access.name_span, hint)
             return None
         return ir.Column(meaning.name, access.name, resolved.type, resolved.nullable), resolved
 
-    def _described(self, meaning: NodeVariable | EdgeVariable) -> str:
+    def _describe_meaning(self, meaning: NodeVariable | EdgeVariable) -> str:
         if isinstance(meaning, EdgeVariable):
             return quoted(meaning.edge.name)
         return quoted(meaning.types[0] if len(meaning.types) == 1 else meaning.interface or "this")
 
-    def constant(self, literal: nodes.Literal, type: PropertyType | None) -> ir.Constant | None:
-        """A literal as a value of `type`; None after reporting that it is not one."""
+    def constant(
+        self, literal: nodes.Literal, type: PropertyType | None, *, name: str | None = None
+    ) -> ir.Constant | None:
+        """A literal as a value of `type`, or of the property `name`; None after reporting that it is not one."""
         if type is None:
             self.report(Code.WRONG_ARGUMENTS, "the elements of this list have no common type", literal.span)
             return None
+        where = "" if name is None else f"{quoted(name)}: "
         try:
             return ir.Constant(literal_value(literal, type), type)
         except OutOfRange as error:
-            self.report(Code.VALUE_OUT_OF_RANGE, str(error), literal.span)
+            self.report(Code.VALUE_OUT_OF_RANGE, f"{where}{error}", literal.span)
         except WrongType as error:
-            self.report(Code.INCOMPARABLE, str(error), literal.span, literal_hint(literal, type))
+            code = Code.INCOMPARABLE if name is None else Code.NOT_ASSIGNABLE
+            self.report(code, f"{where}{error}", literal.span, literal_hint(literal, type))
         return None
 
-    def assigned(
-        self, expression: Expression, type: PropertyType, *, nullable: bool, name: str
+    def assigned_value(
+        self, expression: ast.Expression, type: PropertyType, *, nullable: bool, name: str
     ) -> ir.Expression | None:
         """The value given to the property `name`, which must hold it."""
         if isinstance(expression, nodes.NullLiteral):
@@ -166,7 +183,7 @@ class Values:
                 self.report(Code.NULL_NOT_ALLOWED, f"{quoted(name)} cannot be null", expression.span)
             return ir.Constant(None, type)
         if isinstance(expression, nodes.Literal):
-            return self._assigned_literal(expression, type, name)
+            return self.constant(expression, type, name=name)
         value = self.known_value(expression)
         if value is None or isinstance(value, ir.Constant) or value.type is None:
             return value
@@ -175,63 +192,39 @@ class Values:
             self.report(Code.NOT_ASSIGNABLE, message, expression.span)
             return None
         if value.nullable and not nullable:
-            message = f"{quoted(name)} cannot be null, but {written(expression)} may be"
+            message = f"{quoted(name)} cannot be null, but {expression_text(expression)} may be"
             self.report(Code.NULL_NOT_ALLOWED, message, expression.span, "remove the `?` of the parameter's type")
             return None
         return value
 
-    def _assigned_literal(self, literal: nodes.Literal, type: PropertyType, name: str) -> ir.Constant | None:
-        try:
-            return ir.Constant(literal_value(literal, type), type)
-        except OutOfRange as error:
-            self.report(Code.VALUE_OUT_OF_RANGE, f"{quoted(name)}: {error}", literal.span)
-        except WrongType as error:
-            hint = literal_hint(literal, type)
-            self.report(Code.NOT_ASSIGNABLE, f"{quoted(name)}: {error}", literal.span, hint)
-        return None
-
-    def known_value(self, expression: Expression, hint: str | None = None) -> Known | None:
+    def known_value(self, expression: ast.Expression, hint: str | None = None) -> Known | None:
         """A value that is known before anything is read: a literal, a parameter or `now()`."""
-        value = self.value(expression) if not isinstance(expression, PropertyAccess) else None
+        value = self.value(expression) if not isinstance(expression, ast.PropertyAccess) else None
         if isinstance(value, Known):
             return value
-        if value is not None or isinstance(expression, PropertyAccess):
-            message = "a value here is a literal, a parameter or `now()`"
+        if value is not None or isinstance(expression, ast.PropertyAccess):
+            message = "expected a literal, a parameter or `now()`"
             self.report(Code.VALUE_NOT_CONSTANT, message, expression.span, hint)
         return None
-
-    def report(self, code: Code, message: str, span: Span, hint: str | None = None) -> None:
-        """Adds a finding."""
-        self._findings.report(code, message, span, hint)
 
 
 def _own_type(literal: nodes.Literal) -> PropertyType | None:
     """The type of a literal that nothing around it decides; None for a list whose elements differ."""
     match literal:
-        case nodes.TextLiteral():
-            return Scalar.STRING
-        case nodes.BoolLiteral():
-            return Scalar.BOOL
         case nodes.IntLiteral(value):
             return Scalar.I64 if value < 2**63 else Scalar.U64
-        case nodes.FloatLiteral():
-            return Scalar.F64
-        case nodes.DateLiteral():
-            return Scalar.DATE
-        case nodes.DateTimeLiteral():
-            return Scalar.DATETIME
         case nodes.ListLiteral(items):
             return _list_type([_own_type(item) for item in items])
         case _:
-            return None
+            return _LITERAL_TYPES.get(literal.__class__)
 
 
-def _list_type(elements: Sequence[PropertyType | None]) -> ListType | None:
+def _list_type(elements: Sequence[PropertyType | None]) -> List | None:
     kinds = set(elements) or {Scalar.STRING}
     if len(kinds) > 1 and kinds <= NUMBERS:
         kinds = {Scalar.F64}
     kind = kinds.pop()
-    return ListType(kind) if not kinds and isinstance(kind, Scalar) else None
+    return List(kind) if not kinds and isinstance(kind, Scalar) else None
 
 
 def type_of(expression: ir.Expression | None) -> PropertyType | None:
@@ -239,12 +232,12 @@ def type_of(expression: ir.Expression | None) -> PropertyType | None:
     return None if expression is None or isinstance(expression, ir.Entity) else expression.type
 
 
-def written(expression: Expression) -> str:
+def expression_text(expression: ast.Expression) -> str:
     """An expression as a message names it."""
     match expression:
-        case PropertyAccess(variable, name):
+        case ast.PropertyAccess(variable, name):
             return quoted(f"${variable.name}.{name}")
-        case Variable(name):
+        case ast.Variable(name):
             return quoted(f"${name}")
         case _:
             return "this"
@@ -254,3 +247,73 @@ def kind_of(expression: ir.Expression) -> str:
     """What a value is, as a message names it."""
     type = type_of(expression)
     return "a whole entity" if isinstance(expression, ir.Entity) else "null" if type is None else str(type)
+
+
+# --- which types go together ---
+
+_EQUALITY = frozenset({ast.Operator.EQUAL, ast.Operator.NOT_EQUAL})
+_ORDERABLE = NUMBERS | {Scalar.STRING, Scalar.DATE, Scalar.DATETIME}
+_WIDER = {
+    Scalar.I32: {Scalar.I64, Scalar.F64},
+    Scalar.U32: {Scalar.I64, Scalar.U64, Scalar.F64},
+    Scalar.F32: {Scalar.F64},
+}
+
+
+def is_orderable(type: PropertyType) -> bool:
+    """Whether values of this type come before and after each other. An enum's do not."""
+    return type in _ORDERABLE
+
+
+def are_comparable(left: PropertyType, right: PropertyType) -> bool:
+    """Whether one value of each type can be equal: the same type, any two numbers, or an enum and a text."""
+    if left in NUMBERS and right in NUMBERS:
+        return True
+    texts = (Enum, Scalar)
+    if isinstance(left, Enum) or isinstance(right, Enum):
+        if isinstance(left, Enum) and isinstance(right, Enum):
+            return bool(set(left.values) & set(right.values))
+        return isinstance(left, texts) and isinstance(right, texts) and Scalar.STRING in (left, right)
+    return left == right
+
+
+def operator_problem(operator: ast.Operator, left: PropertyType) -> str | None:
+    """Why an operator has no meaning with this type on its left, or None when it has one."""
+    if operator is ast.Operator.CONTAINS:
+        if isinstance(left, List) or left is Scalar.STRING:
+            return None
+        return "`contains` asks whether a list has an element or a String a part"
+    if operator is ast.Operator.STARTS_WITH:
+        return None if left is Scalar.STRING else "`starts_with` asks how a String begins"
+    if isinstance(left, List):
+        return "lists are searched with `contains`"
+    if left is Scalar.BLOB or isinstance(left, Vector):
+        return f"a {left} cannot be compared"
+    if operator in _EQUALITY or is_orderable(left):
+        return None
+    return f"values of {left} have no order; they can only be `=` or `!=`"
+
+
+def right_type(operator: ast.Operator, left: PropertyType) -> PropertyType:
+    """What stands to the right of an operator when this stands to its left."""
+    return left.element if operator is ast.Operator.CONTAINS and isinstance(left, List) else left
+
+
+def is_assignable(given: PropertyType, to: PropertyType) -> bool:
+    """Whether every value of one type is a value of the other; a text may be an enum's, which the write checks."""
+    if given == to:
+        return True
+    if isinstance(given, List) and isinstance(to, List):
+        return is_assignable(given.element, to.element)
+    if isinstance(to, Enum):
+        return given is Scalar.STRING or (isinstance(given, Enum) and set(given.values) <= set(to.values))
+    if isinstance(given, Enum):
+        return to is Scalar.STRING
+    return isinstance(given, Scalar) and to in _WIDER.get(given, ())
+
+
+def sum_type(type: PropertyType) -> PropertyType:
+    """The type of a sum of values of this type."""
+    if type in FLOATS:
+        return Scalar.F64
+    return Scalar.U64 if type in INTEGERS and str(type).startswith("U") else Scalar.I64

@@ -15,9 +15,9 @@ from typing import Any
 
 import numpy as np
 
-from omnigraph.embedding.models import LOCAL, LOCAL_MODEL
-from omnigraph.embedding.provider import Matrix
-from omnigraph.errors.embedding import EmbeddingFailed
+from omnigraph.embedding.models import LOCAL, LOCAL_MODEL, Matrix
+from omnigraph.errors import EmbeddingFailed
+from omnigraph.extras import EMBED, require_extra
 
 _WORDS, _VECTORS, _TENSOR = (
     "tokenizers/l2_supercat_tokenizer_config.json",
@@ -64,12 +64,13 @@ def _mean(vectors: Matrix) -> Matrix:
 
 @cache
 def _words() -> _Words:
+    require_extra(EMBED, f"the embedding model `{LOCAL}/{LOCAL_MODEL}`")
     from safetensors.numpy import load_file  # noqa: PLC0415 - only who embeds pays for these
     from tokenizers import Tokenizer  # noqa: PLC0415
 
     spec = find_spec("wordllama")
-    if spec is None or spec.origin is None:
-        raise EmbeddingFailed(f"{LOCAL}/{LOCAL_MODEL}", "the package `wordllama` is not installed")
+    assert spec is not None
+    assert spec.origin is not None
     folder = Path(spec.origin).parent
     if not ((folder / _WORDS).is_file() and (folder / _VECTORS).is_file()):
         raise EmbeddingFailed(f"{LOCAL}/{LOCAL_MODEL}", "the installed package `wordllama` has another model")

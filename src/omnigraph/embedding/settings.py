@@ -1,6 +1,6 @@
-"""How to reach a model: what the environment says, as one value that travels with a job.
+"""The settings of embedding models, read from the environment into one value that is sent with a job.
 
-The tasks of a job may run where the environment is another one, so it is read once, by whoever asks for the work.
+The tasks of a job may run in another environment, so it is read once, where the job is started.
 """
 
 import os
@@ -15,55 +15,55 @@ BATCH, DEADLINE, DIMENSIONS = "OMNIGRAPH_EMBED_BATCH", "OMNIGRAPH_EMBED_DEADLINE
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
-    """What the environment says of models. The key is never shown."""
+class EmbeddingSettings:
+    """The settings of embedding models. The key is not part of the representation."""
 
     provider: str | None = None
     model: str | None = None
     base_url: str | None = None
     api_key: str | None = field(default=None, repr=False)
     batch: int = 128
-    """How many texts go into one request."""
+    """The largest number of texts in one request."""
 
     deadline: float = 60.0
-    """For how many seconds one request is tried, with all its retries."""
+    """How many seconds one request may take, with all its retries."""
 
     sends_dimensions: bool = True
-    """Whether a request says how many numbers a vector has; some servers refuse it."""
+    """Whether a request names the length of vectors; some servers refuse that."""
 
 
-def settings_of(environment: Mapping[str, str]) -> Settings:
-    """The settings in some environment variables."""
-    told = {name: text for name, text in environment.items() if text}
-    standard = Settings()
-    sends = told.get(DIMENSIONS, "send")
+def settings_of(environment: Mapping[str, str]) -> EmbeddingSettings:
+    """The settings that environment variables describe."""
+    variables = {name: text for name, text in environment.items() if text}
+    defaults = EmbeddingSettings()
+    sends = variables.get(DIMENSIONS, "send")
     if sends not in ("send", "omit"):
-        raise UsageError(f"{DIMENSIONS} is `send` or `omit`, not {sends!r}")
-    batch = _number(told, BATCH, standard.batch)
+        raise UsageError(f"invalid {DIMENSIONS} {sends!r}: expected `send` or `omit`")
+    batch = _number(variables, BATCH, defaults.batch)
     if batch != int(batch):
-        raise UsageError(f"{BATCH} is a whole number, not {told[BATCH]!r}")
-    return Settings(
-        provider=told.get(PROVIDER),
-        model=told.get(MODEL),
-        base_url=told.get(BASE_URL),
-        api_key=told.get(API_KEY) or told.get(COMMON_KEY),
+        raise UsageError(f"invalid {BATCH} {variables[BATCH]!r}: expected a whole number")
+    return EmbeddingSettings(
+        provider=variables.get(PROVIDER),
+        model=variables.get(MODEL),
+        base_url=variables.get(BASE_URL),
+        api_key=variables.get(API_KEY) or variables.get(COMMON_KEY),
         batch=int(batch),
-        deadline=_number(told, DEADLINE, standard.deadline),
+        deadline=_number(variables, DEADLINE, defaults.deadline),
         sends_dimensions=sends == "send",
     )
 
 
-def current_settings() -> Settings:
+def current_settings() -> EmbeddingSettings:
     """The settings of this process."""
     return settings_of(os.environ)
 
 
-def _number(told: Mapping[str, str], name: str, standard: float) -> float:
-    text = told.get(name, str(standard))
+def _number(variables: Mapping[str, str], name: str, default: float) -> float:
+    text = variables.get(name, str(default))
     try:
         number = float(text)
     except ValueError:
         number = 0.0
     if not 0 < number < float("inf"):
-        raise UsageError(f"{name} is a number above zero, not {text!r}")
+        raise UsageError(f"invalid {name} {text!r}: expected a number above zero")
     return number

@@ -1,30 +1,77 @@
 """Changes the schema of a branch, and its data with it, as one commit.
 
 The schema of a graph changes on `main`. Another branch keeps the one it has until it catches up with that of `main`.
-Whoever applies a schema holds all tables of the branch, so the rows that are checked and written are all there are.
+A schema change holds all tables of the branch, so the rows that are checked and written are all of them.
 """
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 from omnigraph import failpoints
 from omnigraph.api.base import MAIN
 from omnigraph.api.history import Commit
+from omnigraph.diagnostics import Source
+from omnigraph.embedding import current_settings, with_models
 from omnigraph.errors import RecoveryRequired, SchemaRefused, ValidationError, ensure
-from omnigraph.evolution.migration import MigrationPlan
-from omnigraph.evolution.plan import SchemaTarget, schema_plan
-from omnigraph.evolution.rows import column_work, new_rule_violations, reasons_for_spark, write_all_columns
+from omnigraph.evolution.columns import column_work, write_all_columns
+from omnigraph.evolution.migration import MigrationPlan, migration_plan, plan_between
+from omnigraph.evolution.rules import new_rule_violations, rules_added_by
+from omnigraph.exporting.export import LARGE_EXPORT
 from omnigraph.failpoints import Point
+from omnigraph.maintenance.table_files import unfinished_writes
+from omnigraph.parts.choice import row_reasons, size_reasons
 from omnigraph.parts.engine import Engine
+from omnigraph.source_files import schema_text
 from omnigraph.storage.columns import stage_columns
 from omnigraph.versioning import Branches, Pin, SchemaChange, Snapshot
 from omnigraph.versioning.schemas import AcceptedSchema, accepted_schema
-from omnigraph.write import StagedTable, WriteAttempt, table_staged, tables_to_write, write_staged
+from omnigraph.write import StagedTable, WriteAttempt, report_staged_table, tables_to_write, write_staged
 from omnigraph.write.attempt import NewSchema
-from omnigraph.write.creation import created_table
+from omnigraph.write.creation import create_table
 from omnigraph.write.protocol import ReliedOn
-from omnigraph.write.sidecar import pending_operations, read_sidecar
+
+
+@dataclass(frozen=True, slots=True)
+class SchemaTarget:
+    """The schema that a graph is to have: a text, or one that was accepted before, which a branch catches up with.
+
+    With `allow_data_loss`, what is dropped goes from the history too.
+    """
+
+    source: Source
+    accepted: AcceptedSchema | None = None
+    allow_data_loss: bool = False
+
+
+def new_schema(new: str | Path | Source, *, allow_data_loss: bool = False) -> SchemaTarget:
+    """A text, or the file that a path leads to; a `Source` is a text whatever it says."""
+    text, name = schema_text(new)
+    return SchemaTarget(Source(name, text), allow_data_loss=allow_data_loss)
+
+
+def schema_of_main(branches: Branches) -> SchemaTarget:
+    """What another branch can catch up with."""
+    accepted = branches.schemas.get(branches.main.head().commit.schema_id)
+    return SchemaTarget(Source(f"schema of {MAIN}", accepted.text), accepted)
+
+
+def schema_plan(snapshot: Snapshot, target: SchemaTarget) -> MigrationPlan:
+    """What leads from the schema of a snapshot to another; rows are those of the snapshot, and nothing is written.
+
+    A vector that is new gets the model that a new graph would record for it.
+    """
+    catalog = snapshot.catalog
+    if target.accepted is not None:
+        plan = plan_between(catalog, target.accepted.catalog, target.source)
+    else:
+        plan = migration_plan(catalog, target.source, settled=partial(with_models, settings=current_settings()))
+    touched = {step.identity for step in plan.steps} & catalog.by_identity.keys()
+    return plan.with_rows(
+        {identity: snapshot.table(catalog.by_identity[identity].table_key).count() for identity in touched}
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,10 +95,16 @@ class SchemaApplyResult:
         }
 
 
-def apply_reasons(snapshot: Snapshot, target: SchemaTarget) -> Iterator[str]:
-    """Why a change would run on Spark: because of the rows that it reads and writes."""
-    plan = schema_plan(snapshot, target)
-    return iter(()) if plan.refused else reasons_for_spark(snapshot, plan)
+def apply_reasons(snapshot: Snapshot, plan: MigrationPlan) -> Iterator[str]:
+    """Reasons to run a change on Spark: the rows that it reads and writes; computing vectors takes the longest."""
+    if plan.refused:
+        return
+    work = column_work(snapshot, plan)
+    computed = [key for key, each in work.items() if each.is_computed]
+    yield from size_reasons(records=sum(snapshot.table(key).count() for key in computed))
+    touched = [*rules_added_by(snapshot, plan).tables(), *(key for key, each in work.items() if each.makers)]
+    rows = sum(snapshot.table(key).count() for key in touched)
+    yield from row_reasons(rows, LARGE_EXPORT, "read or write")
 
 
 def apply_schema(attempt: WriteAttempt, branches: Branches, target: SchemaTarget, engine: Engine) -> SchemaApplyResult:
@@ -73,26 +126,25 @@ def apply_schema(attempt: WriteAttempt, branches: Branches, target: SchemaTarget
     if faults.total:
         raise ValidationError(faults.shown, faults.total)
     branches.schemas.keep(accepted)
-    commit = _written(attempt, plan, accepted, engine)
+    commit = _write_schema(attempt, plan, accepted, engine)
     return SchemaApplyResult(plan=plan, schema=accepted, commit=commit)
 
 
 def _refuse_unsettled(attempt: WriteAttempt) -> None:
-    """Refuses where a writer died; its sidecar speaks of tables as they were called, and of rows as they were."""
-    for operation_id in pending_operations(attempt.base.location):
-        sidecar = read_sidecar(attempt.base.location, operation_id)
-        if sidecar is not None and sidecar.branch == attempt.branch:
+    """Refuses where a writer died: its sidecar has the old names of tables, and rows of the old schema."""
+    for sidecar in unfinished_writes(attempt.base.location):
+        if sidecar.branch == attempt.branch:
             key = sidecar.table_keys[0] if sidecar.tables else "the schema"
-            raise RecoveryRequired(key, sidecar.manifest_version, operation_id)
+            raise RecoveryRequired(key, sidecar.manifest_version, sidecar.operation_id)
 
 
-def _written(attempt: WriteAttempt, plan: MigrationPlan, accepted: AcceptedSchema, engine: Engine) -> Commit:
+def _write_schema(attempt: WriteAttempt, plan: MigrationPlan, accepted: AcceptedSchema, engine: Engine) -> Commit:
     base = attempt.base
     before, after = base.catalog.by_identity, plan.catalog.by_identity
     created: dict[str, Pin] = {}
     for identity, entity in after.items():
         if identity not in before:
-            created[entity.table_key] = created_table(base.location, entity, attempt.operation_id)
+            created[entity.table_key] = create_table(base.location, entity, attempt.operation_id)
             failpoints.hit(Point.SCHEMA_TABLE_CREATED)
     work = column_work(base, plan)
     tables = tables_to_write(attempt, work)
@@ -101,7 +153,7 @@ def _written(attempt: WriteAttempt, plan: MigrationPlan, accepted: AcceptedSchem
     for key, table in tables.items():
         *first, last = stage_columns(table, work[key].layout, written[key], attempt.operation_id)
         parts[key] = StagedTable(table, last, before=tuple(first))
-        table_staged(attempt)
+        report_staged_table(attempt)
     renamed = {
         entity.table_key: after[identity].table_key
         for identity, entity in before.items()

@@ -1,9 +1,9 @@
 """Removes what a schema has dropped from the history too: old versions of its tables, and what only they refer to.
 
-Nobody may need it but old commits of `main`; that is seen to before anything is written. The table of a type that was
-dropped goes whole. One that has lost properties stays at its newest version, whose files were written anew without them
-before. What is killed in the middle leaves a graph that is well, and more of the history than was asked for; cleanup
-removes that.
+Only old commits of `main` may need it; that is checked before anything is written. The table of a type that was
+dropped goes whole. One that has lost properties stays at its newest version, whose files were rewritten without them
+before. A process that is killed in the middle leaves a sound graph with more history than was asked for; cleanup
+removes the rest.
 """
 
 from collections.abc import Collection
@@ -24,11 +24,13 @@ from omnigraph.maintenance.table_files import (
     versions_to_keep,
     writers_of,
 )
-from omnigraph.parts.leftovers import left_behind, remove_left_behind
-from omnigraph.storage import Location, fragments_with_dropped_columns, objects_at
+from omnigraph.parts.scratch import left_behind, remove_left_behind
+from omnigraph.storage.compaction import fragments_with_dropped_columns
 from omnigraph.storage.durability import sync_everything
 from omnigraph.storage.files import delete_files, store_time
-from omnigraph.storage.reclaim import purgeable
+from omnigraph.storage.location import Location
+from omnigraph.storage.objects import objects_at
+from omnigraph.storage.reclaim import reclaimable
 from omnigraph.versioning import Branches, Manifest, Snapshot
 from omnigraph.versioning.removal import missing_version
 from omnigraph.versioning.tags import tags
@@ -92,7 +94,7 @@ def check_not_needed(branches: Branches, doomed: Doomed) -> None:
 def purge(branches: Branches, doomed: Doomed) -> None:
     """Removes the history of tables. The caller holds the history; `main` has no dropped values in its files any more.
 
-    Whoever is reading what goes meanwhile fails. What a writer at work has written and nothing refers to yet stays.
+    Readers of what is removed fail. Files of running writers that nothing refers to yet stay.
     """
     failpoints.hit(Point.SCHEMA_BEFORE_PURGE)
     if branches.graph.path is not None:
@@ -118,15 +120,15 @@ def _purge_table(branches: Branches, key: str, root: str) -> None:
     # What comes after this version stays too, so it is looked up before the files are listed.
     head = branches.snapshot(branches.main.head())
     if fragments_with_dropped_columns(head.table(key)):
-        raise StorageError(location.uri, "its files have values of dropped properties and were not written anew")
+        raise StorageError(location.uri, "its files still have values of dropped properties")
     needed = versions_to_keep([head.manifest], sidecars)[root]
-    # The marks of dead writers go first: what these have written is nobody's, and has dropped values.
+    # The marks of dead writers go first: their files are unused, and have dropped values.
     oldest_marked_writer(graph)
     files = settled_files(graph, branches, root, writers_of(root, {MAIN: head.manifest}, sidecars))
     check_pinned(branches, root, files.there, needed)
     kept = {line: needed.of_line(line) for line in needed.lines}
     staying = staying_versions(location, files.there, kept)
-    found = purgeable(location, files.there, staying, writers=files.writers)
+    found = reclaimable(location, files.there, staying, writers=files.writers)
     delete_files(location, [file.name for file in found.versions])
     delete_files(location, [file.name for file in found.files])
     if files.forks.left:

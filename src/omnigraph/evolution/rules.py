@@ -5,30 +5,65 @@ come. Rules about single rows are checked some fragments at a time. For those ab
 rows with some of the values; a table that has few rows is one such bucket, and is read by the task that checks it.
 """
 
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from tempfile import TemporaryDirectory
 from typing import TypeAlias
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from omnigraph.catalog import Check, EdgeType, EntityType, Property, Range
+from omnigraph.catalog import Cardinality, Check, EdgeType, EntityType, Property, Range
 from omnigraph.catalog.model import ID, SOURCE
 from omnigraph.diagnostics import quoted
-from omnigraph.evolution.columns import Cast, Constant, HasVector, basis_of, later_column, made_columns
+from omnigraph.evolution.columns import (
+    FRAGMENT_ROWS,
+    CastColumn,
+    ConstantColumn,
+    HasVector,
+    basis_of,
+    later_column,
+    make_columns,
+)
+from omnigraph.evolution.migration import (
+    AddConstraint,
+    AddProperty,
+    AddType,
+    ChangeEmbedding,
+    MigrationPlan,
+    NarrowEnum,
+    Unique,
+)
 from omnigraph.loading.columns import flat
-from omnigraph.loading.faults import Faults
-from omnigraph.loading.streams import Bucket, PutAside, Splitter, Stream, complete_values, ends_of, ids_of, values_of
+from omnigraph.loading.records import Faults
+from omnigraph.loading.streams import (
+    Bucket,
+    Splitter,
+    Stream,
+    StreamShare,
+    buckets_of,
+    complete_values,
+    ends_of,
+    ids_of,
+    values_of,
+)
 from omnigraph.loading.tasks import TableAt
+from omnigraph.parts.buckets import bucket_count
+from omnigraph.parts.engine import Engine, InProcess
+from omnigraph.parts.scratch import scratch_files
 from omnigraph.storage.columns import Maker
+from omnigraph.storage.location import Location, location_of
 from omnigraph.storage.tables import fragment_groups
+from omnigraph.versioning import Snapshot, new_commit_id
 from omnigraph.violations import Violation
 from omnigraph.write.change import Origins
-from omnigraph.write.row_checks import missing_values, outside_enum, outside_range, unmatched
+from omnigraph.write.row_checks import check_mismatches, missing_values, outside_enum, outside_range
 from omnigraph.write.rules import edge_counts, shared_values, wrong_counts
 
-FRAGMENT_ROWS = 1_000_000
 _ROWS_AT_ONCE = 65_536
+_CHECKING = "checking rows"
 
 
 # --- rows as they are after the change ---
@@ -46,7 +81,7 @@ class LaterRows:
         """The fragments of the table, as many together as one task takes."""
         return fragment_groups(self.table.open().fragment_sizes(), rows=FRAGMENT_ROWS)
 
-    def column(self, name: str) -> Cast | Constant:
+    def column(self, name: str) -> CastColumn | ConstantColumn:
         """What makes a column of the rows."""
         return later_column(self.before, self.after, name)
 
@@ -54,7 +89,7 @@ class LaterRows:
         """Some columns of the rows in some fragments, a batch at a time; only what they are made of is read."""
         reads = dict.fromkeys(name for maker in makers.values() for name in maker.reads)
         for batch in self.table.open().fragment_batches(fragments, [*reads], _ROWS_AT_ONCE):
-            yield made_columns(batch, makers)
+            yield make_columns(batch, makers)
 
     def some(self, columns: Sequence[str], fragments: Sequence[int]) -> pa.Table:
         """The ids and some columns of the rows in some fragments."""
@@ -68,7 +103,7 @@ class LaterRows:
 
 
 @dataclass(slots=True)
-class Checked:
+class RuleFindings:
     """What a task has found: for each rule, by its rank, what breaks it; and how many rows it has looked at."""
 
     faults: dict[int, Faults] = field(default_factory=dict)
@@ -107,7 +142,7 @@ class Attached:
 RowRule: TypeAlias = Range | Check | Member | Computable | Attached
 
 
-def _judged(rule: RowRule, rows: LaterRows) -> Maker:
+def _checked_column(rule: RowRule, rows: LaterRows) -> Maker:
     """The column that a rule is about."""
     match rule:
         case Range(name) | Check(name):
@@ -120,12 +155,12 @@ def _judged(rule: RowRule, rows: LaterRows) -> Maker:
             return rows.column(ID)
 
 
-def _broken(rule: RowRule, entity: EntityType, column: pa.ChunkedArray, origins: Origins) -> Iterator[Violation]:
+def _violations_of(rule: RowRule, entity: EntityType, column: pa.ChunkedArray, origins: Origins) -> Iterator[Violation]:
     match rule:
         case Range():
             yield from outside_range(entity, rule, column, origins)
         case Check():
-            yield from unmatched(entity, rule, column, origins)
+            yield from check_mismatches(entity, rule, column, origins)
         case Member(declared):
             yield from outside_enum(entity, declared, column, origins)
         case Computable(declared, source):
@@ -146,19 +181,14 @@ class RowsPart:
     fragments: tuple[int, ...]
 
 
-def rows_parts(rows: LaterRows, rules: Mapping[int, RowRule]) -> list[RowsPart]:
-    """The parts that check all rows of a table, each once for all the rules."""
-    return [RowsPart(rows, rules, group) for group in rows.groups()]
-
-
-def check_rows(part: RowsPart) -> Checked:
+def check_rows(part: RowsPart) -> RuleFindings:
     """Checks the rows of some fragments, each alone."""
-    checked = Checked()
-    makers = {str(rank): _judged(rule, part.rows) for rank, rule in part.rules.items()}
+    checked = RuleFindings()
+    makers = {str(rank): _checked_column(rule, part.rows) for rank, rule in part.rules.items()}
     for rows in part.rows.batches({ID: part.rows.column(ID), **makers}, part.fragments):
         origins = Origins(ids=flat(rows[ID]))
         for rank, rule in part.rules.items():
-            checked.extend(rank, _broken(rule, part.rows.after, rows[str(rank)], origins))
+            checked.extend(rank, _violations_of(rule, part.rows.after, rows[str(rank)], origins))
         checked.rows += rows.num_rows
     return checked
 
@@ -225,24 +255,17 @@ class CutPart:
 
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """What a task has put aside."""
+    """What a task has spilled."""
 
     rank: int
-    share: PutAside
+    share: StreamShare
     rows: int
 
 
-def cut_parts(rank: int, rule: SetRule, splitter: Splitter) -> list[CutPart]:
-    """The parts that cut what a rule compares into buckets, so that each row is read once."""
-    return [
-        CutPart(rank, stream, rows, group, splitter) for stream, rows in rule.streams.items() for group in rows.groups()
-    ]
-
-
 def cut(part: CutPart) -> Cut:
-    """Puts the values of some rows aside, each with those that it is compared with."""
+    """Spills the values of some rows into buckets, so that equal values meet."""
     found = part.rows.some(part.stream.columns, part.fragments)
-    return Cut(part.rank, part.splitter.put(part.stream, _compared(part.stream, found)), found.num_rows)
+    return Cut(part.rank, part.splitter.put(part.stream, _compared_rows(part.stream, found)), found.num_rows)
 
 
 @dataclass(frozen=True, slots=True)
@@ -254,21 +277,136 @@ class SetPart:
     bucket: Bucket | None = None
 
 
-def check_set(part: SetPart) -> Checked:
+def check_set(part: SetPart) -> RuleFindings:
     """Checks the rows of a bucket against each other."""
-    found = {stream: _found(part, stream, rows) for stream, rows in part.rule.streams.items()}
-    checked = Checked(rows=sum(rows.num_rows for rows in found.values()))
+    found = {stream: _rows_in_part(part, stream, rows) for stream, rows in part.rule.streams.items()}
+    checked = RuleFindings(rows=sum(rows.num_rows for rows in found.values()))
     checked.extend(part.rank, part.rule.violations(found))
     return checked
 
 
-def _found(part: SetPart, stream: Stream, rows: LaterRows) -> pa.Table:
+def _rows_in_part(part: SetPart, stream: Stream, rows: LaterRows) -> pa.Table:
     if part.bucket is None:
-        return _compared(stream, rows.all(stream.columns))
+        return _compared_rows(stream, rows.all(stream.columns))
     put = part.bucket.table(stream)
-    return _compared(stream, rows.some(stream.columns, ())) if put is None else put
+    return _compared_rows(stream, rows.some(stream.columns, ())) if put is None else put
 
 
-def _compared(stream: Stream, rows: pa.Table) -> pa.Table:
+def _compared_rows(stream: Stream, rows: pa.Table) -> pa.Table:
     """What of some rows is compared: of rows that lack a value, nothing is."""
     return complete_values(rows, stream.columns) if stream.purpose == "values" else rows.select(stream.columns)
+
+
+# --- what a plan adds ---
+
+
+def new_rule_violations(
+    snapshot: Snapshot, plan: MigrationPlan, engine: Engine, aside: Location | None = None
+) -> Faults:
+    """What breaks the rules that a plan adds: the first rows, in the order of its steps, and how many there are.
+
+    A row is judged as it is after the change. Only the columns that the rules are about are read. What large tables are
+    cut into is spilled below the graph, or below `aside`.
+    """
+    rules = rules_added_by(snapshot, plan)
+    results: list[RuleFindings] = []
+    parts = [RowsPart(rows, asked, group) for rows, asked in rules.rows for group in rows.groups()]
+    if parts:
+        results += engine.run(_CHECKING, check_rows, parts, rows=_row_count)
+    if rules.sets:
+        with _cut_tables(snapshot, plan, engine, aside or snapshot.location, rules.sets) as parts_of_sets:
+            results += engine.run(_CHECKING, check_set, parts_of_sets, rows=_row_count)
+    faults = Faults()
+    for rank in range(len(plan.steps)):
+        for result in results:
+            if rank in result.faults:
+                faults.add(result.faults[rank])
+    return faults
+
+
+def with_violations(snapshot: Snapshot, plan: MigrationPlan) -> MigrationPlan:
+    """The plan with the rows that break its rules; a refused plan is not checked."""
+    if plan.refused:
+        return plan
+    with TemporaryDirectory() as folder:
+        faults = new_rule_violations(snapshot, plan, InProcess(), location_of(folder))
+    return replace(plan, violations=tuple(faults.shown), violation_count=faults.total)
+
+
+@dataclass(frozen=True, slots=True)
+class AddedRules:
+    """The rules that rows must keep, by the numbers of their steps: of each table, and those that compare rows."""
+
+    rows: list[tuple[LaterRows, dict[int, RowRule]]]
+    sets: dict[int, SetRule]
+
+    def tables(self) -> Iterator[str]:
+        """The tables that are read, each as often as it is."""
+        yield from (rows.before.table_key for rows, _ in self.rows)
+        yield from (rows.before.table_key for rule in self.sets.values() for rows in rule.streams.values())
+
+
+def rules_added_by(snapshot: Snapshot, plan: MigrationPlan) -> AddedRules:
+    """The rules that the steps of a plan add and that rows could break."""
+    earlier, later = snapshot.catalog.by_identity, plan.catalog.by_identity
+
+    def rows_of(identity: int) -> LaterRows:
+        before = earlier[identity]
+        pin = snapshot.manifest.pins[before.table_key]
+        return LaterRows(TableAt(snapshot.location.child(pin.path), pin.version), before, later[identity])
+
+    sets: dict[int, SetRule] = {}
+    alone: dict[int, dict[int, RowRule]] = defaultdict(dict)
+    for rank, step in enumerate(plan.steps):
+        match step:
+            case AddConstraint(rule=Unique(columns), checked=True):
+                sets[rank] = Distinct(rows_of(step.identity), columns)
+            case AddConstraint(rule=Cardinality(minimum), checked=True):
+                edges = rows_of(step.identity)
+                assert isinstance(edges.after, EdgeType)
+                source = plan.catalog.nodes[edges.after.source]
+                sets[rank] = Counted(edges, rows_of(source.identity) if minimum else None)
+            case AddConstraint(rule=Range() | Check() as rule, checked=True):
+                alone[step.identity][rank] = rule
+            case AddType(entity=EdgeType() as edge, checked=True):
+                alone[plan.catalog.nodes[edge.source].identity][rank] = Attached(edge)
+            case NarrowEnum():
+                alone[step.identity][rank] = Member(later[step.identity].properties[step.name])
+            case AddProperty() | ChangeEmbedding(refills=True):
+                declared = later[step.identity].properties[step.name]
+                has_default = isinstance(step, AddProperty) and declared.filling is not None
+                if declared.embedding is not None and not declared.nullable and not has_default:
+                    alone[step.identity][rank] = Computable(declared, declared.embedding.source)
+    return AddedRules([(rows_of(identity), rules) for identity, rules in alone.items()], sets)
+
+
+@contextmanager
+def _cut_tables(
+    snapshot: Snapshot, plan: MigrationPlan, engine: Engine, aside: Location, rules: Mapping[int, SetRule]
+) -> Iterator[list[SetPart]]:
+    """The parts of rules that compare rows. Large tables are cut into buckets, which are there while the block runs."""
+    buckets = {
+        rank: bucket_count(sum(snapshot.table(rows.before.table_key).count() for rows in rule.streams.values()))
+        for rank, rule in rules.items()
+    }
+    parts = [SetPart(rank, rule) for rank, rule in rules.items() if buckets[rank] == 1]
+    if len(parts) == len(rules):
+        yield parts
+        return
+    with scratch_files(aside, new_commit_id()) as scratch:
+        splitters = {rank: Splitter(plan.catalog, scratch, count) for rank, count in buckets.items() if count > 1}
+        cuts = [
+            CutPart(rank, stream, rows, group, splitter)
+            for rank, splitter in splitters.items()
+            for stream, rows in rules[rank].streams.items()
+            for group in rows.groups()
+        ]
+        shares = engine.run("reading rows", cut, cuts, rows=_row_count)
+        for rank, splitter in splitters.items():
+            own = [share.share for share in shares if share.rank == rank]
+            parts += [SetPart(rank, rules[rank], bucket) for bucket in buckets_of(splitter, own, splitter.buckets)]
+        yield parts
+
+
+def _row_count(result: RuleFindings | Cut) -> int:
+    return result.rows

@@ -36,7 +36,7 @@ class RowShape:
 
     @property
     def properties(self) -> list[str]:
-        """The columns that are told as the data of a record, but for the id."""
+        """The columns in the data of a record, except the id."""
         return [name for name in self.names if name not in (ID, SOURCE, DESTINATION)]
 
     @property
@@ -45,7 +45,7 @@ class RowShape:
 
 
 def shape_of(entity: EntityType) -> RowShape:
-    """How the rows of a type are told."""
+    """How the rows of a type are written."""
     system: list[tuple[str, PropertyType]] = [(name, Scalar.STRING) for name in entity.system_columns]
     declared = [each for each in entity.properties.values() if each.name not in entity.system_columns]
     return RowShape(

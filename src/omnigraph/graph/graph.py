@@ -8,8 +8,8 @@ from typing import Any, Literal, Self, TypeVar, cast
 from omnigraph.api import data, history, schema, upkeep
 from omnigraph.api.base import MAIN, Request, acting_actor
 from omnigraph.api.graph import GraphApi
-from omnigraph.graph.session import Session
 from omnigraph.policy import Action, Policy
+from omnigraph.session.session import Session
 from omnigraph.verbs import analyze, embed, export, load, merge, mutate, query
 from omnigraph.verbs import history as histories
 from omnigraph.verbs import schema as schemas
@@ -18,7 +18,6 @@ from omnigraph.versioning import Snapshot
 
 Durability = Literal["full", "fast"]
 _Result = TypeVar("_Result")
-_AnyRequest = TypeVar("_AnyRequest", bound=Request[Any])
 _Rights = Iterable[tuple[Action, str | None]]
 
 
@@ -33,28 +32,18 @@ class Verb:
     rights: Callable[[Any], _Rights] = lambda _request: ()
 
 
-def _reads_branch(request: Any) -> _Rights:
-    return [(Action.READ, request.branch)]
+def _on_branch(action: Action) -> Callable[[Any], _Rights]:
+    """The right to do something on the branch of a request."""
+    return lambda request: [(action, request.branch)]
 
 
-def _changes_branch(request: Any) -> _Rights:
-    return [(Action.CHANGE, request.branch)]
+def _on_graph(action: Action) -> Callable[[Any], _Rights]:
+    """The right to do something, on whatever branch."""
+    return lambda _request: [(action, None)]
 
 
-def _maintains_branch(request: Any) -> _Rights:
-    return [(Action.MAINTAIN, request.branch)]
-
-
-def _maintains(_request: Any) -> _Rights:
-    return [(Action.MAINTAIN, None)]
-
-
-def _deletes(request: Any) -> _Rights:
+def _deletes(request: history.BranchDeleteRequest | history.TagDeleteRequest) -> _Rights:
     return [(Action.BRANCH_DELETE, request.name)]
-
-
-def _reads(_request: Any) -> _Rights:
-    return [(Action.READ, None)]
 
 
 def _repairs(request: upkeep.RepairRequest) -> _Rights:
@@ -70,49 +59,45 @@ def _applies(request: schema.SchemaApplyRequest) -> _Rights:
     return [(Action.SCHEMA_APPLY, MAIN), *([(Action.ADMIN, MAIN)] if request.allow_data_loss else [])]
 
 
-def _catches_up(request: schema.SchemaCatchUpRequest) -> _Rights:
-    return [(Action.SCHEMA_APPLY, request.branch)]
-
-
 VERBS: Mapping[type[Request[Any]], Verb] = {
     data.QueryRequest: Verb(query.query),
-    data.ExplainRequest: Verb(query.explain, _reads_branch),
+    data.ExplainRequest: Verb(query.explain, _on_branch(Action.READ)),
     data.EntityRequest: Verb(query.entity),
     data.ExportRequest: Verb(export.export),
     data.ExplainExportRequest: Verb(export.explain_export),
     data.AnalyzeRequest: Verb(analyze.analyze),
-    data.MutateRequest: Verb(mutate.mutate, _changes_branch),
-    data.LoadRequest: Verb(load.load, _changes_branch),
+    data.MutateRequest: Verb(mutate.mutate, _on_branch(Action.CHANGE)),
+    data.LoadRequest: Verb(load.load, _on_branch(Action.CHANGE)),
     data.ExplainLoadRequest: Verb(load.explain_load),
-    data.EmbedRequest: Verb(embed.embed, _changes_branch),
+    data.EmbedRequest: Verb(embed.embed, _on_branch(Action.CHANGE)),
     history.BranchCreateRequest: Verb(histories.create_branch),
     history.BranchDeleteRequest: Verb(histories.delete_branch, _deletes),
     history.BranchListRequest: Verb(histories.list_branches),
     history.TagCreateRequest: Verb(histories.create_tag),
     history.TagDeleteRequest: Verb(histories.delete_tag, _deletes),
-    history.TagShowRequest: Verb(histories.show_tag, _reads),
-    history.TagListRequest: Verb(histories.list_tags, _reads),
-    history.CommitListRequest: Verb(histories.list_commits, _reads_branch),
+    history.TagShowRequest: Verb(histories.show_tag, _on_graph(Action.READ)),
+    history.TagListRequest: Verb(histories.list_tags, _on_graph(Action.READ)),
+    history.CommitListRequest: Verb(histories.list_commits, _on_branch(Action.READ)),
     history.CommitShowRequest: Verb(histories.show_commit),
     history.CommitChangesRequest: Verb(histories.commit_changes),
     history.DiffRequest: Verb(histories.diff),
-    history.ChangesRequest: Verb(histories.changes, _reads_branch),
+    history.ChangesRequest: Verb(histories.changes, _on_branch(Action.READ)),
     history.MergeRequest: Verb(merge.merge, _merges),
     schema.SchemaShowRequest: Verb(schemas.show),
-    schema.SchemaPlanRequest: Verb(schemas.plan, _reads_branch),
+    schema.SchemaPlanRequest: Verb(schemas.plan, _on_branch(Action.READ)),
     schema.SchemaDiffRequest: Verb(schemas.diff),
     schema.SchemaApplyRequest: Verb(schemas.apply, _applies),
-    schema.SchemaCatchUpRequest: Verb(schemas.catch_up, _catches_up),
-    upkeep.StatusRequest: Verb(keeping.status, _maintains_branch),
-    upkeep.VerifyRequest: Verb(keeping.verify, _maintains),
-    upkeep.CleanupRequest: Verb(keeping.cleanup, _maintains),
-    upkeep.IndexListRequest: Verb(keeping.list_indexes, _maintains_branch),
-    upkeep.IndexBuildRequest: Verb(keeping.build_indexes, _maintains_branch),
-    upkeep.OptimizeRequest: Verb(keeping.optimize, _maintains_branch),
+    schema.SchemaCatchUpRequest: Verb(schemas.catch_up, _on_branch(Action.SCHEMA_APPLY)),
+    upkeep.StatusRequest: Verb(keeping.status, _on_branch(Action.MAINTAIN)),
+    upkeep.VerifyRequest: Verb(keeping.verify, _on_graph(Action.MAINTAIN)),
+    upkeep.CleanupRequest: Verb(keeping.cleanup, _on_graph(Action.MAINTAIN)),
+    upkeep.IndexListRequest: Verb(keeping.list_indexes, _on_branch(Action.MAINTAIN)),
+    upkeep.IndexBuildRequest: Verb(keeping.build_indexes, _on_branch(Action.MAINTAIN)),
+    upkeep.OptimizeRequest: Verb(keeping.optimize, _on_branch(Action.MAINTAIN)),
     upkeep.RepairRequest: Verb(keeping.repair, _repairs),
-    upkeep.RecoveryListRequest: Verb(keeping.list_recoveries, _maintains),
-    upkeep.RecoveryPendingRequest: Verb(keeping.pending_writes, _maintains),
-    upkeep.RecoveryShowRequest: Verb(keeping.show_recovery, _maintains),
+    upkeep.RecoveryListRequest: Verb(keeping.list_recoveries, _on_graph(Action.MAINTAIN)),
+    upkeep.RecoveryPendingRequest: Verb(keeping.pending_writes, _on_graph(Action.MAINTAIN)),
+    upkeep.RecoveryShowRequest: Verb(keeping.show_recovery, _on_graph(Action.MAINTAIN)),
 }
 
 

@@ -7,10 +7,11 @@ from pathlib import Path
 
 from omnigraph.errors import UsageError
 from omnigraph.graph.graph import Graph
-from omnigraph.graph.session import Mode, open_session
 from omnigraph.policy import Policy, guard_of
+from omnigraph.session.session import Mode, open_session
 from omnigraph.source_files import schema_text
-from omnigraph.storage import Location, location_of, refuse_careless_store
+from omnigraph.storage.location import Location, location_of
+from omnigraph.storage.locks import refuse_careless_store
 from omnigraph.write.creation import create_graph
 
 _logger = logging.getLogger(__name__)
@@ -50,15 +51,15 @@ def open(
     """Opens a graph. For writing, what writers left unfinished is settled first; with ``mode="r"`` nothing is written.
 
     With ``durability="fast"`` a commit is acknowledged before it is on the disk. Without one given,
-    ``OMNIGRAPH_DURABILITY`` decides, and else it is ``"full"``. With ``upkeep=False``, or without one given with
+    ``OMNIGRAPH_DURABILITY`` decides; the default is ``"full"``. With ``upkeep=False``, or without one given with
     ``OMNIGRAPH_UPKEEP=off``, small writes leave the tables as they find them.
 
     A `policy`, the path of a rule file unless ``OMNIGRAPH_POLICY`` names it, says who may do what; without one
-    everybody may do everything. The `actor`, or else ``OMNIGRAPH_ACTOR``, is who reads and writes unless a verb is told
-    otherwise. Rules call the graph by its `id`, which without one given is the last part of its place.
+    everybody may do everything. The `actor`, by default ``OMNIGRAPH_ACTOR``, reads and writes unless a verb is given
+    another one. Rules name the graph by its `id`, by default the last segment of its URI.
     """
     if mode not in ("r", "rw"):
-        raise UsageError(f'a graph is opened with mode "r" or "rw", not {mode!r}')
+        raise UsageError(f'invalid mode {mode!r}: expected "r" or "rw"')
     location = _location(uri, storage_options, durability, upkeep)
     return Graph(open_session(location, mode, guard_of(location.uri, policy, actor, id)))
 
@@ -68,13 +69,11 @@ def _location(
 ) -> Location:
     chosen = durability or os.environ.get("OMNIGRAPH_DURABILITY", "full")
     if chosen not in ("full", "fast"):
-        raise UsageError(f'durability is "full" or "fast", not {chosen!r}')
+        raise UsageError(f'invalid durability {chosen!r}: expected "full" or "fast"')
     if (switch := os.environ.get("OMNIGRAPH_UPKEEP", "on")) not in ("on", "off"):
-        raise UsageError(f'OMNIGRAPH_UPKEEP is "on" or "off", not {switch!r}')
+        raise UsageError(f'invalid OMNIGRAPH_UPKEEP {switch!r}: expected "on" or "off"')
     location = location_of(uri, storage_options, durable=chosen == "full")
     location = replace(location, upkeep=switch == "on" if upkeep is None else upkeep)
     if location.path is not None and not location.durable:
-        _logger.warning(
-            "%s: durability is fast; a power cut may take back commits that were acknowledged", location.uri
-        )
+        _logger.warning("%s: durability is fast: a power cut may lose acknowledged commits", location.uri)
     return location

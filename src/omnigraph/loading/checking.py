@@ -19,19 +19,19 @@ from omnigraph.loading.sources import entities_of
 from omnigraph.loading.streams import (
     PLACE,
     Bucket,
-    PutAside,
     Stream,
-    committed,
+    StreamShare,
+    committed_stream,
     complete_values,
     ends_of,
     ids_of,
     is_counted,
-    replaced,
+    replaced_stream,
     values_of,
 )
 from omnigraph.loading.tasks import LoadJob
-from omnigraph.storage import ROW_ADDRESS, ROW_ID, among
-from omnigraph.storage.tables import fragment_groups
+from omnigraph.storage.predicates import among
+from omnigraph.storage.tables import ROW_ADDRESS, ROW_ID, fragment_groups
 from omnigraph.violations import Violation
 from omnigraph.write.change import Origins
 from omnigraph.write.rules import (
@@ -54,7 +54,7 @@ FRAGMENT_ROWS = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class KeysPart:
-    """Some fragments of a table, and the streams that their rows are put aside for."""
+    """Some fragments of a table, and the streams that their rows are spilled to."""
 
     table_key: str
     fragments: tuple[int, ...]
@@ -63,15 +63,13 @@ class KeysPart:
 
 def needed_keys(job: LoadJob, touched: Set[str]) -> dict[str, set[Stream]]:
     """Which keys of the graph the checks need, of each table, when these tables are loaded."""
-    streams = _needed_to_merge(job, touched) if job.mode is LoadMode.MERGE else set()
+    streams: set[Stream] = set()
     replaces = job.mode is LoadMode.OVERWRITE
     entities = entities_of(job.catalog)
     for key in touched:
         entity = entities[key]
         if not replaces:
-            streams |= {values_of(entity, columns) for columns in entity.unique}
-        if job.mode is LoadMode.APPEND:
-            streams.add(ids_of(entity))
+            streams |= {ids_of(entity), *(values_of(entity, columns) for columns in entity.unique)}
         if isinstance(entity, EdgeType):
             ends = [job.catalog.nodes[end] for end in (entity.source, entity.destination)]
             streams |= {ids_of(node) for node in ends if not (replaces and node.table_key in touched)}
@@ -89,13 +87,8 @@ def needed_keys(job: LoadJob, touched: Set[str]) -> dict[str, set[Stream]]:
     return found
 
 
-def _needed_to_merge(job: LoadJob, touched: Set[str]) -> set[Stream]:
-    entities = entities_of(job.catalog)
-    return {ids_of(entities[key]) for key in touched}
-
-
 def keys_parts(job: LoadJob, streams: dict[str, set[Stream]]) -> list[KeysPart]:
-    """The parts that put these keys aside."""
+    """The parts that spill these keys."""
     return [
         KeysPart(key, fragments, tuple(sorted(wanted)))
         for key, wanted in streams.items()
@@ -103,26 +96,21 @@ def keys_parts(job: LoadJob, streams: dict[str, set[Stream]]) -> list[KeysPart]:
     ]
 
 
-@dataclass(frozen=True, slots=True)
-class PutKeysAside:
-    """Puts keys of the graph aside."""
-
-    job: LoadJob
-
-    def __call__(self, part: KeysPart) -> list[PutAside]:
-        table = self.job.tables[part.table_key].open()
-        names = {ID, ROW_ID, ROW_ADDRESS, *(name for stream in part.streams for name in stream.columns)}
-        rows = pa.Table.from_batches(table.fragment_batches(part.fragments, sorted(names)))
-        return [self._put(stream, rows) for stream in part.streams]
-
-    def _put(self, stream: Stream, rows: pa.Table) -> PutAside:
+def spill_keys(job: LoadJob, part: KeysPart) -> list[StreamShare]:
+    """Spills keys of the graph."""
+    table = job.tables[part.table_key].open()
+    names = {ID, ROW_ID, ROW_ADDRESS, *(name for stream in part.streams for name in stream.columns)}
+    rows = pa.Table.from_batches(table.fragment_batches(part.fragments, sorted(names)))
+    shares = []
+    for stream in part.streams:
         if stream.purpose == "ids":
             chosen = rows.select([ID, ROW_ID, ROW_ADDRESS])
         elif stream.purpose == "values":
             chosen = complete_values(rows, stream.columns)
         else:
             chosen = rows.select(stream.columns)
-        return self.job.splitter.put(committed(stream), chosen)
+        shares.append(job.splitter.put(committed_stream(stream), chosen))
+    return shares
 
 
 # --- one bucket ---
@@ -151,15 +139,9 @@ class Verdict:
         self.first += [Ranked(rank, violation) for violation in found[:SHOWN_VIOLATIONS]]
 
 
-@dataclass(frozen=True, slots=True)
-class CheckBucket:
+def check_bucket(job: LoadJob, touched: Set[str], bucket: Bucket) -> Verdict:
     """Checks one bucket of the keys of a load. `touched` are the tables that the load brings rows of."""
-
-    job: LoadJob
-    touched: frozenset[str]
-
-    def __call__(self, bucket: Bucket) -> Verdict:
-        return _BucketChecks(self.job, self.touched, bucket).verdict()
+    return _BucketChecks(job, touched, bucket).verdict()
 
 
 class _BucketChecks:
@@ -202,7 +184,7 @@ class _BucketChecks:
 
     def _present(self, entity: EntityType, ids: pa.Array) -> pa.Array:
         """The ids of these that the graph has; a superset will do."""
-        kept = self._bucket.table(committed(ids_of(entity)))
+        kept = self._bucket.table(committed_stream(ids_of(entity)))
         if kept is not None:
             return flat(kept[ID])
         if self._bucket.is_one_of_many:
@@ -219,7 +201,7 @@ class _BucketChecks:
         origins = _origins(own)
         own = own.drop_columns([PLACE])
         there = own.slice(0, 0) if self._replaces else self._there(entity, stream, own)
-        gone = self._bucket.table(replaced(stream))
+        gone = self._bucket.table(replaced_stream(stream))
         if gone is not None:
             there = there.filter(outside(there[ID], flat(gone[ID])))
         there = there.select(own.column_names).cast(own.schema)
@@ -227,7 +209,7 @@ class _BucketChecks:
 
     def _there(self, entity: EntityType, stream: Stream, own: pa.Table) -> pa.Table:
         """The values that the graph has and that those of the load could be equal to."""
-        kept = self._bucket.table(committed(stream))
+        kept = self._bucket.table(committed_stream(stream))
         if kept is not None or self._bucket.is_one_of_many:
             return own.slice(0, 0) if kept is None else kept
         column = stream.columns[0]
@@ -267,7 +249,7 @@ class _BucketChecks:
 
     def _committed_ends(self, edge: EdgeType, column: str, wanted: pa.Array | None) -> pa.Array:
         """The ends of all edges that the graph has, or at least those among the wanted."""
-        kept = self._bucket.table(committed(ends_of(edge, column)))
+        kept = self._bucket.table(committed_stream(ends_of(edge, column)))
         if kept is not None:
             return flat(kept[column])
         if self._bucket.is_one_of_many:
@@ -283,7 +265,7 @@ class _BucketChecks:
         node = self._catalog.nodes[edge.source]
         own = self._bucket.table(ends_of(edge, SOURCE))
         begins = self._bucket.values(ends_of(edge, SOURCE))
-        freed = self._bucket.values(replaced(ends_of(edge, SOURCE)))
+        freed = self._bucket.values(replaced_stream(ends_of(edge, SOURCE)))
         sources = pc.unique(pa.concat_arrays([begins, freed, *self._sources_in_need(edge, node)]))
         if self._is_replaced(node):
             sources = sources.filter(pc.is_in(sources, value_set=self._bucket.values(ids_of(node))))
@@ -302,7 +284,7 @@ class _BucketChecks:
             return
         yield self._bucket.values(ids_of(node))
         if self._is_replaced(edge) and not self._is_replaced(node):
-            kept = self._bucket.table(committed(ids_of(node)))
+            kept = self._bucket.table(committed_stream(ids_of(node)))
             if kept is not None:
                 yield flat(kept[ID])
             elif not self._bucket.is_one_of_many:

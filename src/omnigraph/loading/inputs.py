@@ -1,8 +1,8 @@
-"""What people hand to a load: paths, folders, patterns, tables of any library, frames of Spark."""
+"""The input of a load: paths, folders, patterns, tables of any library, frames of Spark."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,7 @@ from omnigraph.loading.sources import (
     LineRange,
     Part,
     RowGroups,
-    Rows,
+    TableSlice,
     implied_type,
     parts_of_file,
     parts_of_table,
@@ -30,7 +30,7 @@ from omnigraph.storage.inputs import InputFile, input_files
 from omnigraph.violations import Violation
 
 FRAME_NUMBERS = 1 << 20
-"""So many numbers are kept for the partitions of each frame."""
+"""How many part numbers are reserved for the partitions of each frame."""
 
 _BYTES_A_RECORD = 100
 _FRAME_RECORDS = 64_000_000
@@ -41,7 +41,7 @@ _NOT_ARROW = (pa.ArrowException, OverflowError, TypeError, UnicodeEncodeError)
 
 @dataclass(frozen=True, slots=True)
 class HandedOver:
-    """Rows of one type in memory, from so many rows on in what was handed over."""
+    """Rows of one type in memory; `first` is how many rows of the input came before them."""
 
     entity: EntityType
     rows: pa.Table
@@ -57,8 +57,8 @@ class LoadInput:
     frames: tuple[tuple[str, Any], ...] = ()
     """Frames of Spark, by table."""
 
-    aside: tuple[Rows, ...] = ()
-    """Rows that tasks of another job have put aside, as they came."""
+    aside: tuple[TableSlice, ...] = ()
+    """Rows that tasks of another job have written, as they came."""
 
     _file_parts: list[Part] = field(default_factory=list, repr=False, compare=False)
 
@@ -76,7 +76,7 @@ class LoadInput:
         return counted + guessed // _BYTES_A_RECORD + handed_over
 
     def reasons_for_spark(self) -> Iterable[str]:
-        """Why this is a lot, or already Spark's."""
+        """Reasons to load on Spark: a large input, or one that is Spark's already."""
         if self.frames:
             yield "the rows are a Spark DataFrame"
         yield from size_reasons(size=self.bytes, records=self.records)
@@ -140,16 +140,16 @@ class StagedRows:
             raise NotFound("type", self.type, did_you_mean(self.type, [*catalog.nodes, *catalog.edges]))
         return LoadInput(aside=tuple(self._rows(entity.table_key)))
 
-    def _rows(self, table_key: str) -> Iterator[Rows]:
+    def _rows(self, table_key: str) -> Iterator[TableSlice]:
         for number, pieces in enumerate(self.pieces):
             first = 0
             for piece, count in pieces:
-                yield Rows(f"{self.type} partition {number}", table_key, piece, first, self.files)
+                yield TableSlice(f"{self.type} partition {number}", table_key, piece, first, self.files)
                 first += count
 
 
 def load_input(data: Any, catalog: Catalog, storage_options: dict[str, str] | None = None) -> LoadInput:
-    """The input that somebody means: paths of files that say their types, mappings from types to rows, or both.
+    """Resolves the input of a load: paths of files that name their types, mappings from types to rows, or both.
 
     An `InputFile` stands for one file under the name that it has for its owner, wherever it lies.
     """
@@ -157,43 +157,38 @@ def load_input(data: Any, catalog: Catalog, storage_options: dict[str, str] | No
         return data.input_for(catalog)
     given = [data] if isinstance(data, str | Path | InputFile | Mapping) else data
     if not isinstance(given, Iterable) or hasattr(given, "__arrow_c_stream__"):
-        raise UsageError('rows need a type: give a mapping such as {"Person": rows}')
-    files: list[tuple[InputFile, EntityType | None]] = []
-    tables: list[HandedOver] = []
-    frames: list[tuple[str, Any]] = []
+        raise UsageError('the type of the rows is missing: pass a mapping such as {"Person": rows}')
+    found = LoadInput()
     for each in given:
         if isinstance(each, Mapping):
-            typed = _by_type(each, catalog, storage_options)
-            files += typed.files
-            tables += typed.tables
-            frames += typed.frames
+            found = _add_types(found, each, catalog, storage_options)
         elif isinstance(each, _FILES):
-            files += [(file, implied_type(file, catalog)) for file in _found(each, storage_options)]
+            files = [(file, implied_type(file, catalog)) for file in _files_named(each, storage_options)]
+            found = replace(found, files=(*found.files, *files))
         else:
-            raise UsageError(f"a load takes paths, or a mapping from types to rows, not {each!r}")
-    return LoadInput(tuple(files), tuple(tables), tuple(frames))
+            raise UsageError(f"invalid input {each!r}: expected paths, or a mapping from types to rows")
+    return found
 
 
-def _found(named: str | Path | InputFile, storage_options: dict[str, str] | None) -> list[InputFile]:
+def _files_named(named: str | Path | InputFile, storage_options: dict[str, str] | None) -> list[InputFile]:
     return [named] if isinstance(named, InputFile) else input_files(named, storage_options)
 
 
-def _by_type(data: Mapping[Any, Any], catalog: Catalog, storage_options: dict[str, str] | None) -> LoadInput:
-    files: list[tuple[InputFile, EntityType | None]] = []
-    tables: list[HandedOver] = []
-    frames: list[tuple[str, Any]] = []
+def _add_types(
+    found: LoadInput, data: Mapping[Any, Any], catalog: Catalog, storage_options: dict[str, str] | None
+) -> LoadInput:
+    """Adds rows that are given by the names of their types."""
     for name, rows in data.items():
-        entity = catalog.entity(str(name))
-        if entity is None:
-            raise NotFound("type", str(name))
+        entity = catalog.existing_entity(str(name))
         paths = [rows] if isinstance(rows, _FILES) else rows
         if isinstance(paths, Sequence) and all(isinstance(each, _FILES) for each in paths):
-            files += [(file, entity) for each in paths for file in _found(each, storage_options)]
+            files = [(file, entity) for each in paths for file in _files_named(each, storage_options)]
+            found = replace(found, files=(*found.files, *files))
         elif is_spark_frame(rows):
-            frames.append((entity.table_key, rows))
+            found = replace(found, frames=(*found.frames, (entity.table_key, rows)))
         else:
-            tables += _handed_over(entity, rows)
-    return LoadInput(tuple(files), tuple(tables), tuple(frames))
+            found = replace(found, tables=(*found.tables, *_handed_over(entity, rows)))
+    return found
 
 
 def is_spark_frame(rows: object) -> bool:
@@ -250,7 +245,7 @@ def _check_names(type: str, names: Iterable[object], row: int | None = None) -> 
 
 
 def _table(name: str, rows: Any) -> pa.Table:
-    """Rows of Arrow, pandas, polars, or whatever else speaks Arrow's interface."""
+    """Rows of Arrow, pandas, polars, or another library with Arrow's interface."""
     if isinstance(rows, pa.Table):
         return rows
     if isinstance(rows, pa.RecordBatchReader):
@@ -265,4 +260,4 @@ def _table(name: str, rows: Any) -> pa.Table:
             raise ValidationError([Violation(name, None, problem, file=name)]) from error
     if hasattr(rows, "__arrow_c_stream__"):
         return pa.table(rows)
-    raise UsageError(f"the rows of {name} are a path, an Arrow table or a frame, not {rows.__class__.__name__}")
+    raise UsageError(f"invalid rows of {name}: expected a path, a table or a frame, found {rows.__class__.__name__}")

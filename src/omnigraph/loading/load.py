@@ -7,17 +7,18 @@ be compared, a bucket of keys at a time. Only when nothing is wrong is all of it
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from omnigraph.api.data import LoadMode, LoadResult
 from omnigraph.api.history import Commit
 from omnigraph.api.progress import Choice
-from omnigraph.catalog import Catalog, EdgeType, NodeType
+from omnigraph.catalog import EdgeType, NodeType
 from omnigraph.embedding import current_settings
-from omnigraph.errors import UsageError, ValidationError
-from omnigraph.loading.checking import CheckBucket, PutKeysAside, Verdict, keys_parts, needed_keys
-from omnigraph.loading.faults import Faults
+from omnigraph.errors import ValidationError
+from omnigraph.loading.checking import Verdict, check_bucket, keys_parts, needed_keys, spill_keys
 from omnigraph.loading.inputs import FRAME_NUMBERS, LoadInput
+from omnigraph.loading.records import Faults
 from omnigraph.loading.sources import (
     LineRange,
     Numbered,
@@ -27,35 +28,26 @@ from omnigraph.loading.sources import (
     part_and_position,
     tables_named_in,
 )
-from omnigraph.loading.streams import PutAside, Splitter, buckets_of
-from omnigraph.loading.tasks import LoadJob, MergeRecords, Outcome, ReadBatches, ReadPart, TableAt, merge_parts
+from omnigraph.loading.streams import Splitter, StreamShare, buckets_of
+from omnigraph.loading.tasks import LoadJob, LoadOutcome, TableAt, load_part, load_partition, merge_parts, merge_records
 from omnigraph.parts.buckets import bucket_count
 from omnigraph.parts.engine import Engine, InProcess
 from omnigraph.parts.scratch import Memory, Scratch, scratch_files
-from omnigraph.storage import WrittenRows, count_setting, discard, joined, stage_replacement, stage_written
+from omnigraph.storage.environment import count_setting
+from omnigraph.storage.staging import WrittenRows, discard, join_written, stage_replacement, stage_written
 from omnigraph.violations import Violation
 from omnigraph.write import WriteAttempt
+from omnigraph.write.change import StagedTable
 from omnigraph.write.forks import is_own
-from omnigraph.write.protocol import relied_on, table_staged, tables_to_write, write_staged
+from omnigraph.write.protocol import relied_on, report_staged_table, tables_to_write, write_staged
 from omnigraph.write.rules import lost_ends
-from omnigraph.write.staged_table import StagedTable
 from omnigraph.write.validate import SHOWN_VIOLATIONS
-
-__all__ = ["LoadMode", "LoadResult", "explained", "load", "load_mode"]
 
 CONCURRENCY = "OMNIGRAPH_LOAD_CONCURRENCY"
 
 
-def load_mode(name: str) -> LoadMode:
-    """The mode of this name."""
-    try:
-        return LoadMode(name)
-    except ValueError as error:
-        raise UsageError(f"a load appends, merges or overwrites; there is no mode {name!r}") from error
-
-
-def explained(given: LoadInput, mode: LoadMode, choice: Choice) -> str:
-    """How a load would be done, as a text for people."""
+def describe_load(given: LoadInput, mode: LoadMode, choice: Choice) -> str:
+    """The engine, the parts and the stages of a load, as text."""
     buckets = bucket_count(given.expected_keys)
     parts = given.parts(Memory())
     lines = [
@@ -99,7 +91,7 @@ def engine_for_rows(engine: Engine) -> Engine:
 
 @contextmanager
 def _scratch(attempt: WriteAttempt, engine: Engine, buckets: int) -> Iterator[Scratch]:
-    """Memory for a small load that stays in this process, else files."""
+    """Memory for a small load in this process, files otherwise."""
     in_memory = engine.name == "local" and buckets == 1
     with nullcontext(Memory()) if in_memory else scratch_files(attempt.base.location, attempt.operation_id) as scratch:
         yield scratch
@@ -124,27 +116,27 @@ class _Load:
         self._parts = self.given.parts(self.splitter.scratch)
         job = LoadJob(self.attempt.catalog, self.mode, self._tables(), self.splitter, current_settings())
         try:
-            return self._loaded(job)
+            return self._load(job)
         except BaseException:
             for key, written in self._written.items():
                 discard(job.tables[key].open(), written)
             raise
 
-    def _loaded(self, job: LoadJob) -> LoadResult:
+    def _load(self, job: LoadJob) -> LoadResult:
         read = self._read(job)
         touched = {key for outcome in read for key, count in outcome.rows.items() if count}
         if self.mode is LoadMode.OVERWRITE:
             touched |= self.given.named_tables
         if not touched:
             return LoadResult(None, {}, {}, self.choice.engine, self.choice.why)
-        # Before the checks against the graph: what these find tells what is there.
+        # Before the checks against the graph: their findings reveal what the graph has.
         self.attempt.allowed(self.attempt.base, touched)
         shares = [share for outcome in read for share in outcome.shares]
         self._buckets = min(bucket_count(2 * sum(outcome.count for outcome in read)), job.splitter.buckets)
         known = self._keys_of_the_graph(job, touched)
         brought = read
         if self.mode is LoadMode.MERGE:
-            brought = self._merged(job, [*shares, *known])
+            brought = self._merge(job, [*shares, *known])
             shares = [share for outcome in brought for share in outcome.shares]
         self._check(job, frozenset(touched), [*shares, *known])
         commit = self._write(job, touched)
@@ -158,49 +150,53 @@ class _Load:
         tables = {key: TableAt(base.location.child(pin.path), pin.version) for key, pin in base.manifest.pins.items()}
         if all(is_own(self.attempt.log, pin.path) for pin in base.manifest.pins.values()):
             return tables
-        for key, table in tables_to_write(self.attempt, sorted(self._mentioned())).items():
+        for key, table in tables_to_write(self.attempt, sorted(self._mentioned_tables())).items():
             tables[key] = TableAt(table.location, table.version)
         return tables
 
-    def _mentioned(self) -> set[str]:
+    def _mentioned_tables(self) -> set[str]:
         """The tables that the input has records for, as far as it says without being read in full."""
         lines = [part for part in self._parts if isinstance(part, LineRange)]
-        named = self.engine.run("looking for types", _TablesNamed(self.attempt.catalog), lines)
+        named = self.engine.run("looking for types", partial(tables_named_in, self.attempt.catalog), lines)
         return {*self.given.named_tables, *(key for keys in named for key in keys)}
 
     # --- stages ---
 
-    def _read(self, job: LoadJob) -> list[Outcome]:
+    def _read(self, job: LoadJob) -> list[LoadOutcome]:
         numbered = [Numbered(number, part) for number, part in enumerate(self._parts)]
-        outcomes = self.writing.run("reading", ReadPart(job), numbered, rows=_count)
+        outcomes = self.writing.run("reading", partial(load_part, job), numbered, rows=_row_count)
         for index, (key, frame) in enumerate(self.given.frames):
-            work = ReadBatches(job, key, FRAME_NUMBERS * (index + 1))
+            work = partial(load_partition, job, key, FRAME_NUMBERS * (index + 1))
             engine: Any = self.engine
-            outcomes += engine.run_frame(f"reading {key.partition(':')[2]}", work, frame, rows=_count)
+            outcomes += engine.run_frame(f"reading {key.partition(':')[2]}", work, frame, rows=_row_count)
         self._keep(outcomes)
         return outcomes
 
-    def _keys_of_the_graph(self, job: LoadJob, touched: Collection[str]) -> list[PutAside]:
+    def _keys_of_the_graph(self, job: LoadJob, touched: Collection[str]) -> list[StreamShare]:
         if self._buckets == 1:
             return []
         parts = keys_parts(job, needed_keys(job, {*touched}))
-        return [share for shares in self.engine.run("reading the graph", PutKeysAside(job), parts) for share in shares]
+        return [
+            share
+            for shares in self.engine.run("reading the graph", partial(spill_keys, job), parts)
+            for share in shares
+        ]
 
-    def _merged(self, job: LoadJob, shares: Sequence[PutAside]) -> list[Outcome]:
+    def _merge(self, job: LoadJob, shares: Sequence[StreamShare]) -> list[LoadOutcome]:
         parts = merge_parts(job.splitter, shares, self._buckets)
-        outcomes = self.writing.run("merging", MergeRecords(job), parts, rows=_count)
+        outcomes = self.writing.run("merging", partial(merge_records, job), parts, rows=_row_count)
         self._keep(outcomes)
         return outcomes
 
-    def _check(self, job: LoadJob, touched: frozenset[str], shares: Sequence[PutAside]) -> None:
+    def _check(self, job: LoadJob, touched: frozenset[str], shares: Sequence[StreamShare]) -> None:
         buckets = buckets_of(job.splitter, shares, self._buckets)
-        verdicts = self.engine.run("checking", CheckBucket(job, touched), buckets)
+        verdicts = self.engine.run("checking", partial(check_bucket, job, touched), buckets)
         faults = _faults(verdicts)
         if faults.total:
             raise self._refusal(faults)
 
-    def _keep(self, outcomes: Iterable[Outcome]) -> None:
-        """Notes what was written, and raises when something is wrong: records that are none first."""
+    def _keep(self, outcomes: Iterable[LoadOutcome]) -> None:
+        """Notes what was written, and raises when something is wrong: unreadable records first."""
         unreadable, wrong = Faults(), Faults()
         written: dict[str, list[WrittenRows]] = {}
         for outcome in outcomes:
@@ -208,7 +204,7 @@ class _Load:
                 written.setdefault(key, []).append(rows)
             unreadable.add(outcome.unreadable)
             wrong.add(outcome.wrong)
-        self._written |= {key: joined(parts) for key, parts in written.items()}
+        self._written |= {key: join_written(parts) for key, parts in written.items()}
         for faults in (unreadable, wrong):
             if faults.total:
                 raise self._refusal(faults)
@@ -222,14 +218,14 @@ class _Load:
             table, written = job.tables[key].open(), self._written.get(key, WrittenRows())
             stage = stage_replacement if replaces else stage_written
             staged[key] = StagedTable(table, stage(table, written, self.attempt.operation_id), removes=replaces)
-            table_staged(self.attempt)
+            report_staged_table(self.attempt)
         entities = [entity for key, entity in entities_of(job.catalog).items() if key in touched]
         needed = relied_on(job.catalog, brought=entities, reduced=entities if replaces else ())
-        # From here on recovery may complete the write, whatever becomes of us: its files must stay.
+        # From here on recovery may complete the write, even if this process dies: its files must stay.
         self._written.clear()
         return write_staged(self.attempt, staged, relied_on=needed)
 
-    def _result(self, commit: Commit, brought: Iterable[Outcome]) -> LoadResult:
+    def _result(self, commit: Commit, brought: Iterable[LoadOutcome]) -> LoadResult:
         counts: dict[str, int] = {}
         for outcome in brought:
             for key, count in outcome.rows.items():
@@ -241,9 +237,9 @@ class _Load:
         return LoadResult(commit, nodes, edges, self.choice.engine, self.choice.why)
 
     def _refusal(self, faults: Faults) -> ValidationError:
-        return ValidationError([self._located(violation) for violation in faults.shown], faults.total)
+        return ValidationError([self._with_file_and_line(violation) for violation in faults.shown], faults.total)
 
-    def _located(self, violation: Violation) -> Violation:
+    def _with_file_and_line(self, violation: Violation) -> Violation:
         """The violation with the file and the line that its place stands for."""
         if violation.line is None or violation.file is not None:
             return violation
@@ -256,17 +252,7 @@ class _Load:
         return violation._replace(file=name, line=line)
 
 
-@dataclass(frozen=True, slots=True)
-class _TablesNamed:
-    """Finds the types that the records of a part name."""
-
-    catalog: Catalog
-
-    def __call__(self, part: LineRange) -> set[str]:
-        return tables_named_in(part, self.catalog)
-
-
-def _count(outcome: Outcome) -> int:
+def _row_count(outcome: LoadOutcome) -> int:
     return outcome.count
 
 

@@ -1,6 +1,7 @@
 """Reads NDJSON records into one Arrow table per type, and says exactly which line is wrong."""
 
 import math
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -8,26 +9,166 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.csv
+import pyarrow.json
 
 from omnigraph.catalog import (
     Catalog,
     EdgeType,
     EntityType,
     NodeType,
+    PropertyType,
+    Scalar,
     UnspellableKey,
+    Vector,
+    all_finite,
+    arrow_type,
     derived_ids,
     node_id,
     value_from_json,
 )
 from omnigraph.catalog.model import DESTINATION, ID, SOURCE
 from omnigraph.diagnostics import did_you_mean, quoted
-from omnigraph.loading.blocks import kinds_of, line_count, lines_of, only_kind_in, rows_of, text_of
 from omnigraph.loading.columns import json_column
-from omnigraph.loading.faults import Faults
 from omnigraph.strict_json import read_json
 from omnigraph.violations import Violation
 from omnigraph.write.change import Origins, Places
 from omnigraph.write.ids import new_ids
+from omnigraph.write.validate import SHOWN_VIOLATIONS
+
+
+@dataclass(slots=True)
+class Faults:
+    """Violations as they are found. Only the first are kept, so that a file full of mistakes costs no memory."""
+
+    shown: list[Violation] = field(default_factory=list)
+    total: int = 0
+
+    def report(self, violation: Violation) -> None:
+        """One more."""
+        self.total += 1
+        if len(self.shown) < SHOWN_VIOLATIONS:
+            self.shown.append(violation)
+
+    def extend(self, violations: Iterable[Violation]) -> None:
+        """All of these."""
+        for violation in violations:
+            self.report(violation)
+
+    def add(self, other: "Faults") -> None:
+        """What another has found, after what is here."""
+        self.shown += other.shown[: SHOWN_VIOLATIONS - len(self.shown)]
+        self.total += other.total
+
+
+# The usual order of keys. Records with another order are valid too, and are read line by line.
+_BEGINNING = r'^\{\s*"(?P<kind>type|edge)"\s*:\s*"(?P<name>[A-Za-z_][A-Za-z0-9_]*)"'
+_READ_AS_TEXT = (Scalar.DATE, Scalar.DATETIME)
+
+
+def lines_of(block: bytes) -> pa.Array:
+    """The lines of a block; empty ones are kept, so that positions are line numbers."""
+    table = pa.csv.read_csv(
+        pa.py_buffer(block),
+        read_options=pa.csv.ReadOptions(column_names=["line"], block_size=max(len(block), 1) + 1),
+        parse_options=pa.csv.ParseOptions(delimiter="\x01", quote_char=False, ignore_empty_lines=False),
+        convert_options=pa.csv.ConvertOptions(column_types={"line": pa.string()}, strings_can_be_null=False),
+    )
+    return table["line"].combine_chunks()
+
+
+def line_count(block: bytes) -> int:
+    """How many lines a block has; the last one may have a newline at its end."""
+    return block.count(b"\n") + (not block.endswith(b"\n"))
+
+
+def only_kind_in(block: bytes, count: int) -> str | None:
+    """``type:Person`` or ``edge:Knows`` when each of `count` lines begins exactly like the first; otherwise None."""
+    first = re.match(_BEGINNING.encode(), block)
+    if first is None or block.count(b"\n" + first[0]) + 1 != count:
+        return None
+    return f"{first['kind'].decode()}:{first['name'].decode()}"
+
+
+def kinds_of(lines: pa.Array) -> pa.Array | None:
+    """For each line ``type:Person`` or ``edge:Knows``; None when a line begins in another way."""
+    found = pc.extract_regex(lines, _BEGINNING)
+    if found.null_count:
+        return None
+    return pc.binary_join_element_wise(found.field("kind"), found.field("name"), ":")
+
+
+def text_of(lines: pa.Array) -> bytes:
+    """These lines as one text."""
+    whole = pa.ListArray.from_arrays(pa.array([0, len(lines)], pa.int32()), lines)
+    text: bytes = pc.binary_join(whole, "\n")[0].as_buffer().to_pybytes()
+    return text
+
+
+def rows_of(entity: EntityType, text: bytes, count: int) -> dict[str, pa.Array] | None:
+    """The records of `count` lines as columns, null where nothing is given; None when they need a closer look.
+
+    The ids that records give themselves are the column `id`.
+    """
+    if any(declared.type is Scalar.BLOB for declared in entity.properties.values()):
+        return None  # the bytes of a Blob are not those of its JSON text
+    if not _is_text(text):
+        return None  # Arrow would store the bytes as they are, and the rows could not be read again
+    try:
+        table = pa.json.read_json(
+            pa.py_buffer(text),
+            read_options=pa.json.ReadOptions(block_size=1 << 22, use_threads=pa.cpu_count() > 1),
+            parse_options=pa.json.ParseOptions(
+                explicit_schema=_record_schema(entity), unexpected_field_behavior="error"
+            ),
+        )
+        return _record_columns(entity, table, count)
+    except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError):
+        return None
+
+
+def _is_text(content: bytes) -> bool:
+    if content.isascii():
+        return True
+    try:
+        content.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def _record_columns(entity: EntityType, table: pa.Table, count: int) -> dict[str, pa.Array] | None:
+    if table.num_rows != count:
+        return None
+    data = table["data"].combine_chunks()
+    columns = {}
+    for declared in entity.properties.values():
+        column = pc.struct_field(data, declared.name)
+        column = column.cast(arrow_type(declared.type))
+        if not all_finite(column):
+            return None
+        columns[declared.name] = column
+    if ID not in columns:
+        columns[ID] = pc.struct_field(data, ID)
+    if isinstance(entity, EdgeType):
+        columns |= {SOURCE: table["from"].combine_chunks(), DESTINATION: table["to"].combine_chunks()}
+        if columns[SOURCE].null_count or columns[DESTINATION].null_count:
+            return None
+    return columns
+
+
+def _record_schema(entity: EntityType) -> pa.Schema:
+    properties = {declared.name: _json_type(declared.type) for declared in entity.properties.values()}
+    data = pa.struct([pa.field(name, type) for name, type in {**properties, ID: pa.string()}.items()])
+    if isinstance(entity, EdgeType):
+        return pa.schema([("edge", pa.string()), ("from", pa.string()), ("to", pa.string()), ("data", data)])
+    return pa.schema([("type", pa.string()), ("data", data)])
+
+
+def _json_type(type: PropertyType) -> pa.DataType:
+    if isinstance(type, Vector):
+        return pa.list_(pa.float32())
+    return pa.string() if type in _READ_AS_TEXT else arrow_type(type)
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +198,7 @@ class RecordReader:
     """Turns records into rows, by type, and collects everything that is wrong with them.
 
     With `tells_null_apart`, it matters whether a record gives null or nothing. A record is known by its place, a number
-    that whoever hands over the records makes up.
+    that the caller assigns.
     """
 
     def __init__(self, catalog: Catalog, *, tells_null_apart: bool) -> None:
@@ -66,22 +207,22 @@ class RecordReader:
         self._tells_null_apart = tells_null_apart
         self._rows: list[TypeRows] = []
 
-    def taken(self) -> list[TypeRows]:
+    def take_rows(self) -> list[TypeRows]:
         """The rows of all records since the last time; those of a block with a mistake in it are not among them."""
         rows, self._rows = self._rows, []
         return rows
 
     def read(self, block: bytes, first_place: int) -> int:
-        """Reads whole lines, type by type in one go where possible, else line by line; returns how many they are."""
+        """Reads whole lines, type by type in one go where possible, otherwise line by line; returns their number."""
         count = line_count(block)
         kind = only_kind_in(block, count)
         if kind is not None:
             self._lines_of_type(kind, block, np.arange(first_place, first_place + count, dtype=np.int64))
         elif block.strip():
-            self._mixed(block, first_place)
+            self._read_mixed(block, first_place)
         return count
 
-    def _mixed(self, block: bytes, first_place: int) -> None:
+    def _read_mixed(self, block: bytes, first_place: int) -> None:
         try:
             lines = lines_of(block)
             places = np.arange(first_place, first_place + len(lines), dtype=np.int64)
@@ -102,14 +243,16 @@ class RecordReader:
         role, _, name = kind.partition(":")
         entity = self.catalog.edge(name) if role == "edge" else self.catalog.nodes.get(name)
         columns = rows_of(entity, text, len(places)) if entity is not None else None
-        given = self._given(entity, columns, text) if entity is not None and columns is not None else None
+        given = self._given_masks(entity, columns, text) if entity is not None and columns is not None else None
         if entity is None or columns is None or given is None:
             self._lines(zip(places.tolist(), text.removesuffix(b"\n").split(b"\n"), strict=True))
             return
         stated = columns.pop(ID)
         self.add(entity, columns, stated if stated.null_count < len(stated) else None, given, Origins(places))
 
-    def _given(self, entity: EntityType, columns: Mapping[str, pa.Array], text: bytes) -> dict[str, pa.Array] | None:
+    def _given_masks(
+        self, entity: EntityType, columns: Mapping[str, pa.Array], text: bytes
+    ) -> dict[str, pa.Array] | None:
         """Where a property was given, for those where it matters; None when the columns alone do not tell."""
         doubtful = [
             declared.name
@@ -128,27 +271,27 @@ class RecordReader:
             if not line.strip():
                 continue
             try:
-                record = _record_in(line)
+                record = read_json(line.decode("utf-8-sig"))  # without a byte order mark
             except ValueError as error:
-                self.faults.report(Violation("record", None, f"this is not JSON: {error}", line=place))
+                self.faults.report(Violation("record", None, f"invalid JSON: {error}", line=place))
                 continue
-            problem = self._record(record, place, chunks) if isinstance(record, dict) else "a record is a JSON object"
+            problem = self._record(record, place, chunks) if isinstance(record, dict) else "expected a JSON object"
             if problem is not None:
                 self.faults.report(Violation("record", None, problem, line=place))
         for entity, chunk in chunks.values():
             self._columns(entity, chunk)
 
     def _record(self, record: dict[str, Any], place: int, chunks: dict[str, tuple[EntityType, _Chunk]]) -> str | None:
-        """Adds a record to those of its type, or says why it is none."""
+        """Adds a record to those of its type; returns what is wrong with one that is not a record."""
         name = record.get("type") or record.get("edge")
         data = record.get("data", {})
         if not isinstance(name, str):
-            return "a record has a `type` or an `edge`"
+            return "expected a text in `type` or `edge`"
         if not isinstance(data, dict):
-            return "`data` is a JSON object"
+            return "`data` must be a JSON object"
         is_edge = "edge" in record
         if is_edge and "type" in record:
-            return "a record is a node or an edge, and this has both `type` and `edge`"
+            return "expected either `type` or `edge`, found both"
         entity = self.catalog.edge(name) if is_edge else self.catalog.nodes.get(name)
         if entity is None:
             known = self.catalog.edges if is_edge else self.catalog.nodes
@@ -156,9 +299,9 @@ class RecordReader:
             return f"unknown {'edge' if is_edge else 'node'} type {quoted(name)}" + (f"; {hint}" if hint else "")
         unknown = record.keys() - (_EDGE_KEYS if is_edge else _NODE_KEYS)
         if unknown:
-            return f"a record has no {quoted(min(unknown))}"
+            return f"unknown field {quoted(min(unknown))}"
         if is_edge and ("from" not in record or "to" not in record):
-            return "an edge record has `from` and `to`"
+            return "an edge record needs `from` and `to`"
         _, chunk = chunks.setdefault(entity.table_key, (entity, _Chunk()))
         chunk.records.append(data)
         chunk.places.append(place)
@@ -246,11 +389,11 @@ class RecordReader:
 
 _NODE_KEYS = frozenset({"type", "data"})
 _EDGE_KEYS = frozenset({"edge", "from", "to", "data"})
-_NO_ID = "an id is a text, and not an empty one"
+_NO_ID = "an id must be a non-empty text"
 
 
 def _texts(stated: pa.Array | Sequence[Any], report: Callable[[int, str], None]) -> pa.Array:
-    """Ids that records give themselves, as a column; what is no text is reported."""
+    """Ids that records give themselves, as a column; an id that is not a text is reported."""
     if isinstance(stated, pa.Array):
         return stated
     for position, identity in enumerate(stated):
@@ -279,13 +422,8 @@ def _derived_ids(
         given = stated.to_pylist() if isinstance(stated, pa.Array) else stated
         for position, (identity, derived) in enumerate(zip(given, ids.to_pylist(), strict=True)):
             if identity is not None and identity != derived:
-                report(position, f"{quoted(str(identity))} does not agree with the key, which gives {quoted(derived)}")
+                report(position, f"{quoted(str(identity))} does not match the key, which gives {quoted(derived)}")
     return ids
-
-
-def _record_in(line: bytes) -> Any:
-    """The JSON of a line, which may begin with a byte order mark."""
-    return read_json(line.decode("utf-8-sig"))
 
 
 def _is_unspellable(value: pa.Scalar) -> bool:
@@ -300,7 +438,7 @@ def _end_id(node: NodeType, end: Any, position: int, report: Callable[[int, str]
     types = [node.properties[name].type for name in node.key]
     given = end if isinstance(end, list) else [end]
     if len(given) != len(types):
-        report(position, f"the end of an edge is the id or the key of a {quoted(node.name)}")
+        report(position, f"the end of an edge must be the id or the key of a {quoted(node.name)}")
         return None
     try:
         return node_id([value_from_json(value, type) for value, type in zip(given, types, strict=True)], types)

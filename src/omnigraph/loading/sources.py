@@ -1,4 +1,4 @@
-"""What a load reads: files and tables, planned as parts that any task can read alone.
+"""Plans the input of a load as parts that any task can read alone, and reads them.
 
 Lines are cut into ranges of bytes, Parquet into groups of rows. What cannot be entered in the middle (CSV, compressed
 lines) is one part a file. Where the cuts are depends on the input alone, so that every engine reads the same parts.
@@ -22,8 +22,7 @@ import pyarrow.parquet as pq
 from omnigraph.catalog import Catalog, EntityType
 from omnigraph.diagnostics import size_text
 from omnigraph.errors import StorageError, TooLarge, UsageError, ValidationError
-from omnigraph.loading.blocks import line_count, only_kind_in
-from omnigraph.loading.records import RecordReader
+from omnigraph.loading.records import RecordReader, line_count, only_kind_in
 from omnigraph.loading.tabular import read_table, wrong_names
 from omnigraph.parts.scratch import Files, Piece, Scratch
 from omnigraph.storage.inputs import InputFile
@@ -74,23 +73,23 @@ class RowGroups:
 
 
 @dataclass(frozen=True, slots=True)
-class Rows:
-    """Rows of one type that were handed over, and put aside where every task finds them."""
+class TableSlice:
+    """Rows of one type from memory, written where every task can read them."""
 
     name: str
     table_key: str
     piece: Piece
     first_row: int
     scratch: Files | None = None
-    """Where they are, if not where the job that reads them puts its own."""
+    """Where they are, if not in the scratch of the job that reads them."""
 
 
-Part: TypeAlias = LineRange | CsvFile | RowGroups | Rows
+Part: TypeAlias = LineRange | CsvFile | RowGroups | TableSlice
 
 
 @dataclass(frozen=True, slots=True)
 class Numbered:
-    """A part and its number, which makes the places of its records unlike those of any other."""
+    """A part and its number, which makes the places of its records unique."""
 
     number: int
     part: Part
@@ -117,11 +116,11 @@ def part_and_position(place: int) -> tuple[int, int]:
 
 
 def parts_of_file(file: InputFile, entity: EntityType | None) -> list[Part]:
-    """The parts of a file; rows of one type, if one is named, else records that say their type."""
+    """The parts of a file; rows of one type if one is named, otherwise records that name their type."""
     stem, codec = _without_compression(file.name)
     suffix = PurePosixPath(stem).suffix.lower()
     if suffix in _CSV + _PARQUET + _ARROW and entity is None:
-        raise UsageError(f"{file.name}: say which type its rows are, as in --nodes Person={file.name}")
+        raise UsageError(f"{file.name}: the type of its rows is not known; name it, as in --nodes Person={file.name}")
     if suffix in _CSV:
         assert entity is not None
         return [CsvFile(file, entity.table_key, codec)]
@@ -130,9 +129,9 @@ def parts_of_file(file: InputFile, entity: EntityType | None) -> list[Part]:
         return _row_groups(file, entity)
     if suffix not in _LINES:
         kinds = f"NDJSON ({', '.join(_LINES)}), CSV, Parquet or Arrow"
-        raise UsageError(f"{file.name}: a file to load is {kinds} by its name")
+        raise UsageError(f"{file.name}: unknown file name extension: expected {kinds}")
     if entity is not None:
-        raise UsageError(f"{file.name}: NDJSON records say their type themselves; give the file as --data")
+        raise UsageError(f"{file.name}: NDJSON records name their own types; pass the file with --data")
     if codec is not None:
         return [LineRange(file, 0, file.size, codec)]
     step = max(PART_BYTES, -(-file.size // _MOST_PARTS))
@@ -155,7 +154,9 @@ def implied_type(file: InputFile, catalog: Catalog) -> EntityType | None:
 def parts_of_table(entity: EntityType, table: pa.Table, first_row: int, scratch: Scratch) -> list[Part]:
     """The parts of a table in memory, which itself may be a part of what was handed over."""
     slices = [(start, table.slice(start, PART_ROWS)) for start in range(0, table.num_rows, PART_ROWS)]
-    return [Rows(entity.name, entity.table_key, scratch.put([rows])[0], first_row + start) for start, rows in slices]
+    return [
+        TableSlice(entity.name, entity.table_key, scratch.put([rows])[0], first_row + start) for start, rows in slices
+    ]
 
 
 def _without_compression(name: str) -> tuple[str, str | None]:
@@ -226,28 +227,29 @@ def read_part(numbered: Numbered, reader: RecordReader, scratch: Scratch) -> Ite
                 yield
         case CsvFile(file, key, codec):
             try:
-                faulty = wrong_names(_csv_names(file, codec))
+                names = _csv_names(file, codec)
+                faulty = wrong_names(names)
                 if faulty is not None:
                     place_of_header = Violation(entities[key].name, faulty.column, faulty.problem, file.name, line=1)
                     reader.faults.report(place_of_header)
                     return
-                for table, first in _csv_tables(file, codec):
+                for table, first in _csv_tables(file, codec, names):
                     read_table(reader, entities[key], table, place + first)
                     yield
             except (pa.ArrowInvalid, UnicodeDecodeError) as error:
-                reader.faults.report(Violation(entities[key].name, None, f"this is not CSV: {error}", file.name))
+                reader.faults.report(Violation(entities[key].name, None, f"invalid CSV: {error}", file.name))
         case RowGroups(file, key, groups):
             for table, first in _group_tables(file, groups):
                 read_table(reader, entities[key], table, place + first)
                 yield
-        case Rows(_, key, piece) as rows:
+        case TableSlice(_, key, piece) as rows:
             read_table(reader, entities[key], (rows.scratch or scratch).get(piece), place)
             yield
 
 
 def _blocks(lines: LineRange) -> Iterator[bytes]:
     """Whole lines, a block at a time."""
-    with _uncompressed(lines.file, lines.codec) as content:
+    with _open_uncompressed(lines.file, lines.codec) as content:
         left = lines.end - lines.start if lines.codec is None else 1 << 62
         if lines.start:
             # A line belongs to the part in which it begins.
@@ -263,7 +265,7 @@ def _blocks(lines: LineRange) -> Iterator[bytes]:
 
 
 def _rest_of_line(file: InputFile, content: Any) -> bytes:
-    """What a line still has; refuses one that would not fit into memory, as what is no text at all may look."""
+    """What a line still has; refuses one that would not fit into memory, as binary data may look."""
     rest: bytes = content.readline(LONGEST_LINE + 1)
     if len(rest) > LONGEST_LINE:
         problem = f"a line is longer than {size_text(LONGEST_LINE)}"
@@ -271,13 +273,19 @@ def _rest_of_line(file: InputFile, content: Any) -> bytes:
     return rest
 
 
-def _csv_tables(file: InputFile, codec: str | None) -> Iterator[tuple[pa.Table, int]]:
-    with _uncompressed(file, codec) as content:
+def _csv_tables(file: InputFile, codec: str | None, names: Sequence[str]) -> Iterator[tuple[pa.Table, int]]:
+    """The rows of a CSV file. Columns are read as texts, as the schema decides their types; an empty cell is null."""
+    with _open_uncompressed(file, codec) as content:
         reader = pa.csv.open_csv(
             content,
             read_options=pa.csv.ReadOptions(block_size=BLOCK_BYTES),
             parse_options=pa.csv.ParseOptions(newlines_in_values=True),
-            convert_options=_all_texts(file, codec),
+            convert_options=pa.csv.ConvertOptions(
+                column_types={name: pa.string() for name in names},
+                null_values=[""],
+                strings_can_be_null=True,
+                quoted_strings_can_be_null=False,
+            ),
         )
         count = 0
         for batch in reader:
@@ -286,7 +294,7 @@ def _csv_tables(file: InputFile, codec: str | None) -> Iterator[tuple[pa.Table, 
 
 
 @contextmanager
-def _uncompressed(file: InputFile, codec: str | None) -> Iterator[Any]:
+def _open_uncompressed(file: InputFile, codec: str | None) -> Iterator[Any]:
     """The content of a file, whatever it is packed in."""
     with file.open() as raw:
         try:
@@ -318,21 +326,11 @@ class _Unpacked(io.RawIOBase):
 
 def _csv_names(file: InputFile, codec: str | None) -> list[str]:
     """The names in the header of a CSV file."""
-    with _uncompressed(file, codec) as content:
+    with _open_uncompressed(file, codec) as content:
         names: list[str] = pa.csv.open_csv(
             content, read_options=pa.csv.ReadOptions(block_size=BLOCK_BYTES)
         ).schema.names
     return names
-
-
-def _all_texts(file: InputFile, codec: str | None) -> pa.csv.ConvertOptions:
-    """Every column as text, so that its type is decided by the schema; an empty cell without quotes is null."""
-    return pa.csv.ConvertOptions(
-        column_types={name: pa.string() for name in _csv_names(file, codec)},
-        null_values=[""],
-        strings_can_be_null=True,
-        quoted_strings_can_be_null=False,
-    )
 
 
 def _group_tables(file: InputFile, groups: Sequence[int]) -> Iterator[tuple[pa.Table, int]]:
@@ -359,7 +357,7 @@ def _group_tables(file: InputFile, groups: Sequence[int]) -> Iterator[tuple[pa.T
 
 
 def _guarded_batches(content: Any, groups: Sequence[int]) -> Iterator[pa.RecordBatch]:
-    """The rows of a file of somebody else, few at a time, with texts as references to the different ones.
+    """The rows of an untrusted file, few at a time, with texts as references to the different ones.
 
     A text that is stored once may be the value of every row, so a small file may unpack to more than there is memory.
     """
@@ -383,7 +381,7 @@ def _plain_bytes(column: pa.Array) -> int:
 
 
 def _next_batch(file: InputFile, batches: Iterator[pa.RecordBatch]) -> pa.RecordBatch | None:
-    """The next rows of a file, which may come from anybody: its offsets could lead out of it, its texts be none."""
+    """The next rows of a file. The file is not trusted: its offsets could point outside, its texts be invalid."""
     try:
         batch = next(batches, None)
         if batch is not None:
@@ -393,8 +391,8 @@ def _next_batch(file: InputFile, batches: Iterator[pa.RecordBatch]) -> pa.Record
     return batch
 
 
-def tables_named_in(part: LineRange, catalog: Catalog) -> set[str]:
-    """The tables of the types that records of a part name; what is no record is left for the reading of it."""
+def tables_named_in(catalog: Catalog, part: LineRange) -> set[str]:
+    """The tables of the types that records of a part name; invalid records are reported when they are read."""
     found: set[str] = set()
     for block in _blocks(part):
         kind = only_kind_in(block, line_count(block))
@@ -427,7 +425,7 @@ def line_of(part: Part, position: int) -> tuple[str, int]:
             return file.name, _csv_line(file, codec, position)
         case RowGroups(file, _, _, first_row):
             return file.name, first_row + position + 1
-        case Rows(name, _, _, first_row):
+        case TableSlice(name, _, _, first_row):
             return name, first_row + position + 1
 
 
@@ -444,7 +442,7 @@ def _lines_before(file: InputFile, start: int) -> int:
 
 def _csv_line(file: InputFile, codec: str | None, position: int) -> int:
     """The line in which a record of a CSV file begins: a cell may have newlines in it."""
-    with _uncompressed(file, codec) as content, io.TextIOWrapper(content, "utf-8", "replace", newline="") as text:
+    with _open_uncompressed(file, codec) as content, io.TextIOWrapper(content, "utf-8", "replace", newline="") as text:
         records = csv.reader(text)
         for _ in itertools.islice(records, position + 1):
             pass

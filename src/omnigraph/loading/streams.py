@@ -1,4 +1,4 @@
-"""What the tasks of a load put aside for the checks: the keys of rows, cut so that those that must meet do.
+"""What the tasks of a load spill for the checks: the keys of rows, cut so that equal keys meet in one bucket.
 
 A stream is named by what its rows are for. Each has the values to be compared and the place of the record; streams of
 what a merge replaces have no place.
@@ -23,7 +23,7 @@ PLACE = "@place"
 
 
 class Stream(NamedTuple):
-    """What rows are put aside for, of which table, and by which of its columns they are cut."""
+    """What spilled rows are for, their table, and the columns by which they are cut."""
 
     purpose: str
     table_key: str
@@ -45,18 +45,18 @@ def values_of(entity: EntityType, columns: Sequence[str]) -> Stream:
     return Stream("values", entity.table_key, tuple(columns))
 
 
-def replaced(stream: Stream) -> Stream:
+def replaced_stream(stream: Stream) -> Stream:
     """The same of the rows that a merge replaces."""
     return stream._replace(purpose=f"replaced {stream.purpose}")
 
 
-def committed(stream: Stream) -> Stream:
+def committed_stream(stream: Stream) -> Stream:
     """The same of the rows that the graph has."""
     return stream._replace(purpose=f"committed {stream.purpose}")
 
 
 @dataclass(frozen=True, slots=True)
-class PutAside:
+class StreamShare:
     """A stream's share of one task: a piece for each bucket."""
 
     stream: Stream
@@ -65,14 +65,14 @@ class PutAside:
 
 @dataclass(frozen=True, slots=True)
 class Bucket:
-    """One bucket of what all tasks have put aside, in the order of their parts."""
+    """One bucket of what all tasks have spilled, in the order of their parts."""
 
     scratch: Scratch
     is_one_of_many: bool
     pieces: Mapping[Stream, tuple[Piece, ...]]
 
     def table(self, stream: Stream) -> pa.Table | None:
-        """The rows of a stream, or None when nobody has put any aside."""
+        """The rows of a stream, or None when no task has spilled any."""
         pieces = self.pieces.get(stream)
         return None if pieces is None else pa.concat_tables([self.scratch.get(piece) for piece in pieces])
 
@@ -82,10 +82,10 @@ class Bucket:
         return flat(found[stream.columns[0]]) if found is not None else pa.array([], pa.string())
 
 
-def buckets_of(splitter: "Splitter", shares: Iterable[PutAside], wanted: int) -> list[Bucket]:
-    """What tasks have put aside, bucket by bucket; neighbours are taken together until they are as few as wanted.
+def buckets_of(splitter: "Splitter", shares: Iterable[StreamShare], wanted: int) -> list[Bucket]:
+    """What tasks have spilled, bucket by bucket; neighbours are joined until `wanted` are left.
 
-    Rows with equal keys stay in the order in which they were put aside.
+    Rows with equal keys stay in the order in which they were spilled.
     """
     found: dict[Stream, list[tuple[Piece, ...]]] = {}
     for share in shares:
@@ -104,17 +104,17 @@ def buckets_of(splitter: "Splitter", shares: Iterable[PutAside], wanted: int) ->
 
 @dataclass(frozen=True, slots=True)
 class Splitter:
-    """Puts rows aside, cut into so many buckets."""
+    """Spills rows, cut into `buckets` buckets."""
 
     catalog: Catalog
     scratch: Scratch
     buckets: int
 
-    def put(self, stream: Stream, rows: pa.Table) -> PutAside:
-        """Puts rows aside as they are."""
-        return PutAside(stream, self.scratch.put(in_buckets(rows, stream.columns, self.buckets)))
+    def put(self, stream: Stream, rows: pa.Table) -> StreamShare:
+        """Spills rows as they are."""
+        return StreamShare(stream, self.scratch.put(in_buckets(rows, stream.columns, self.buckets)))
 
-    def keys(self, entity: EntityType, rows: pa.Table, places: Places, *, new_ids: bool) -> Iterator[PutAside]:
+    def keys(self, entity: EntityType, rows: pa.Table, places: Places, *, new_ids: bool) -> Iterator[StreamShare]:
         """The keys of rows of a load, for every check that may need them.
 
         Ids that were just made up cannot be there twice, and no record can refer to them.
@@ -129,19 +129,19 @@ class Splitter:
             for column in (SOURCE, DESTINATION):
                 yield self.put(ends_of(entity, column), pa.table({column: rows[column], PLACE: placed}))
 
-    def replaced_keys(self, entity: EntityType, rows: pa.Table) -> Iterator[PutAside]:
+    def replaced_keys(self, entity: EntityType, rows: pa.Table) -> Iterator[StreamShare]:
         """The keys of rows that others replace: they no longer count."""
         for columns in entity.unique:
-            yield self.put(replaced(values_of(entity, columns)), complete_values(rows, columns))
+            yield self.put(replaced_stream(values_of(entity, columns)), complete_values(rows, columns))
         if isinstance(entity, EdgeType) and is_counted(entity):
-            yield self.put(replaced(ends_of(entity, SOURCE)), rows.select([SOURCE]))
+            yield self.put(replaced_stream(ends_of(entity, SOURCE)), rows.select([SOURCE]))
 
     def _needs_edges(self, entity: EntityType) -> bool:
         return any(edge.source == entity.name and edge.cardinality.minimum for edge in self.catalog.edges.values())
 
 
 def is_counted(edge: EdgeType) -> bool:
-    """Whether a node must have so many edges of a type."""
+    """Whether the number of edges of a type at a node is limited."""
     return edge.cardinality.minimum > 0 or edge.cardinality.maximum is not None
 
 

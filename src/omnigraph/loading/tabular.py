@@ -1,4 +1,4 @@
-"""Turns tables that people bring (Parquet, CSV, Arrow, frames) into the rows of a type, with the checks of its columns.
+"""Converts tables (Parquet, CSV, Arrow, frames) into the rows of a type, and checks their columns.
 
 A column is converted as a whole where Arrow can do it without losing anything. Only one that has something unusual in
 it is read value by value, by the rules for JSON, which also finds the exact row that is wrong.
@@ -62,13 +62,13 @@ def read_table(reader: RecordReader, entity: EntityType, table: pa.Table, first_
             given[declared.name] = pa.repeat(False, table.num_rows)
         else:
             report = reader.reporter(entity, declared.name, origins)
-            columns[declared.name] = converted(values, declared.type, report)
+            columns[declared.name] = convert_column(values, declared.type, report)
     for name in named.keys() - {*_SKIPPED}:
         hint = did_you_mean(name, entity.properties)
         problem = "no such property" + (f"; {hint}" if hint else "")
         reader.faults.report(origins.violation(entity, name, problem, 0))
     if stated is not None:
-        stated = converted(stated, Scalar.STRING, reader.reporter(entity, ID, origins))
+        stated = convert_column(stated, Scalar.STRING, reader.reporter(entity, ID, origins))
         stated = None if stated.null_count == len(stated) else stated
     if reader.faults.total == before:
         columns.pop(ID, None)
@@ -104,8 +104,8 @@ def wrong_names(table: pa.Table | pa.Schema | Iterable[object]) -> WrongName | N
 
 
 def _is_whole(reader: RecordReader, entity: EntityType, table: pa.Table, origins: Origins) -> bool:
-    """Whether Arrow's columns are what they say. They come as somebody else has written them: texts that are none would
-    be stored, for nobody to read again, and offsets that lead elsewhere would be followed."""
+    """Whether Arrow's columns are valid. They are not trusted: invalid texts would be stored and could not be read
+    again, and wrong offsets would be followed."""
     before = reader.faults.total
     for name, column in zip(table.column_names, table.columns, strict=True):
         try:
@@ -122,12 +122,12 @@ def _ends(reader: RecordReader, edge: EdgeType, named: dict[str, pa.Array], orig
         report = reader.reporter(edge, column, origins)
         found = [named.pop(name) for name in names if name in named]
         if len(found) != 1:
-            report(0, f"a table of edges has one column `{names[0]}` or `{names[1]}`")
+            report(0, f"a table of edges needs one column `{names[0]}` or `{names[1]}`")
             continue
         node = reader.catalog.nodes[edge.source if column == SOURCE else edge.destination]
         columns[column] = _node_ids(node, found[0], report)
         for position in pc.indices_nonzero(columns[column].is_null()).to_pylist():
-            report(position, "an edge has two ends")
+            report(position, "an end of the edge is missing")
     return columns
 
 
@@ -135,13 +135,13 @@ def _node_ids(node: NodeType, ends: pa.Array, report: Report) -> pa.Array:
     if _is_text(ends.type):
         return ends.cast(pa.string())
     if len(node.key) != 1:
-        report(0, f"the end of an edge is the id of a `{node.name}`, which is a text")
+        report(0, f"the end of an edge must be the id of a `{node.name}`, which is a text")
         return pa.nulls(len(ends), pa.string())
-    keys = converted(ends, node.properties[node.key[0]].type, report)
+    keys = convert_column(ends, node.properties[node.key[0]].type, report)
     return derived_ids([keys]) if not keys.null_count else pa.nulls(len(ends), pa.string())
 
 
-def converted(values: pa.Array, type: PropertyType, report: Report) -> pa.Array:
+def convert_column(values: pa.Array, type: PropertyType, report: Report) -> pa.Array:
     """A column in the Arrow type of a property; what does not fit is reported and becomes null."""
     target = arrow_type(type)
     if values.type == target and type not in FLOATS and not isinstance(type, List | Vector):

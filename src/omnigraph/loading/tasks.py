@@ -1,6 +1,6 @@
 """The tasks of a load that make rows: they read records, check each alone, and write them where no version sees them.
 
-Rows that only come beside others are written as they are read. Rows that may replace others are put aside by their ids
+Rows that only come beside others are written as they are read. Rows that may replace others are spilled by their ids
 first: of several records of one entity the last one counts, and what it does not give comes from the entity.
 """
 
@@ -14,30 +14,20 @@ import pyarrow.compute as pc
 from omnigraph.api.data import LoadMode
 from omnigraph.catalog import Catalog, EntityType, Value, table_schema
 from omnigraph.catalog.model import ID
-from omnigraph.embedding import Settings
+from omnigraph.embedding import EmbeddingSettings, embedded_properties, fill_vectors
 from omnigraph.loading.columns import flat
-from omnigraph.loading.faults import Faults
-from omnigraph.loading.records import RecordReader, TypeRows
+from omnigraph.loading.records import Faults, RecordReader, TypeRows
 from omnigraph.loading.sources import Numbered, entities_of, place_in, read_part
-from omnigraph.loading.streams import PLACE, Bucket, PutAside, Splitter, Stream, buckets_of, committed, ids_of
+from omnigraph.loading.streams import PLACE, Bucket, Splitter, Stream, StreamShare, buckets_of, committed_stream, ids_of
 from omnigraph.loading.tabular import read_table
-from omnigraph.loading.vectors import with_vectors
-from omnigraph.storage import (
-    ROW_ADDRESS,
-    ROW_ID,
-    Location,
-    Table,
-    WrittenRows,
-    joined,
-    open_table,
-    write_change,
-    write_new,
-)
+from omnigraph.storage.location import Location
+from omnigraph.storage.staging import WrittenRows, join_written, write_change, write_new
+from omnigraph.storage.tables import ROW_ADDRESS, ROW_ID, Table, open_table
 from omnigraph.write.change import Origins, Places, TableChange
 from omnigraph.write.row_checks import row_violations
 
 FLUSHED_BYTES = 192 * 1024 * 1024
-"""So much of a type is kept in memory before it is written."""
+"""How many bytes of a type are kept in memory before they are written."""
 
 _ROWS, _GIVEN = "rows", "@given "
 
@@ -61,20 +51,20 @@ class LoadJob:
     mode: LoadMode
     tables: Mapping[str, TableAt]
     splitter: Splitter
-    models: Settings
+    models: EmbeddingSettings
     """How the models that fill vectors are reached."""
 
 
 @dataclass(slots=True)
-class Outcome:
-    """What a task has done: rows it wrote or put aside, and what it found wrong.
+class LoadOutcome:
+    """What a task has done: rows it wrote or spilled, and what it found wrong.
 
-    `unreadable` are records that are none, `wrong` those that the schema does not allow.
+    `unreadable` are invalid records, `wrong` those that the schema does not allow.
     """
 
     rows: dict[str, int] = field(default_factory=dict)
     written: dict[str, WrittenRows] = field(default_factory=dict)
-    shares: list[PutAside] = field(default_factory=list)
+    shares: list[StreamShare] = field(default_factory=list)
     unreadable: Faults = field(default_factory=Faults)
     wrong: Faults = field(default_factory=Faults)
 
@@ -86,42 +76,27 @@ class Outcome:
 # --- reading ---
 
 
-@dataclass(frozen=True, slots=True)
-class ReadPart:
+def load_part(job: LoadJob, part: Numbered) -> LoadOutcome:
     """Reads a part of the input."""
-
-    job: LoadJob
-
-    def __call__(self, part: Numbered) -> Outcome:
-        reader = _reader(self.job)
-        steps = read_part(part, reader, self.job.splitter.scratch)
-        return _Taker(self.job, reader).outcome(steps)
+    writer = _RowWriter(job)
+    return writer.outcome(read_part(part, writer.reader, job.splitter.scratch))
 
 
-@dataclass(frozen=True, slots=True)
-class ReadBatches:
+def load_partition(
+    job: LoadJob, table_key: str, first_number: int, index: int, batches: Iterable[pa.RecordBatch]
+) -> LoadOutcome:
     """Reads a partition of a frame, whose rows are of one type."""
+    writer = _RowWriter(job)
+    entity = entities_of(job.catalog)[table_key]
 
-    job: LoadJob
-    table_key: str
-    first_number: int
+    def steps() -> Iterator[None]:
+        place = place_in(first_number + index)
+        for batch in batches:
+            read_table(writer.reader, entity, pa.Table.from_batches([batch]), place)
+            place += batch.num_rows
+            yield
 
-    def __call__(self, index: int, batches: Iterable[pa.RecordBatch]) -> Outcome:
-        reader = _reader(self.job)
-        entity = entities_of(self.job.catalog)[self.table_key]
-
-        def steps() -> Iterator[None]:
-            place = place_in(self.first_number + index)
-            for batch in batches:
-                read_table(reader, entity, pa.Table.from_batches([batch]), place)
-                place += batch.num_rows
-                yield
-
-        return _Taker(self.job, reader).outcome(steps())
-
-
-def _reader(job: LoadJob) -> RecordReader:
-    return RecordReader(job.catalog, tells_null_apart=job.mode is LoadMode.MERGE)
+    return writer.outcome(steps())
 
 
 @dataclass(slots=True)
@@ -132,33 +107,33 @@ class _Waiting:
     size: int = 0
 
 
-class _Taker:
-    """Takes rows from a reader as they come, and writes them or puts them aside, some at a time."""
+class _RowWriter:
+    """Takes rows from a reader as they come, and writes or spills them, some at a time."""
 
-    def __init__(self, job: LoadJob, reader: RecordReader) -> None:
+    def __init__(self, job: LoadJob) -> None:
         self._job = job
-        self._reader = reader
+        self.reader = RecordReader(job.catalog, tells_null_apart=job.mode is LoadMode.MERGE)
         self._waiting: dict[str, _Waiting] = {}
-        self._outcome = Outcome()
+        self._outcome = LoadOutcome()
 
-    def outcome(self, steps: Iterator[None]) -> Outcome:
+    def outcome(self, steps: Iterator[None]) -> LoadOutcome:
         """All that the reader gives, done."""
         for _ in steps:
-            for rows in self._reader.taken():
-                self._take(rows)
+            for rows in self.reader.take_rows():
+                self._add(rows)
         for key in list(self._waiting):
             self._flush(key)
-        self._outcome.unreadable = self._reader.faults
+        self._outcome.unreadable = self.reader.faults
         return self._outcome
 
-    def _take(self, rows: TypeRows) -> None:
+    def _add(self, rows: TypeRows) -> None:
         key = rows.entity.table_key
         if self._job.mode is not LoadMode.MERGE:
-            rows = replace(rows, rows=with_vectors(rows, completed(rows, None), None, self._job.models), given={})
+            rows = replace(rows, rows=with_vectors(rows, complete_rows(rows, None), None, self._job.models), given={})
             change = TableChange(entity=rows.entity, rows=rows.rows, origins=rows.origins)
             self._outcome.wrong.extend(row_violations(change))
         self._outcome.rows[key] = self._outcome.rows.get(key, 0) + rows.rows.num_rows
-        if self._reader.faults.total or self._outcome.wrong.total:
+        if self.reader.faults.total or self._outcome.wrong.total:
             return
         waiting = self._waiting.setdefault(key, _Waiting())
         waiting.parts.append(rows)
@@ -168,7 +143,7 @@ class _Taker:
 
     def _flush(self, key: str) -> None:
         parts = self._waiting.pop(key).parts
-        if self._reader.faults.total or self._outcome.wrong.total:
+        if self.reader.faults.total or self._outcome.wrong.total:
             return
         entity, splitter = parts[0].entity, self._job.splitter
         if self._job.mode is LoadMode.MERGE:
@@ -178,7 +153,7 @@ class _Taker:
         table = pa.concat_tables([part.rows for part in parts])
         written = write_new(self._job.tables[key].open(), table)
         before = self._outcome.written.get(key)
-        self._outcome.written[key] = written if before is None else joined([before, written])
+        self._outcome.written[key] = written if before is None else join_written([before, written])
         places = np.concatenate([_places(part.origins) for part in parts])
         fresh = all(part.generated_ids for part in parts)
         self._outcome.shares += splitter.keys(entity, table, places, new_ids=fresh)
@@ -197,7 +172,7 @@ def _rows_of(entity: EntityType) -> Stream:
 
 
 def _with_given(rows: TypeRows) -> pa.Table:
-    """The rows as they are put aside: with their places, and with what each record gave."""
+    """The rows as they are spilled: with their places, and with what each record gave."""
     count = rows.rows.num_rows
     columns = {name: rows.rows[name] for name in table_schema(rows.entity).names}
     for name in rows.entity.properties:
@@ -224,37 +199,32 @@ class MergePart:
     bucket: Bucket
 
 
-@dataclass(frozen=True, slots=True)
-class MergeRecords:
+def merge_records(job: LoadJob, part: MergePart) -> LoadOutcome:
     """Merges records with the entities that are there."""
-
-    job: LoadJob
-
-    def __call__(self, part: MergePart) -> Outcome:
-        key = part.table_key
-        entity = entities_of(self.job.catalog)[key]
-        records = part.bucket.table(_rows_of(entity))
-        outcome = Outcome()
-        if records is None or not records.num_rows:
-            return outcome
-        read = _from_put(entity, _last_of_each(records))
-        table = self.job.tables[key].open()
-        known = _known(entity, table, flat(read.rows[ID]), part.bucket)
-        there = known if known.num_rows else None
-        rows = with_vectors(read, completed(read, there), there, self.job.models)
-        outcome.rows[key] = rows.num_rows
-        outcome.wrong.extend(row_violations(TableChange(entity=entity, rows=rows, origins=read.origins)))
-        if outcome.wrong.total:
-            return outcome
-        outcome.written[key] = write_change(table, rows, known.select([ID, ROW_ID, ROW_ADDRESS]))
-        splitter = self.job.splitter
-        outcome.shares += splitter.keys(entity, rows, _places(read.origins), new_ids=False)
-        outcome.shares += splitter.replaced_keys(entity, known)
+    key = part.table_key
+    entity = entities_of(job.catalog)[key]
+    records = part.bucket.table(_rows_of(entity))
+    outcome = LoadOutcome()
+    if records is None or not records.num_rows:
         return outcome
+    read = _from_put(entity, _last_of_each(records))
+    table = job.tables[key].open()
+    known = _known_rows(entity, table, flat(read.rows[ID]), part.bucket)
+    there = known if known.num_rows else None
+    rows = with_vectors(read, complete_rows(read, there), there, job.models)
+    outcome.rows[key] = rows.num_rows
+    outcome.wrong.extend(row_violations(TableChange(entity=entity, rows=rows, origins=read.origins)))
+    if outcome.wrong.total:
+        return outcome
+    outcome.written[key] = write_change(table, rows, known.select([ID, ROW_ID, ROW_ADDRESS]))
+    splitter = job.splitter
+    outcome.shares += splitter.keys(entity, rows, _places(read.origins), new_ids=False)
+    outcome.shares += splitter.replaced_keys(entity, known)
+    return outcome
 
 
-def merge_parts(splitter: Splitter, shares: Sequence[PutAside], wanted: int) -> list[MergePart]:
-    """The parts of a merge: each type that was put aside, in each bucket."""
+def merge_parts(splitter: Splitter, shares: Sequence[StreamShare], wanted: int) -> list[MergePart]:
+    """The parts of a merge: each type that was spilled, in each bucket."""
     keys = dict.fromkeys(share.stream.table_key for share in shares if share.stream.purpose == _ROWS)
     return [
         MergePart(key, bucket)
@@ -263,10 +233,10 @@ def merge_parts(splitter: Splitter, shares: Sequence[PutAside], wanted: int) -> 
     ]
 
 
-def _known(entity: EntityType, table: Table, ids: pa.Array, bucket: Bucket) -> pa.Table:
+def _known_rows(entity: EntityType, table: Table, ids: pa.Array, bucket: Bucket) -> pa.Table:
     """The entities that are there of those with these ids, with what identifies their rows to storage."""
     columns = table_schema(entity).names
-    addresses = bucket.table(committed(ids_of(entity)))
+    addresses = bucket.table(committed_stream(ids_of(entity)))
     if addresses is None:
         return table.rows_with_ids(ids, [*columns, ROW_ID, ROW_ADDRESS])
     found = addresses.filter(pc.is_in(addresses[ID], value_set=ids)).sort_by(ROW_ADDRESS)
@@ -286,7 +256,7 @@ def _last_of_each(records: pa.Table) -> pa.Table:
 # --- completing ---
 
 
-def completed(records: TypeRows, known: pa.Table | None) -> pa.Table:
+def complete_rows(records: TypeRows, known: pa.Table | None) -> pa.Table:
     """The rows with every column of the table: what a record does not give comes from the entity, or is the default."""
     schema = table_schema(records.entity)
     columns = []
@@ -298,13 +268,13 @@ def completed(records: TypeRows, known: pa.Table | None) -> pa.Table:
         given = records.given.get(column.name)
         if given is not None and not pc.all(given, min_count=0).as_py():
             default = records.entity.properties[column.name].default
-            values = _chosen(given, flat(values), _fallback(column, default, known, positions, len(given)))
+            values = _choose_values(given, flat(values), _fallback(column, default, known, positions, len(given)))
         columns.append(values.cast(column.type) if values.type != column.type else values)
     return pa.table(columns, schema=schema)
 
 
-def _chosen(given: pa.Array, values: pa.Array, fallback: pa.Array) -> pa.Array:
-    """The value where it was given, else the fallback; lists and vectors are chosen by position."""
+def _choose_values(given: pa.Array, values: pa.Array, fallback: pa.Array) -> pa.Array:
+    """The value where it was given, otherwise the fallback; lists and vectors are chosen by position."""
     count = len(values)
     own = pa.array(np.arange(count))
     return pa.concat_arrays([values, fallback]).take(pc.if_else(given, own, pc.add(own, count)))
@@ -318,3 +288,42 @@ def _fallback(
         return plain.take(pa.array(np.zeros(count, np.int64)))
     stored = flat(known[column.name]).cast(column.type)
     return pa.concat_arrays([stored, plain]).take(pc.fill_null(positions, len(stored)))
+
+
+def with_vectors(records: TypeRows, rows: pa.Table, known: pa.Table | None, models: EmbeddingSettings) -> pa.Table:
+    """The completed rows of records, with the vectors that models have to fill.
+
+    `known` are the entities among them that are there already: one that a record gives no text, or the same text,
+    keeps its vector.
+    """
+    embedded = list(embedded_properties(records.entity))
+    if not embedded or not rows.num_rows:
+        return rows
+    positions = None
+    if known is not None:
+        positions = pc.index_in(flat(rows[ID]), value_set=flat(known[ID]))
+    wanted = {}
+    for declared, source, _ in embedded:
+        missing = pc.is_null(flat(rows[declared.name]))
+        if known is None:
+            wanted[declared.name] = missing
+            continue
+        is_new = pc.is_null(positions)
+        text = flat(rows[source])
+        before = flat(known[source]).cast(text.type).take(positions)
+        unchanged = pc.or_(pc.fill_null(pc.equal(text, before), False), pc.and_(pc.is_null(text), pc.is_null(before)))
+        stale = pc.and_(pc.invert(_gives_value(records, declared.name)), pc.invert(unchanged))
+        touched = pc.and_(_mentions(records, source), pc.or_(missing, stale))
+        wanted[declared.name] = pc.if_else(is_new, missing, touched)
+    return fill_vectors(records.entity, rows, wanted, models)
+
+
+def _mentions(records: TypeRows, name: str) -> pa.Array:
+    """Which records mention a property, even with null."""
+    told = records.given.get(name)
+    return pa.repeat(True, records.rows.num_rows) if told is None else told
+
+
+def _gives_value(records: TypeRows, name: str) -> pa.Array:
+    """Which records give a value for a property."""
+    return pc.and_(_mentions(records, name), pc.is_valid(flat(records.rows[name])))

@@ -1,13 +1,13 @@
-"""Removes what nobody needs any more: old versions, files that no version refers to, forks of branches that are gone.
+"""Removes what is no longer needed: old versions, files that no version refers to, forks of branches that are gone.
 
-What stays is decided first, from the manifests alone. It is written down before anything goes, so that nobody takes the
+What stays is decided first, from the manifests alone. It is recorded before anything goes, so that no reader takes the
 gap for the end of the history. Then every table is cleaned up by itself: one that fails is reported and the others go
 on, and another run does the rest. Versions go before the files that only they refer to, so a crash in between leaves
 files that the next run finds.
 
 What cannot be read keeps everything that it might need: a damaged version all files of its table, a manifest, a tag, a
 sidecar or a ref of a branch everything. Ages are measured by the clock of the store, which dates all files, so that
-the clocks of writers, and of whoever cleans up, need not agree.
+the clocks of writers, and of the process that cleans up, need not agree.
 """
 
 import logging
@@ -23,7 +23,15 @@ from omnigraph.api.progress import Progress, Report, no_report
 from omnigraph.api.upkeep import CleanupResult, TableCleanupStats
 from omnigraph.errors import NotFound, OmnigraphError, StorageError
 from omnigraph.failpoints import Point
-from omnigraph.maintenance.retention import Clock, KeptLine, Policy, is_gone, kept_lines, line_of, patient_policy
+from omnigraph.maintenance.retention import (
+    Clock,
+    KeptLine,
+    RetentionPolicy,
+    is_gone,
+    kept_lines,
+    line_of,
+    patient_policy,
+)
 from omnigraph.maintenance.table_files import (
     NeededVersions,
     SettledFiles,
@@ -36,11 +44,12 @@ from omnigraph.maintenance.table_files import (
     versions_to_keep,
     writers_of,
 )
-from omnigraph.parts.leftovers import left_behind, remove_left_behind, seen_left_behind
+from omnigraph.parts.scratch import left_behind, remove_left_behind, seen_left_behind
 from omnigraph.recovery.audit import AUDIT_FOLDER
-from omnigraph.storage import Location, objects_at
 from omnigraph.storage.branches import TREES
 from omnigraph.storage.files import StoredFile, delete_files, files_below, store_time
+from omnigraph.storage.location import Location
+from omnigraph.storage.objects import objects_at
 from omnigraph.storage.reclaim import OWN_LINE, Reclaim, reclaimable, versions_of
 from omnigraph.versioning import Branches, Manifest, new_commit_id
 from omnigraph.versioning.file_checksums import fold_checksums
@@ -53,8 +62,8 @@ from omnigraph.write.retention import (
     is_anybody_writing,
     oldest_marked_writer,
     oldest_seen_writer,
+    remove_stale_schema_lock,
 )
-from omnigraph.write.schema_lock import remove_stale_schema_lock
 from omnigraph.write.sidecar import pending_operations
 
 LEFTOVERS = "leftovers"
@@ -63,34 +72,31 @@ _logger = logging.getLogger(__name__)
 
 
 def cleanup(
-    graph: Location, branches: Branches, policy: Policy, *, confirm: bool, report: Report = no_report
+    graph: Location, branches: Branches, policy: RetentionPolicy, *, confirm: bool, report: Report = no_report
 ) -> CleanupResult:
     """Removes what the policy lets go. Old commits stay in the history, without their data.
 
     Without `confirm` it only looks, at what is there now: it takes no lock, and nothing is written or removed.
     """
     if not confirm:
-        return _run(_Preview(graph, branches, _decide(graph, branches, policy, _time_seen)), report)
+        # A preview writes nothing, so it goes by the clock of this machine.
+        seen = _decide(graph, branches, policy, lambda: (datetime.now(UTC), oldest_seen_writer(graph)))
+        return _run(_Preview(graph, branches, seen), report)
     with holding_history(graph, "cleanup") as history:
-        decided = _decide(graph, branches, policy, _time_of_store)
+        decided = _decide(graph, branches, policy, lambda: (store_time(graph), oldest_marked_writer(graph)))
         remove_stale_schema_lock(branches)
         for line in decided.lines:
-            # Once it is written down, nobody names or begins on what goes; before that, only the lock prevents it.
+            # Once it is recorded, no tag or branch can begin on what goes; before that, only the lock prevents it.
             history.check()
-            _retain(line)
+            try:
+                line.log.retain(line.retained)
+            except StorageError:
+                if not is_gone(line.log):  # a branch that is deleted meanwhile takes its note with it
+                    raise
         failpoints.hit(Point.CLEANUP_DECIDED)
         result = _run(_Cleanup(graph, branches, decided), report)
         fold_checksums(graph, new_commit_id())
         return result
-
-
-def _retain(line: KeptLine) -> None:
-    """Writes down what stays of a branch. One that is deleted meanwhile takes its note with it."""
-    try:
-        line.log.retain(line.retained)
-    except StorageError:
-        if not is_gone(line.log):
-            raise
 
 
 def _run(work: "_Preview", report: Report) -> CleanupResult:
@@ -98,7 +104,11 @@ def _run(work: "_Preview", report: Report) -> CleanupResult:
     stats = []
     for done, (key, step) in enumerate(steps):
         report(Progress("cleaning up", done, len(steps)))
-        stats.append(_isolated(key, step))
+        try:
+            stats.append(step())
+        except OmnigraphError as error:  # the other steps are still to be done
+            _logger.warning("%s could not be cleaned up: %s", key, error)
+            stats.append(TableCleanupStats(table_key=key, error=str(error)))
     report(Progress("cleaning up", len(steps), len(steps)))
     return CleanupResult(work.confirmed, tuple(stats))
 
@@ -113,29 +123,22 @@ class _Decided:
     since: datetime
 
 
-def _time_of_store(graph: Location) -> tuple[datetime, datetime | None]:
-    """The time, and since when the oldest writer is at work, both by the clock of the store."""
-    return store_time(graph), oldest_marked_writer(graph)
-
-
-def _time_seen(graph: Location) -> tuple[datetime, datetime | None]:
-    """The same for those who only look: the clock of this machine has to do."""
-    return datetime.now(UTC), oldest_seen_writer(graph)
-
-
 def _decide(
     graph: Location,
     branches: Branches,
-    policy: Policy,
-    look: Callable[[Location], tuple[datetime, datetime | None]],
+    policy: RetentionPolicy,
+    look: Callable[[], tuple[datetime, datetime | None]],
 ) -> _Decided:
-    """Decides what stays, before anything is written. What cannot be read here keeps everything, by an error."""
+    """Decides what stays, before anything is written. What cannot be read here keeps everything, by an error.
+
+    `look` gives the time, and since when the oldest writer is at work.
+    """
     branches.unlisted_trees()
     policy = policy if graph.path is not None else patient_policy(policy)
     seen: list[datetime] = []
 
-    def clock() -> tuple[Policy, Clock]:
-        now, oldest = look(graph)
+    def clock() -> tuple[RetentionPolicy, Clock]:
+        now, oldest = look()
         seen[:] = [now]
         listed = versions_of(files_below(graph.child(MANIFEST_FOLDER)))
         written = {line: {number: file.modified for number, file in each.items()} for line, each in listed.items()}
@@ -149,15 +152,6 @@ def _decide(
     lines = kept_lines(branches, [tag.place for tag in tags(graph)], clock)
     needed = versions_to_keep(_manifests(lines), unfinished)
     return _Decided(lines=lines, needed=needed, now=seen[0], since=seen[0] - policy.grace)
-
-
-def _isolated(key: str, step: Callable[[], TableCleanupStats]) -> TableCleanupStats:
-    """What a step has removed; when it fails, the others are still to be done."""
-    try:
-        return step()
-    except OmnigraphError as error:
-        _logger.warning("%s could not be cleaned up: %s", key, error)
-        return TableCleanupStats(table_key=key, error=str(error))
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,7 +173,7 @@ class _Preview:
             if root in needed:
                 yield key, partial(self._table, key, root, needed[root])
             else:
-                yield key, partial(self._abandoned, root)
+                yield key, partial(self._abandoned_table, root)
         yield AUDIT_FOLDER, self._audit
         yield LEFTOVERS, self._leftovers
         yield MANIFEST_FOLDER, self._manifest
@@ -199,19 +193,13 @@ class _Preview:
             is_gone=partial(is_fork_gone, self.branches),
         )
         self._remove(location, found)
-        return TableCleanupStats(
-            table_key=key,
-            bytes_removed=found.bytes + _bytes(files.lost),
-            old_versions_removed=len(found.versions),
-            files_removed=len(found.files) + len(files.lost),
-            forks_removed=files.forks.names,
-            error="; ".join(files.forks.left) or None,
-        )
+        error = "; ".join(files.forks.left) or None
+        return _stats(key, found, files.lost, forks=files.forks.names, error=error)
 
     def _files(self, root: str) -> SettledFiles:
         return seen_files(self.graph, self.branches, root)
 
-    def _abandoned(self, root: str) -> TableCleanupStats:
+    def _abandoned_table(self, root: str) -> TableCleanupStats:
         """A table that nothing refers to: of a type that is no more, or of a graph whose creation was cut short."""
         files = files_below(self.graph.child(root))
         if any(file.modified >= self.decided.since for file in files):
@@ -222,14 +210,17 @@ class _Preview:
     def _audit(self) -> TableCleanupStats:
         """The table of recoveries, of which the newest version has every row. Those who append hold no lock.
 
-        By its first version others see that there is such a table.
+        By its first version others see that there is such a table. Without any version nothing goes: it is missing,
+        or the first writer is at work.
         """
         location = self.graph.child(AUDIT_FOLDER)
         files = files_below(location)
         since = min(self.decided.since, self.decided.now - timedelta(seconds=2 * TRUSTED_SECONDS))
         present = versions_of(files).get(OWN_LINE, {})
+        if not present:
+            return TableCleanupStats(table_key=AUDIT_FOLDER)
         young = {version for version, file in present.items() if file.modified >= since}
-        kept = {OWN_LINE: {FIRST_VERSION, *young, max(present)}} if present else {}
+        kept = {OWN_LINE: {FIRST_VERSION, *young, max(present)}}
         found = reclaimable(location, files, kept, since=since)
         self._remove(location, found)
         return _stats(AUDIT_FOLDER, found)
@@ -269,13 +260,7 @@ class _Preview:
         for name in zombies:
             self._remove_folder(location, f"{TREES}/{name}")
         lost = [file for file in files if file.name.startswith(trees)]
-        return TableCleanupStats(
-            table_key=MANIFEST_FOLDER,
-            bytes_removed=found.bytes + _bytes(lost),
-            old_versions_removed=len(found.versions),
-            files_removed=len(found.files) + len(lost),
-            forks_removed=tuple(zombies),
-        )
+        return _stats(MANIFEST_FOLDER, found, lost, forks=tuple(zombies))
 
     def _turns(self) -> AbstractContextManager[object]:
         return nullcontext()
@@ -326,7 +311,7 @@ class _Cleanup(_Preview):
             yield
 
     def _remove(self, location: Location, found: Reclaim) -> None:
-        """Versions first: what they alone refer to is then nobody's, whenever the rest goes."""
+        """Versions first: files that only they refer to are then unused, whenever these are removed."""
         delete_files(location, [file.name for file in found.versions])
         failpoints.hit(Point.CLEANUP_VERSIONS_REMOVED)
         delete_files(location, [file.name for file in found.files])
@@ -346,17 +331,27 @@ def _manifests(lines: Sequence[KeptLine]) -> Iterator[Manifest]:
             for version in line.whole:
                 yield line.head if version == line.head.version else line.log.at(version)
         except (NotFound, StorageError):
-            # Nobody needs what a branch had that is deleted meanwhile.
+            # A branch that is deleted meanwhile needs nothing.
             if not is_gone(line.log):
                 raise
 
 
-def _stats(key: str, found: Reclaim) -> TableCleanupStats:
+def _stats(
+    key: str,
+    found: Reclaim,
+    lost: Sequence[StoredFile] = (),
+    *,
+    forks: tuple[str, ...] = (),
+    error: str | None = None,
+) -> TableCleanupStats:
+    """What was removed of a table; `lost` are the files of forks that nobody needs."""
     return TableCleanupStats(
         table_key=key,
-        bytes_removed=found.bytes,
+        bytes_removed=found.bytes + _bytes(lost),
         old_versions_removed=len(found.versions),
-        files_removed=len(found.files),
+        files_removed=len(found.files) + len(lost),
+        forks_removed=forks,
+        error=error,
     )
 
 

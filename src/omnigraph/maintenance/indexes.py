@@ -1,6 +1,6 @@
 """Builds the indexes that a schema declares and a branch lacks, and says what each of them covers."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -8,18 +8,14 @@ from omnigraph.api.upkeep import IndexBuild, IndexState, IndexStatus
 from omnigraph.catalog import EntityType, IndexIntent, index_intents
 from omnigraph.catalog.indexes import FILTERS
 from omnigraph.loading.tasks import TableAt
+from omnigraph.parts.choice import row_reasons
 from omnigraph.parts.engine import Engine
-from omnigraph.storage import Coverage, Table, index_coverage, pending_reason, stage_indexes, write_index
+from omnigraph.storage.indexes import Coverage, index_coverage, pending_reason, stage_indexes, write_index
+from omnigraph.storage.tables import Table
 from omnigraph.versioning import Snapshot
-from omnigraph.write import StagedTable, WriteAttempt, table_staged, tables_to_write, write_staged
+from omnigraph.write import StagedTable, WriteAttempt, report_staged_table, tables_to_write, write_staged
 
 LARGE_TABLES = 50_000_000
-
-
-def indexes_json(indexes: Sequence[IndexStatus], build: IndexBuild | None = None) -> dict[str, Any]:
-    """The indexes of a branch as scripts read them, with what was built before they were looked at."""
-    built = {} if build is None else build.as_json()
-    return {**built, "indexes": [each.as_json() for each in indexes]}
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,11 +29,11 @@ class _Part:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Plan:
-    """What becomes of the indexes of one table."""
+    """How the indexes of one table change."""
 
     build: tuple[IndexIntent, ...]
     replaced: tuple[str, ...]
-    """What the indexes that go are called in the table."""
+    """The names of the indexes to remove, as the table has them."""
 
     present: tuple[str, ...]
     pending: Mapping[str, str]
@@ -46,7 +42,8 @@ class _Plan:
 def build_missing_indexes(attempt: WriteAttempt, engine: Engine) -> IndexBuild:
     """Builds what is declared and serves no row yet, all in one commit; without any there is no commit."""
     plans = {
-        entity.table_key: _planned(entity, attempt.base.table(entity.table_key)) for entity in attempt.catalog.entities
+        entity.table_key: _plan_indexes(entity, attempt.base.table(entity.table_key))
+        for entity in attempt.catalog.entities
     }
     building = {key: plan for key, plan in plans.items() if plan.build}
     tables = tables_to_write(attempt, building)
@@ -55,13 +52,13 @@ def build_missing_indexes(attempt: WriteAttempt, engine: Engine) -> IndexBuild:
         for key, plan in building.items()
         for intent in plan.build
     ]
-    written = engine.run("indexing", _written, parts)
+    written = engine.run("indexing", _write_part, parts)
     staged: dict[str, StagedTable] = {}
     for key, table in tables.items():
         indexes = [index for part, index in zip(parts, written, strict=True) if part.table_key == key]
         change = stage_indexes(table, indexes, attempt.operation_id, replaced=building[key].replaced)
         staged[key] = StagedTable(table, change)
-        table_staged(attempt)
+        report_staged_table(attempt)
     return IndexBuild(
         commit=write_staged(attempt, staged) if staged else None,
         built={key: tuple(intent.name for intent in plan.build) for key, plan in building.items()},
@@ -76,18 +73,17 @@ def index_statuses(snapshot: Snapshot) -> list[IndexStatus]:
     return [status for each in entities for status in table_index_statuses(each, snapshot.table(each.table_key))]
 
 
-def index_reasons(snapshot: Snapshot) -> Iterator[str]:
+def index_reasons(snapshot: Snapshot) -> Iterable[str]:
     """Reasons to build indexes on Spark: tables that one machine would sort for long."""
     rows = sum(snapshot.table(key).count() for key in snapshot.manifest.pins)
-    if rows > LARGE_TABLES:
-        yield f"there are {rows:,} rows, and more than {LARGE_TABLES:,} are a lot to index"
+    return row_reasons(rows, LARGE_TABLES, "index")
 
 
-def _written(part: _Part) -> Any:
+def _write_part(part: _Part) -> Any:
     return write_index(part.table.open(), part.intent)
 
 
-def _planned(entity: EntityType, table: Table) -> _Plan:
+def _plan_indexes(entity: EntityType, table: Table) -> _Plan:
     intents = index_intents(entity)
     known = index_coverage(table)
     there = {intent for intent, coverage in known.items() if coverage.covered}
@@ -110,30 +106,20 @@ def table_index_statuses(entity: EntityType, table: Table) -> Iterator[IndexStat
     known = index_coverage(table)
     rows = table.count()
     intents = index_intents(entity)
-    for intent in intents:
-        coverage = known.get(intent)
-        reason = None if coverage is not None and coverage.covered else pending_reason(table, intent)
+    for intent in dict.fromkeys([*intents, *known]):
+        coverage, reason = known.get(intent), None
+        if intent in intents and (coverage is None or not coverage.covered):
+            reason = pending_reason(table, intent)
         yield IndexStatus(
             table_key=entity.table_key,
             name=intent.name,
             column=intent.column,
             kind=intent.kind,
-            state=_state(coverage, reason),
+            state=_state(coverage, reason) if intent in intents else IndexState.UNDECLARED,
             rows=rows,
             reason=reason,
             **_coverage_fields(coverage),
         )
-    for intent, coverage in known.items():
-        if intent not in intents:
-            yield IndexStatus(
-                table_key=entity.table_key,
-                name=intent.name,
-                column=intent.column,
-                kind=intent.kind,
-                state=IndexState.UNDECLARED,
-                rows=rows,
-                **_coverage_fields(coverage),
-            )
 
 
 def _coverage_fields(coverage: Coverage | None) -> dict[str, Any]:

@@ -1,6 +1,6 @@
-"""Decides how a table is put in order: which fragments become one, and what becomes of each index.
+"""Decides how a table is optimized: which fragments are joined, and how each index changes.
 
-For a table that was just put in order nothing is left to do. So fragments go together by what their indexes will be
+For a table that was just optimized nothing is left to do. So fragments go together by what their indexes will be
 afterwards, not by what they are, and no two that could go together are left.
 """
 
@@ -9,10 +9,10 @@ from dataclasses import dataclass
 
 from omnigraph.catalog import IndexIntent
 from omnigraph.catalog.indexes import FILTERS
-from omnigraph.storage import FragmentState, Segment
+from omnigraph.storage.compaction import FragmentState, Segment
 
 FULL_FRAGMENT = 262_144
-"""So many rows go into one fragment at most. More would make every change of a row cost more."""
+"""The most rows of one fragment. More would make every change of a row cost more."""
 
 SMALL_FRAGMENT = 65_536
 MOST_DELETED = 0.1
@@ -69,9 +69,9 @@ class TableFacts:
 
 
 def work_on(facts: TableFacts) -> TableWork:
-    """What puts a table in order.
+    """The work that optimizes a table.
 
-    For a condition on a column storage asks the index that came first. So when the one for conditions is written anew,
+    For a condition on a column storage asks the index that came first. So when the one for conditions is rewritten,
     the others of its column are too, behind it; this can make more fragments go together, and so on to the end.
     """
     if not facts.fragments:
@@ -121,10 +121,10 @@ def _keeps(work: IndexWork, segment: Segment) -> bool:
 def _work_on_moving(
     facts: TableFacts, intent: IndexIntent, segments: Sequence[Segment], *, anew: bool
 ) -> IndexWork | None:
-    """What becomes of an index that knows rows by their ids.
+    """The work on an index that knows rows by their ids.
 
     Such an index finds a row by what it once was, if another segment covers the fragment that the row went to. So an
-    index is extended only if none of its rows went there, and else is written anew.
+    index is extended only if none of its rows went there, and otherwise is rewritten.
     """
     numbers = {each.number for each in facts.fragments}
     covered = frozenset().union(*(segment.fragments for segment in segments))
@@ -143,7 +143,7 @@ def _work_on_moving(
 def _work_on_places(
     facts: TableFacts, intent: IndexIntent, segments: Sequence[Segment], rewritten: frozenset[int]
 ) -> IndexWork | None:
-    """What becomes of an index that knows rows by their places, or that is missing: what is rewritten it loses."""
+    """The work on an index that knows rows by their addresses, or that is missing; it loses rewritten fragments."""
     if not segments:
         return None if facts.is_pending(intent) else IndexWork(intent)
     numbers = {each.number for each in facts.fragments}
@@ -191,7 +191,7 @@ def groups_of(
 
 
 def _is_wasteful(fragment: FragmentState, outdated: Collection[int]) -> bool:
-    """Whether a fragment is worth writing anew by itself."""
+    """Whether a fragment is worth rewriting by itself."""
     return fragment.deleted > MOST_DELETED * fragment.rows or fragment.number in outdated
 
 

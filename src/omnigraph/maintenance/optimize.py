@@ -1,16 +1,16 @@
-"""Puts the tables of a branch in order: few large fragments, indexes that cover all of them, one commit for all.
+"""Optimizes the tables of a branch: few large fragments, indexes that cover all of them, one commit for all.
 
 What takes long happens without locks, on the newest snapshot, where no version sees it. The locks come after it. What
 others wrote meanwhile is nearly always beside what was worked on, and then the work is put on top of it; a table whose
 own fragments were changed is done again, under the lock.
 
-A table that cannot be read, or that somebody else holds for too long, is left out with its error. What was done to the
-others is published all the same.
+A table that cannot be read, or that another process holds for too long, is left out with its error. What was done to
+the others is published all the same.
 """
 
 import logging
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -25,50 +25,45 @@ from omnigraph.errors import (
     StorageError,
 )
 from omnigraph.loading.tasks import TableAt
+from omnigraph.maintenance.indexes import LARGE_TABLES
 from omnigraph.maintenance.layout import IndexWork, TableFacts, TableWork, coverage_after, work_on
 from omnigraph.maintenance.repair import unsettled_operations
+from omnigraph.parts.choice import row_reasons
 from omnigraph.parts.engine import Engine
-from omnigraph.recovery.audit import AUDIT_FOLDER
-from omnigraph.storage import (
+from omnigraph.recovery.audit import AUDIT_FOLDER, check_newest_version
+from omnigraph.storage.compaction import (
     Drafts,
     Rewritten,
-    Table,
-    addition,
-    count_setting,
-    drafting,
     fragment_states,
     fragments_with_dropped_columns,
-    has_version,
+    index_addition,
+    index_removal,
     index_segments,
-    newest_version,
-    numbered,
     oldest_row,
-    open_table,
-    pending_reason,
-    removal,
     rewrite_fragments,
     rewrite_operation,
-    staged_in_turn,
+    stage_in_order,
     unchanged_in,
-    write_extension,
-    write_index,
+    with_numbers,
 )
+from omnigraph.storage.environment import count_setting
+from omnigraph.storage.indexes import pending_reason, write_extension, write_index
+from omnigraph.storage.tables import Table, has_version, newest_version, open_table
 from omnigraph.versioning import Snapshot
 from omnigraph.versioning.log import MANIFEST_FOLDER
-from omnigraph.write import StagedTable, WriteAttempt, WriteFence, table_staged, write_staged
+from omnigraph.write import StagedTable, WriteAttempt, WriteFence, report_staged_table, write_staged
 from omnigraph.write.forks import is_own
 from omnigraph.write.sidecar import read_sidecar
 
 MAINTENANCE_ACTOR = "omnigraph:maintenance"
-LARGE_TABLES = 50_000_000
 _CONCURRENCY = "OMNIGRAPH_MAINTENANCE_CONCURRENCY"
 _AT_ONCE = 8
 _logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class _Ordered:
-    """A table with all that was written to put it in order."""
+class _FinishedWork:
+    """A table with all that was written to optimize it."""
 
     table: Table
     work: TableWork
@@ -79,7 +74,7 @@ class _Ordered:
 
 
 def optimize(attempt: WriteAttempt, engine: Engine, only: Collection[str] | None = None) -> OptimizeResult:
-    """Puts every table of the branch in order that is its own and has not drifted, as one commit; or `only` some.
+    """Optimizes every table of the branch that is its own and has not drifted, as one commit; or `only` some.
 
     A table that fails does not stop the others.
     """
@@ -90,33 +85,36 @@ def optimize(attempt: WriteAttempt, engine: Engine, only: Collection[str] | None
     works: dict[str, TableWork] = {}
     for entity in (each for each in attempt.catalog.entities if each.table_key in keys):
         key = entity.table_key
-        with failures.noted(key):
-            if (skipped := _skipped(attempt, key)) is not None:
+        with failures.noting_failure(key):
+            if (skipped := _skipped_stats(attempt, key)) is not None:
                 stats[key] = skipped
             elif not (work := _work(attempt.base.table(key), entity)).is_empty:
                 works[key] = work
-    with drafting() as drafts:
-        ordered = _ordered(attempt.base, works, engine, drafts, failures)
+    with closing(Drafts()) as drafts:
+        ordered = _do_work(attempt.base, works, engine, drafts, failures)
         if ordered:
-            failures.note_all(attempt.fence.take_free(ordered))
+            for key, error in attempt.fence.take_free(ordered).items():
+                failures.note(key, error)
             attempt.log.check_exists()
             attempt = replace(attempt, base=_under_locks(attempt))
         parts = {}
         for key in [key for key in ordered if key not in failures]:
-            with failures.noted(key):
-                if (skipped := _skipped(attempt, key)) is not None:
+            with failures.noting_failure(key):
+                if (skipped := _skipped_stats(attempt, key)) is not None:
                     stats[key] = skipped
                 elif (newest := _on_newest(attempt, key, ordered[key], engine, drafts)) is not None:
-                    part = _staged(attempt, newest)
-                    table_staged(attempt)
-                    parts[key], stats[key] = part, _done(key, newest, part)
+                    part = _stage_table(attempt, newest)
+                    report_staged_table(attempt)
+                    parts[key], stats[key] = part, _stats_of(key, newest, part)
         commit = write_staged(attempt, parts) if parts else None
-    tables = [failures.stats_of(attempt.base, key) or stats.get(key) or _untouched(attempt.base, key) for key in keys]
+    tables = [
+        failures.stats_of(attempt.base, key) or stats.get(key) or _untouched_stats(attempt.base, key) for key in keys
+    ]
     return OptimizeResult(commit, (*tables, *_own_tables(attempt.base)))
 
 
 class _Failures:
-    """The tables that cannot be put in order, and why."""
+    """The tables that cannot be optimized, and why."""
 
     def __init__(self) -> None:
         self._errors: dict[str, OmnigraphError] = {}
@@ -125,7 +123,7 @@ class _Failures:
         return key in self._errors
 
     @contextmanager
-    def noted(self, key: str) -> Iterator[None]:
+    def noting_failure(self, key: str) -> Iterator[None]:
         """Notes when storage fails for a table; what concerns the whole branch is raised."""
         try:
             yield
@@ -133,12 +131,8 @@ class _Failures:
             self.note(key, error)
 
     def note(self, key: str, error: OmnigraphError) -> None:
-        _logger.warning("%s could not be put in order: %s", key, error)
+        _logger.warning("%s could not be optimized: %s", key, error)
         self._errors.setdefault(key, error)
-
-    def note_all(self, errors: Mapping[str, OmnigraphError]) -> None:
-        for key, error in errors.items():
-            self.note(key, error)
 
     def raise_for(self, key: str) -> None:
         """Raises the error of a table, if it has one."""
@@ -147,17 +141,16 @@ class _Failures:
 
     def stats_of(self, base: Snapshot, key: str) -> TableOptimizeStats | None:
         """What is said of a table that failed."""
-        return None if key not in self else replace(_untouched(base, key), error=str(self._errors[key]))
+        return None if key not in self else replace(_untouched_stats(base, key), error=str(self._errors[key]))
 
 
-def optimize_reasons(snapshot: Snapshot) -> Iterator[str]:
+def optimize_reasons(snapshot: Snapshot) -> Iterable[str]:
     """Reasons to do it on Spark: tables that one machine would write for long."""
     rows = 0
     for key in snapshot.manifest.pins:
         with suppress(StorageError, NotFound):  # what cannot be read is for the work itself to report
             rows += sum(each.live for each in fragment_states(snapshot.table(key)))
-    if rows > LARGE_TABLES:
-        yield f"there are {rows:,} rows, and more than {LARGE_TABLES:,} are a lot to put in order"
+    return row_reasons(rows, LARGE_TABLES, "optimize")
 
 
 def maintenance_concurrency() -> int:
@@ -195,7 +188,7 @@ def _refuse_unsettled(attempt: WriteAttempt) -> None:
         raise RecoveryPending(unsettled)
 
 
-def _skipped(attempt: WriteAttempt, key: str) -> TableOptimizeStats | None:
+def _skipped_stats(attempt: WriteAttempt, key: str) -> TableOptimizeStats | None:
     """Why a table is left alone, if it is: it is another branch's, or has versions that no commit and no write made.
 
     Before the locks are held, a version that was just committed may look like drift; it is looked at again then.
@@ -256,20 +249,20 @@ class _Index:
     fragments: tuple[int, ...] | None
 
 
-def _ordered(
+def _do_work(
     base: Snapshot, works: Mapping[str, TableWork], engine: Engine, drafts: Drafts, failures: _Failures
-) -> dict[str, _Ordered]:
+) -> dict[str, _FinishedWork]:
     """Does the work on every table that does not fail; nothing of it is in any version."""
     bare: dict[str, Table] = {}
     groups: list[_Fragments] = []
     for key, work in works.items():
-        with failures.noted(key):
+        with failures.noting_failure(key):
             if work.groups:
                 bare[key] = drafts.without_indexes(base.table(key))
                 made = [drafts.only(bare[key], group) for group in work.groups]
                 groups += [_Fragments(key, TableAt(draft.location, draft.version)) for draft in made if draft]
     rewritten: dict[str, list[Rewritten]] = {key: [] for key in works}
-    for part, result in zip(groups, engine.run("compacting", _rewritten, groups), strict=True):
+    for part, result in zip(groups, engine.run("compacting", _rewrite_part, groups), strict=True):
         if isinstance(result, OmnigraphError):
             failures.note(part.table_key, result)
         else:
@@ -278,20 +271,20 @@ def _ordered(
     for key, work in works.items():
         if key in failures:
             continue
-        with failures.noted(key):
+        with failures.noting_failure(key):
             if key in bare:
-                rewritten[key] = numbered(rewritten[key], drafts.first_spare_number(bare[key], rewritten[key]))
+                rewritten[key] = with_numbers(rewritten[key], drafts.first_spare_number(bare[key], rewritten[key]))
             draft = _draft_after(drafts, base.table(key), work, rewritten[key])
             parts = [_index_part(key, draft, each, rewritten[key]) for each in work.indexes]
             indexes += [part for part in parts if part.fragments != ()]
     written: dict[str, list[Any]] = {key: [] for key in works}
-    for each, index in zip(indexes, engine.run("indexing", _written, indexes), strict=True):
+    for each, index in zip(indexes, engine.run("indexing", _write_index, indexes), strict=True):
         if isinstance(index, OmnigraphError):
             failures.note(each.table_key, index)
         else:
             written[each.table_key].append(index)
     return {
-        key: _Ordered(base.table(key), work, tuple(rewritten[key]), tuple(written[key]), base.table(key).version)
+        key: _FinishedWork(base.table(key), work, tuple(rewritten[key]), tuple(written[key]), base.table(key).version)
         for key, work in works.items()
         if key not in failures
     }
@@ -300,7 +293,7 @@ def _ordered(
 def _draft_after(drafts: Drafts, table: Table, work: TableWork, rewritten: Sequence[Rewritten]) -> Table:
     """What a table would be once all is done but the new indexes."""
     dropped = [segment for each in work.indexes for segment in each.dropped]
-    draft = drafts.after(table, removal(dropped)) if dropped else table
+    draft = drafts.after(table, index_removal(dropped)) if dropped else table
     return drafts.after(draft, rewrite_operation(rewritten)) if rewritten else draft
 
 
@@ -312,14 +305,14 @@ def _index_part(key: str, draft: Table, work: IndexWork, rewritten: Sequence[Rew
     return _Index(key, TableAt(draft.location, draft.version), work.intent, fragments)
 
 
-def _rewritten(part: _Fragments) -> Rewritten | StorageError:
+def _rewrite_part(part: _Fragments) -> Rewritten | StorageError:
     try:
         return rewrite_fragments(part.draft.open())
     except StorageError as error:
         return error
 
 
-def _written(part: _Index) -> Any:
+def _write_index(part: _Index) -> Any:
     """The index that was written, or the error that it ended in: other tables go on."""
     try:
         table = part.table.open()
@@ -333,8 +326,13 @@ def _written(part: _Index) -> Any:
 # --- putting it on the newest version ---
 
 
-def _on_newest(attempt: WriteAttempt, key: str, ordered: _Ordered, engine: Engine, drafts: Drafts) -> _Ordered | None:
-    """The same work for the newest version of a table, done again if need be; None if there is none to do any more."""
+def _on_newest(
+    attempt: WriteAttempt, key: str, ordered: _FinishedWork, engine: Engine, drafts: Drafts
+) -> _FinishedWork | None:
+    """The same work for the newest version of a table; None if nothing is left to do.
+
+    Where the work does not fit any more, it is done again under the lock, in the same attempt: no write is retried.
+    """
     table = attempt.base.table(key)
     if _still_fits(table, ordered):
         return replace(ordered, table=table)
@@ -343,16 +341,16 @@ def _on_newest(attempt: WriteAttempt, key: str, ordered: _Ordered, engine: Engin
     if work.is_empty:
         return None
     failures = _Failures()
-    done = _ordered(attempt.base, {key: work}, engine, drafts, failures)
+    done = _do_work(attempt.base, {key: work}, engine, drafts, failures)
     failures.raise_for(key)
     return done[key]
 
 
-def _still_fits(table: Table, ordered: _Ordered) -> bool:
+def _still_fits(table: Table, ordered: _FinishedWork) -> bool:
     """Whether work that was done on an older version is right on this one.
 
-    The fragments that were written anew must be as they were, and the indexes the same. A fragment that an index was
-    built over may have lost rows since, but must be there. The new fragments must have numbers that nobody took.
+    The fragments that were rewritten must be as they were, and the indexes the same. A fragment that an index was
+    built over may have lost rows since, but must be there. The numbers of the new fragments must still be free.
     """
     if table.version == ordered.table.version:
         return True
@@ -368,28 +366,28 @@ def _still_fits(table: Table, ordered: _Ordered) -> bool:
     )
 
 
-def _staged(attempt: WriteAttempt, ordered: _Ordered) -> StagedTable:
-    """The versions that put a table in order: without what goes, with the new fragments, with the new indexes.
+def _stage_table(attempt: WriteAttempt, ordered: _FinishedWork) -> StagedTable:
+    """The versions that optimize a table: without what goes, with the new fragments, with the new indexes.
 
     Segments go first, because Lance refuses to rewrite fragments together of which one covers only some.
     """
     dropped = [segment for each in ordered.work.indexes for segment in each.dropped]
     operations = []
     if ordered.rewritten and dropped:
-        operations.append(removal(dropped))
+        operations.append(index_removal(dropped))
         dropped = []
     if ordered.rewritten:
         operations.append(rewrite_operation(ordered.rewritten))
     if ordered.indexes or dropped:
-        operations.append(addition(ordered.indexes, dropped, built_at=ordered.built_at))
-    *before, last = staged_in_turn(ordered.table, operations, attempt.operation_id)
+        operations.append(index_addition(ordered.indexes, dropped, built_at=ordered.built_at))
+    *before, last = stage_in_order(ordered.table, operations, attempt.operation_id)
     return StagedTable(ordered.table, last, before=tuple(before))
 
 
-# --- what is told ---
+# --- statistics ---
 
 
-def _done(key: str, ordered: _Ordered, part: StagedTable) -> TableOptimizeStats:
+def _stats_of(key: str, ordered: _FinishedWork, part: StagedTable) -> TableOptimizeStats:
     extended = [each for each in ordered.work.indexes if each.kept is not None]
     return TableOptimizeStats(
         table_key=key,
@@ -403,7 +401,7 @@ def _done(key: str, ordered: _Ordered, part: StagedTable) -> TableOptimizeStats:
     )
 
 
-def _untouched(base: Snapshot, key: str) -> TableOptimizeStats:
+def _untouched_stats(base: Snapshot, key: str) -> TableOptimizeStats:
     version = base.manifest.pins[key].version
     return TableOptimizeStats(table_key=key, manifest_version=version, lance_head_version=version)
 
@@ -417,6 +415,7 @@ def _own_tables(base: Snapshot) -> Iterator[TableOptimizeStats]:
     yield TableOptimizeStats(table_key=MANIFEST_FOLDER, manifest_version=version, lance_head_version=version)
     audit = base.location.child(AUDIT_FOLDER)
     try:
+        check_newest_version(base.location)
         newest = open_table(audit).version if has_version(audit, 1) else None
     except StorageError as error:
         yield TableOptimizeStats(table_key=AUDIT_FOLDER, error=str(error), manifest_version=0, lance_head_version=0)

@@ -10,7 +10,6 @@ That is never published: the version that the graph sees becomes the newest agai
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
 
 from omnigraph import failpoints
 from omnigraph.api.history import Commit
@@ -24,16 +23,19 @@ from omnigraph.errors import (
     StorageError,
 )
 from omnigraph.failpoints import Point
-from omnigraph.recovery.remnants import Held, undo_versions
-from omnigraph.storage import Drift, Location, RowSample, difference_samples, drift_after, open_table, sync_drift
+from omnigraph.recovery.audit import Recoveries, operation_of
+from omnigraph.recovery.remnants import undo_versions
+from omnigraph.storage.differences import RowSample, difference_samples
+from omnigraph.storage.drift import Drift, drift_after, sync_drift
+from omnigraph.storage.location import Location
+from omnigraph.storage.tables import open_table
 from omnigraph.versioning import ManifestLog, Pin, Publication, commit_since, new_commit_id, publish
 from omnigraph.versioning.names import check_actor
 from omnigraph.write import WriteFence
 from omnigraph.write.forks import is_own
-from omnigraph.write.sidecar import pending_operations, read_sidecar
 
 _MAINTENANCE = frozenset({"ReserveFragments", "Rewrite"})
-"""What arranges rows anew and changes none. An index changes none either, but which rows a search finds."""
+"""Operations that rearrange rows and change none. An index changes which rows a search finds."""
 
 
 _MOST_IDS = 20
@@ -52,7 +54,7 @@ class RepairOrder:
 def repair(graph: Location, log: ManifestLog, request: RepairOrder) -> RepairResult:
     """Says what has drifted; with `confirm`, publishes what may be published, as one commit, and undoes what failed."""
     if not request.confirm:
-        return RepairResult(tuple(_inspected(graph, log, force=False).values()))
+        return RepairResult(tuple(_inspect_tables(graph, log, force=False).values()))
     check_actor(request.actor)
     with WriteFence(graph, log.branch, "repair") as fence:
         tables = log.head().pins.keys()
@@ -60,12 +62,12 @@ def repair(graph: Location, log: ManifestLog, request: RepairOrder) -> RepairRes
         log.check_exists()
         if log.head().pins.keys() != tables:
             raise SchemaChanged(log.branch)
-        found = _inspected(graph, log, force=request.force)
+        found = _inspect_tables(graph, log, force=request.force)
         chosen = {key: each for key, each in found.items() if each.action is RepairAction.PUBLISH}
         commit = _publish(graph, log, chosen, request) if chosen else None
         for key, each in found.items():
             if each.action is RepairAction.UNDO:
-                undo_versions(Held(graph, log, fence), key)
+                undo_versions(graph, log, fence, key)
     done = {
         RepairAction.PUBLISH: RepairAction.PUBLISHED,
         RepairAction.UNDO: RepairAction.UNDONE,
@@ -76,11 +78,11 @@ def repair(graph: Location, log: ManifestLog, request: RepairOrder) -> RepairRes
     )
 
 
-def _inspected(graph: Location, log: ManifestLog, *, force: bool) -> dict[str, TableRepair]:
+def _inspect_tables(graph: Location, log: ManifestLog, *, force: bool) -> dict[str, TableRepair]:
     """Every table of a branch, judged. Right without a lock too, because of the order of the reads.
 
     A writer announces itself, commits, publishes, and takes its announcement back. So a version that is seen, and that
-    neither an announcement read after it nor a manifest read after that explains, is nobody's. A table that has another
+    neither an announcement read after it nor a manifest read after that explains, is drift. A table that has another
     pin by then has just been written, on top of all that was there.
     """
     before = log.head().pins
@@ -92,28 +94,25 @@ def _inspected(graph: Location, log: ManifestLog, *, force: bool) -> dict[str, T
     found = {}
     for key, pin in sorted(log.head().pins.items()):
         drift = drifts.get(key) if pin == before.get(key) else None
-        found[key] = _judged(graph, key, pin, drift or Drift(pin.version), force=force)
+        found[key] = _judge_table(graph, key, pin, drift or Drift(pin.version), force=force)
     return found
 
 
 def unsettled_operations(graph: Location, log: ManifestLog) -> list[str]:
-    """The writes of a branch that are announced: at work, or ended in the middle; and those that nobody can read."""
-    found = []
-    for operation_id in pending_operations(graph):
-        try:
-            sidecar = read_sidecar(graph, operation_id)
-        except RecoveryFailed:
-            found.append(operation_id)
-            continue
-        if sidecar is not None and (sidecar.branch, sidecar.incarnation) == (log.branch, log.incarnation):
-            found.append(operation_id)
-    return found
+    """The writes of a branch that are announced: at work, or ended in the middle; and those that cannot be read."""
+    return [
+        operation_of(each)
+        for each in Recoveries(graph).pending()
+        if isinstance(each, RecoveryFailed) or (each.branch, each.incarnation) == (log.branch, log.incarnation)
+    ]
 
 
-def _judged(graph: Location, key: str, pin: Pin, drift: Drift, *, force: bool) -> TableRepair:
-    sight = _sight(graph, pin, drift) if drift.head != pin.version else _Sight()
-    classification = classified(pin.version, drift, sight.doubt)
-    table = TableRepair(
+def _judge_table(graph: Location, key: str, pin: Pin, drift: Drift, *, force: bool) -> TableRepair:
+    nothing = RowSample()
+    sight = _sight(graph, pin, drift) if drift.head != pin.version else _Sight(rows=(nothing, nothing, nothing))
+    removed, added, changed = sight.rows or (nothing, nothing, nothing)
+    classification = classify_drift(pin.version, drift, sight.doubt)
+    return TableRepair(
         table_key=key,
         classification=classification,
         action=_action(classification, drift, sight, force=force),
@@ -121,12 +120,17 @@ def _judged(graph: Location, key: str, pin: Pin, drift: Drift, *, force: bool) -
         lance_head_version=drift.head,
         operations=drift.operations,
         error="; ".join(filter(None, (drift.problem, sight.doubt, sight.obstacle))) or None,
+        removed=removed.count if sight.rows else None,
+        added=added.count if sight.rows else None,
+        changed=changed.count if sight.rows else None,
+        removed_ids=removed.ids,
+        added_ids=added.ids,
+        changed_ids=changed.ids,
     )
-    return replace(table, **sight.rows.as_fields())
 
 
 def _action(classification: Classification, drift: Drift, sight: "_Sight", *, force: bool) -> RepairAction:
-    """What becomes of a table. Versions that a failed write is part of are taken back or left, and never published."""
+    """What to do with a table. Versions of a failed write are undone or left, and never published."""
     match classification:
         case Classification.NO_DRIFT:
             return RepairAction.NONE
@@ -140,8 +144,8 @@ def _action(classification: Classification, drift: Drift, sight: "_Sight", *, fo
             return RepairAction.PUBLISH if force and sight.obstacle is None else RepairAction.REFUSE
 
 
-def classified(pinned: int, drift: Drift, doubt: str | None) -> Classification:
-    """What is to be thought of everything after a version.
+def classify_drift(pinned: int, drift: Drift, doubt: str | None) -> Classification:
+    """Classifies all versions after the pinned one.
 
     Operations that are no more than maintenance are believed only if there is no doubt about what they left. Beside
     those of a failed write they are nothing to keep.
@@ -165,43 +169,22 @@ def _failed_writes(drift: Drift) -> list[str]:
     return sorted({owner for owner in drift.owners if owner is not None})
 
 
-_NO_ROWS = RowSample()
-
-
-@dataclass(frozen=True, slots=True)
-class _Rows:
-    """The rows in which the newest version differs from the one that the graph sees, if that is known."""
-
-    known: bool = True
-    removed: RowSample = _NO_ROWS
-    added: RowSample = _NO_ROWS
-    changed: RowSample = _NO_ROWS
-
-    def as_fields(self) -> dict[str, Any]:
-        samples = {"removed": self.removed, "added": self.added, "changed": self.changed}
-        numbers = {name: each.count if self.known else None for name, each in samples.items()}
-        return {**numbers, **{f"{name}_ids": each.ids for name, each in samples.items()}}
-
-
-_NOTHING_DIFFERS = _Rows()
-_UNKNOWN_ROWS = _Rows(known=False)
-
-
 @dataclass(frozen=True, slots=True)
 class _Sight:
     """What the newest version itself shows: its rows, a reason not to believe its operations, one never to publish."""
 
     doubt: str | None = None
     obstacle: str | None = None
-    rows: _Rows = _NOTHING_DIFFERS
+    rows: tuple[RowSample, RowSample, RowSample] | None = None
+    """The rows that were removed, added and changed since the version that the graph sees, if that is known."""
     is_pin_gone: bool = False
 
 
 def _sight(graph: Location, pin: Pin, drift: Drift) -> _Sight:
     """Looks at the newest version of a table, and at the rows in which it differs from the one that the graph sees."""
     if drift.head < pin.version:
-        gone = "the version that the graph sees is gone, and those that are left are older"
-        return _Sight(obstacle=gone, rows=_UNKNOWN_ROWS, is_pin_gone=True)
+        gone = "the version that the graph uses is missing, and only older ones are left"
+        return _Sight(obstacle=gone, is_pin_gone=True)
     obstacle = None
     if failed := _failed_writes(drift):
         obstacle = f"it has versions of writes that failed ({', '.join(failed)}), which are undone and never published"
@@ -209,21 +192,21 @@ def _sight(graph: Location, pin: Pin, drift: Drift) -> _Sight:
     try:
         newest = open_table(location, drift.head)
     except StorageError as error:
-        return _Sight(obstacle=_both(obstacle, error.problem), rows=_UNKNOWN_ROWS)
+        return _Sight(obstacle=_both(obstacle, error.problem))
     try:
         pinned = open_table(location, pin.version)
     except StorageError:
-        gone = "the version that the graph sees is gone"
-        return _Sight(doubt=gone, obstacle=obstacle, rows=_UNKNOWN_ROWS, is_pin_gone=True)
+        gone = "the version that the graph uses is missing"
+        return _Sight(doubt=gone, obstacle=obstacle, is_pin_gone=True)
     if not newest.schema.equals(pinned.schema):
-        return _Sight("its columns changed", _both(obstacle, "they do not fit the schema of the graph"), _UNKNOWN_ROWS)
+        return _Sight("its columns changed", _both(obstacle, "they do not fit the schema of the graph"))
     before, after = pinned.count(), newest.count()
     doubt = None if before == after else f"it has {after} rows, and had {before}"
     try:
         found = difference_samples(pinned, newest, _MOST_IDS)
     except StorageError as error:
-        return _Sight(doubt, _both(obstacle, f"its rows cannot be compared: {error.problem}"), _UNKNOWN_ROWS)
-    return _Sight(doubt, obstacle, _Rows(True, found.deleted, found.inserted, found.updated))
+        return _Sight(doubt, _both(obstacle, f"its rows cannot be compared: {error.problem}"))
+    return _Sight(doubt, obstacle, (found.deleted, found.inserted, found.updated))
 
 
 def _both(first: str | None, second: str) -> str:
@@ -233,7 +216,7 @@ def _both(first: str | None, second: str) -> str:
 def _publish(graph: Location, log: ManifestLog, chosen: Mapping[str, TableRepair], request: RepairOrder) -> Commit:
     """Makes the newest versions of these tables visible. The caller holds their locks.
 
-    Where it is not sure that rows were only arranged anew, some may be gone; so whoever relies on them must notice.
+    Where it is not certain that rows were only rearranged, some may be gone; so writes that rely on them must fail.
     """
     head = log.head()
     pins = {}

@@ -9,20 +9,21 @@ from itertools import accumulate, takewhile
 
 from omnigraph.api.history import Commit, Place
 from omnigraph.api.upkeep import GRACE
+from omnigraph.branching.branches import is_there
 from omnigraph.errors import NotFound, StorageError, UsageError
 from omnigraph.storage.branches import TREES
 from omnigraph.storage.reclaim import OWN_LINE
 from omnigraph.versioning import Branches, CommitGraph, Manifest, ManifestLog
+from omnigraph.versioning.heads import Retained, milestone_of
 from omnigraph.versioning.history import newest_first
 from omnigraph.versioning.log import TRUSTED_SECONDS
 from omnigraph.versioning.names import physical_name
-from omnigraph.versioning.retained import Retained, milestone_of
 
 _UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Policy:
+class RetentionPolicy:
     """How much of each branch stays. A commit goes only if everything that is given lets it go."""
 
     keep: int | None = None
@@ -31,14 +32,14 @@ class Policy:
 
     def __post_init__(self) -> None:
         if self.keep is None and self.older_than is None:
-            raise UsageError("say how many commits of each branch to keep, or how old those are that may go, or both")
+            raise UsageError("expected keep, older_than or both: which commits of each branch to keep")
         if self.keep is not None and self.keep < 1:
-            raise UsageError(f"a branch keeps at least its newest commit: keep is {self.keep}")
+            raise UsageError(f"invalid keep {self.keep}: expected at least 1")
         if min(self.grace, self.older_than or timedelta()) < timedelta():
-            raise UsageError("an age is not below zero")
+            raise UsageError("an age cannot be negative")
 
     def keeps(self, place: int, made: datetime, followed: datetime | None, now: datetime) -> bool:
-        """Whether a commit stays that is so many places behind the newest of its branch, which none has followed."""
+        """Whether a commit stays that is `place` commits behind the newest of its branch."""
         if followed is None or followed > now - self.grace:
             return True
         if self.keep is not None and place < self.keep:
@@ -47,14 +48,14 @@ class Policy:
 
 
 def age(text: str) -> timedelta:
-    """An age as people write it: a number with `s`, `m`, `h`, `d` or `w` behind it."""
+    """An age as text: a number with `s`, `m`, `h`, `d` or `w` behind it."""
     found = re.fullmatch(r"(\d+)\s*([smhdw])", text.strip())
     if found is None:
-        raise UsageError(f"an age is a number and a unit, as in 30m, 12h or 7d, not {text!r}")
+        raise UsageError(f"invalid age {text!r}: expected a number and a unit, as in 30m, 12h or 7d")
     try:
         return timedelta(**{_UNITS[found[2]]: int(found[1])})
     except OverflowError as error:
-        raise UsageError(f"nothing is as old as {text}") from error
+        raise UsageError(f"age out of range: {text}") from error
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,14 +101,17 @@ def line_of(log: ManifestLog) -> str:
     return OWN_LINE if log.origin is None else f"{TREES}/{physical_name(log.branch)}"
 
 
-def kept_lines(branches: Branches, named: Iterable[Place], look: Callable[[], tuple[Policy, Clock]]) -> list[KeptLine]:
+def kept_lines(
+    branches: Branches, named: Iterable[Place], look: Callable[[], tuple[RetentionPolicy, Clock]]
+) -> list[KeptLine]:
     """What stays of every branch. `named` are places that tags need.
 
-    Branches may go meanwhile, which are left out. `look` says the policy and the time, after the newest commits
+    Branches that are deleted meanwhile are left out. `look` says the policy and the time, after the newest commits
     were read: a writer that it does not know of begins on none older than these.
     """
     places = [*named]
     logs = branches.logs()
+    # Nothing is written here: reading starts again without the branches that were deleted meanwhile.
     while True:
         try:
             heads = [(log, log.head()) for log in logs]
@@ -132,7 +136,7 @@ def _kept_lines(
     branches: Branches,
     heads: Sequence[tuple[ManifestLog, Manifest]],
     named: Iterable[Place],
-    policy: Policy,
+    policy: RetentionPolicy,
     clock: Clock,
 ) -> list[KeptLine]:
     needed: dict[tuple[str, str], set[int]] = {}
@@ -141,7 +145,7 @@ def _kept_lines(
         needed.setdefault((place.branch, place.incarnation), set()).add(place.version)
     lines = []
     for log, head in heads:
-        before = log.retained()  # an earlier cleanup may have left less
+        before = log.read_retained()  # an earlier cleanup may have left less
         floor = _floor(log, head, policy, clock, max(before.floor, log.first_version))
         wanted = needed.get((log.branch, log.incarnation), set())
         whole = frozenset(each for each in wanted if each < floor and before.has(each))
@@ -149,7 +153,7 @@ def _kept_lines(
     return lines
 
 
-def _floor(log: ManifestLog, head: Manifest, policy: Policy, clock: Clock, least: int) -> int:
+def _floor(log: ManifestLog, head: Manifest, policy: RetentionPolicy, clock: Clock, least: int) -> int:
     """The oldest version that the policy keeps, and with it all after it; none of those below `least` is there.
 
     A commit was made after those before it, whatever the clock of its writer said.
@@ -170,16 +174,16 @@ def _origins(logs: Iterable[ManifestLog]) -> Iterable[Place]:
 def meeting_places(branches: Branches, heads: Sequence[Commit]) -> Iterator[Place]:
     """Where any two branches meet: what a merge of them would compare both with.
 
-    Where that was on a branch that is gone, all that merges look at in its stead: older commits, and the states before
+    Where that was on a branch that is gone, all that merges look at instead: older commits, and the states before
     and after each merge that brought in what came from such a branch.
     """
     graph = CommitGraph(branches)
-    is_there = cache(partial(_is_there, branches))
+    exists = cache(partial(is_there, branches))
     since: dict[int, int] = {}
     for meeting in graph.meetings(heads):
         lost = []
-        for commit in _nearest(graph, meeting.commit, is_there):
-            if is_there(commit.place):
+        for commit in _nearest(graph, meeting.commit, exists):
+            if exists(commit.place):
                 yield commit.place
             else:
                 lost.append(commit.generation)
@@ -187,11 +191,11 @@ def meeting_places(branches: Branches, heads: Sequence[Commit]) -> Iterator[Plac
             for number in meeting.heads():
                 since[number] = min([since.get(number, lost[0]), *lost])
     for commit in graph.later_commits([(heads[number], generation) for number, generation in since.items()]):
-        if commit.merged_place is not None and not is_there(commit.merged_place):
+        if commit.merged_place is not None and not exists(commit.merged_place):
             yield from (each.place for each in (commit, *graph.known_parents(commit)[:1]))
 
 
-def _nearest(graph: CommitGraph, base: Commit, is_there: Callable[[Place], bool]) -> Iterator[Commit]:
+def _nearest(graph: CommitGraph, base: Commit, exists: Callable[[Place], bool]) -> Iterator[Commit]:
     """A commit; if it is not there, also its ancestors, down to the nearest that are."""
     seen: set[str] = set()
     waiting = [base]
@@ -201,18 +205,10 @@ def _nearest(graph: CommitGraph, base: Commit, is_there: Callable[[Place], bool]
             continue
         seen.add(commit.graph_commit_id)
         yield commit
-        if not is_there(commit.place):
+        if not exists(commit.place):
             waiting += graph.known_parents(commit)
 
 
-def _is_there(branches: Branches, place: Place) -> bool:
-    try:
-        branches.manifest_at(place)
-    except NotFound:
-        return False
-    return True
-
-
-def patient_policy(policy: Policy) -> Policy:
-    """The same policy for a store where publishers take no turns, so that nobody is cut off from the newest."""
+def patient_policy(policy: RetentionPolicy) -> RetentionPolicy:
+    """The same policy for a store where publishers take no turns, so that every reader finds the newest commit."""
     return replace(policy, grace=max(policy.grace, timedelta(seconds=2 * TRUSTED_SECONDS)))

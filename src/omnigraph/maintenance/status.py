@@ -1,42 +1,38 @@
-"""Tells how a graph is, on one screen: what it holds, what is not in order, and what its branches and history cost.
+"""Reports the health of a graph: what it holds, what needs attention, and what its branches and history cost.
 
 Only metadata is read: one listing of all files, the manifests, and what tables say of their fragments and indexes. The
 files are listed before the sidecars, and these before the manifest. A version that the listing has and that neither
-explains is nobody's, so writers at work are not taken for drift.
+explains is drift, so running writers are not taken for drift.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 from omnigraph.api.history import schema_number
 from omnigraph.api.upkeep import (
     BranchStatus,
+    IndexState,
     Leftover,
     PendingWrite,
     Status,
     TableStatus,
 )
-from omnigraph.branching.branches import listed
+from omnigraph.branching.branches import list_branches
 from omnigraph.catalog import EntityType
+from omnigraph.diagnostics import size_text
 from omnigraph.errors import NotFound, RecoveryFailed, StorageError
 from omnigraph.maintenance.indexes import table_index_statuses
-from omnigraph.maintenance.layout import SMALL_FRAGMENT, groups_of
-from omnigraph.parts.leftovers import INCOMING
-from omnigraph.parts.scratch import SCRATCH
+from omnigraph.maintenance.layout import MOST_DELETED, SMALL_FRAGMENT, groups_of
+from omnigraph.parts.scratch import INCOMING, SCRATCH
 from omnigraph.recovery import Recoveries
-from omnigraph.storage import (
-    Location,
-    Table,
-    fragment_states,
-    fragments_with_dropped_columns,
-    has_version,
-    objects_at,
-    seems_abandoned,
-)
+from omnigraph.storage.compaction import fragment_states, fragments_with_dropped_columns
 from omnigraph.storage.files import StoredFile, files_below
-from omnigraph.storage.holders import LOCK_FOLDER
-from omnigraph.storage.lines import Line, lines_of
+from omnigraph.storage.location import Location
+from omnigraph.storage.locks import LOCK_FOLDER, seems_abandoned
+from omnigraph.storage.objects import objects_at
+from omnigraph.storage.reclaim import Line, lines_of
+from omnigraph.storage.tables import Table, has_version
 from omnigraph.versioning import Branches, ManifestLog, Pin, Snapshot
 from omnigraph.versioning.branches import fork_name
 from omnigraph.versioning.log import MANIFEST_FOLDER
@@ -48,12 +44,19 @@ from omnigraph.write.sidecar import Sidecar
 
 OLD_VERSION = timedelta(days=7)
 _QUIET = timedelta(days=1)
+_LONG_WRITE = timedelta(minutes=1)
+_MANY_FRAGMENTS, _MANY_DELETED = 32, 1_000
+_LARGE_TAIL = 0.1
+"""How much of a table an index may leave out before it is worth extending."""
+_MANY_OLD_VERSIONS = 100
+_COSTLY_HISTORY, _MUCH_HISTORY = 3, 64 * 2**20
+_IDLE_BRANCH = timedelta(days=30)
 _TREE = "/tree/"
 _NO_LINE = Line(0, {})
 
 
 def status_of(graph: Location, branches: Branches, log: ManifestLog) -> Status:
-    """How a graph is now. Nothing is written, not even a lock."""
+    """The health of a graph now. Nothing is written, not even a lock."""
     files = files_below(graph)
     lines = lines_of(files)
     pending = tuple(_pending(each) for each in Recoveries(graph).pending())
@@ -95,7 +98,7 @@ def _tables(
             lance_head_version=pin.version if explained else _head(snapshot.location, pin, line),
         )
         try:
-            yield _measured(seen, entity, snapshot.table(entity.table_key))
+            yield _measure_table(seen, entity, snapshot.table(entity.table_key))
         except StorageError as error:
             yield replace(seen, error=error.problem)
         except NotFound as error:
@@ -111,7 +114,7 @@ def _head(graph: Location, pin: Pin, line: Line) -> int:
     return pin.version if has_version(location, pin.version) else line.newest
 
 
-def _measured(seen: TableStatus, entity: EntityType, table: Table) -> TableStatus:
+def _measure_table(seen: TableStatus, entity: EntityType, table: Table) -> TableStatus:
     states = fragment_states(table)
     return replace(
         seen,
@@ -139,7 +142,7 @@ def _pending(found: Sidecar | RecoveryFailed) -> PendingWrite:
 def _branches(branches: Branches, lines: Mapping[str, Line]) -> Iterable[BranchStatus]:
     logs = {log.branch: log for log in branches.logs()}
     newest = schema_number(branches.main.head().commit.schema_id)
-    for info in listed(branches):
+    for info in list_branches(branches):
         log = logs.get(info.name)
         yield BranchStatus(
             name=info.name,
@@ -147,15 +150,15 @@ def _branches(branches: Branches, lines: Mapping[str, Line]) -> Iterable[BranchS
             created_at=info.created_at,
             ahead=info.ahead,
             behind=info.behind,
-            retained_bytes=0 if log is None else _retained(log, lines),
+            retained_bytes=0 if log is None else _retained_bytes(log, lines),
             schema_behind=schema_number(info.head.schema_id) < newest,
         )
 
 
 def _is_schema_edited(graph: Location, branches: Branches) -> bool:
-    """Whether the file that people read is not the schema of `main`.
+    """Whether `_schema.pg` differs from the schema of `main`.
 
-    Whoever changes the schema is announced from before its commit until the file is there. One that began after the
+    A schema change is announced from before its commit until the file is written. One that began after the
     first look is seen by the second.
     """
     return _differs(graph, branches) and _differs(graph, branches)
@@ -169,7 +172,7 @@ def _differs(graph: Location, branches: Branches) -> bool:
     return not announced and content != accepted.text.encode()
 
 
-def _retained(log: ManifestLog, lines: Mapping[str, Line]) -> int:
+def _retained_bytes(log: ManifestLog, lines: Mapping[str, Line]) -> int:
     """What would go with a branch; `main` stays whatever happens."""
     if log.origin is None:
         return 0
@@ -182,7 +185,7 @@ def _old_versions(lines: Mapping[str, Line], log: ManifestLog, now: datetime) ->
     """The versions of a branch that are old, but for the newest."""
     path = MANIFEST_FOLDER if log.origin is None else f"{MANIFEST_FOLDER}{_TREE}{physical_name(log.branch)}"
     line = lines.get(path, _NO_LINE)
-    readable = log.retained()
+    readable = log.read_retained()
     return sum(
         written < now - OLD_VERSION and version != line.newest and readable.has(version)
         for version, written in line.versions.items()
@@ -203,5 +206,101 @@ def _leftovers(graph: Location, files: Iterable[StoredFile], now: datetime) -> I
             yield Leftover(path, sum(file.size for file in found))
 
 
-def _instant(instant: datetime | None) -> str | None:
-    return None if instant is None else instant.isoformat().replace("+00:00", "Z")
+# --- what to do about it ---
+
+
+def advice_on(status: Status) -> tuple[str, ...]:
+    """What an operator should do, the most urgent first; a graph that is well gets none."""
+    rules = (
+        _slow_writes,
+        _drifted_tables,
+        _edited_schema,
+        _scattered_rows,
+        _stale_indexes,
+        _long_history,
+        _idle_branches,
+        _dead_jobs,
+    )
+    return tuple(line for rule in rules for line in rule(status))
+
+
+def _slow_writes(status: Status) -> Iterator[str]:
+    for each in status.pending:
+        if each.problem is not None:
+            yield f"sidecar {each.operation_id} {each.problem}"
+    late = [each for each in status.pending if each.started_at and status.seen_at - each.started_at > _LONG_WRITE]
+    if late:
+        words = "a write" if len(late) == 1 else f"{len(late)} writes"
+        yield f"{words} began over a minute ago and did not finish: see `omnigraph recovery list`"
+
+
+def _drifted_tables(status: Status) -> Iterator[str]:
+    for table in status.tables:
+        if table.error is not None:
+            yield f"{table.table_key} cannot be read: {table.error}"
+    drifted = [table.table_key for table in status.tables if table.drifted]
+    if drifted:
+        yield f"{', '.join(drifted)}: something else has committed to it; run `omnigraph repair{_on(status)}`"
+
+
+def _edited_schema(status: Status) -> Iterator[str]:
+    if status.schema_edited:
+        yield "_schema.pg was edited by hand: nothing reads it; apply it with `omnigraph schema apply`"
+
+
+def _scattered_rows(status: Status) -> Iterator[str]:
+    scattered = [
+        table.table_key
+        for table in status.tables
+        if table.compactable > _MANY_FRAGMENTS
+        or (table.deleted_share > MOST_DELETED and table.deleted_rows > _MANY_DELETED)
+    ]
+    if scattered:
+        yield f"{', '.join(scattered)}: many small fragments or deleted rows; run `omnigraph optimize{_on(status)}`"
+
+
+def _stale_indexes(status: Status) -> Iterator[str]:
+    missing = [table.table_key for table in status.tables if table.indexes_in(IndexState.MISSING)]
+    if missing:
+        yield f"{', '.join(missing)}: indexes are missing; run `omnigraph indexes{_on(status)}`"
+    behind = [
+        table.table_key
+        for table in status.tables
+        if any(
+            index.state is IndexState.PARTIAL and index.covered_rows < (1 - _LARGE_TAIL) * table.rows
+            for index in table.indexes
+        )
+    ]
+    if behind:
+        yield f"{', '.join(behind)}: indexes lack many rows; run `omnigraph optimize{_on(status)}`"
+
+
+def _long_history(status: Status) -> Iterator[str]:
+    stored = sum(table.stored_bytes for table in status.tables)
+    readable = sum(table.bytes for table in status.tables)
+    if status.old_versions >= _MANY_OLD_VERSIONS:
+        age = f"{OLD_VERSION.days}d"
+        count = f"{status.old_versions:,} versions older than {OLD_VERSION.days} days"
+        yield f"the history holds {count}; run `omnigraph cleanup --older-than {age}`"
+    elif stored > _COSTLY_HISTORY * readable and stored - readable > _MUCH_HISTORY:
+        sizes = f"{size_text(stored)} are stored for {size_text(readable)} that can be read now"
+        yield f"{sizes}; run `omnigraph cleanup --keep 10`"
+
+
+def _idle_branches(status: Status) -> Iterator[str]:
+    for branch in status.branches[1:]:
+        began = branch.created_at or branch.head.created_at
+        idle = status.seen_at - max(began, branch.head.created_at)
+        if idle > _IDLE_BRANCH:
+            retained = f"retains {size_text(branch.retained_bytes)}"
+            yield f"branch {branch.name} has been idle for {idle.days} days and {retained}; merge or delete it"
+
+
+def _dead_jobs(status: Status) -> Iterator[str]:
+    if status.leftovers:
+        size = size_text(sum(each.bytes for each in status.leftovers))
+        yield f"jobs that were killed left {size}; run `omnigraph cleanup --older-than {OLD_VERSION.days}d`"
+
+
+def _on(status: Status) -> str:
+    return "" if status.branch == "main" else f" --branch {status.branch}"

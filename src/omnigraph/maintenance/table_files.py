@@ -1,23 +1,79 @@
-"""The files of one table while nobody writes it, and the versions of it that must stay."""
+"""The files of one table while no process writes it, and the versions of it that must stay."""
 
+import logging
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 
-from omnigraph.errors import Damaged
-from omnigraph.maintenance.orphans import Orphans, orphaned_forks, remove_forks
-from omnigraph.storage import Location, branch_ref, branch_refs, check_refs
-from omnigraph.storage.branches import TREES, ref_file, ref_names
+from omnigraph.errors import Damaged, StorageError
+from omnigraph.storage.branches import TREES, branch_ref, branch_refs, check_refs, delete_branch, ref_file, ref_names
 from omnigraph.storage.files import StoredFile, files_below
+from omnigraph.storage.location import Location
+from omnigraph.storage.objects import objects_at
 from omnigraph.storage.reclaim import OWN_LINE, versions_of
 from omnigraph.storage.tables import version_file
 from omnigraph.versioning import Branches, Manifest, Pin
 from omnigraph.versioning.log import MANIFEST_FOLDER
 from omnigraph.versioning.removal import was_removed
 from omnigraph.write import WriteFence
-from omnigraph.write.forks import table_root
+from omnigraph.write.forks import ForkStatus, classify_fork_ref, table_root
 from omnigraph.write.retention import is_anybody_writing, oldest_seen_writer
 from omnigraph.write.sidecar import Sidecar, pending_operations, read_sidecar
+
+_logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Orphans:
+    """The unused forks of a table, and those that had to be left for now, with the reasons."""
+
+    names: tuple[str, ...] = ()
+    left: tuple[str, ...] = ()
+
+
+def orphaned_forks(graph: Location, branches: Branches, root: str, needed: Collection[str]) -> Orphans:
+    """The orphans among the forks of a table; those in `needed`, by their paths, are some unfinished write's.
+
+    The newest manifests say whose a fork is, and not its own ref, which may be damaged. The caller holds the locks of
+    the table on every branch, and no branch is begun meanwhile.
+    """
+    location = graph.child(root)
+    names = {*objects_at(location).folders(TREES), *ref_names(location)}
+    found, left = [], []
+    for name in sorted(names):
+        if f"{root}/{TREES}/{name}" in needed:
+            continue
+        try:
+            status = classify_fork_ref(branches, root, name)
+        except Damaged as error:
+            left.append(f"whose fork {name} is cannot be read: {error}")
+            continue
+        if status is ForkStatus.ORPHAN:
+            found.append(name)
+        elif status is ForkStatus.INDETERMINATE:
+            left.append(f"whose fork {name} is cannot be read now")
+    return Orphans(tuple(found), tuple(left))
+
+
+def remove_forks(location: Location, names: Collection[str]) -> Orphans:
+    """Removes forks of a table; those that others began on stay, until these are gone too."""
+    removed, left = [], []
+    # A fork that another began on can go only after that one; so those that were refused are deleted again later.
+    pending = sorted(names)
+    while pending:
+        refused = []
+        for name in pending:
+            try:
+                delete_branch(location, name)
+                removed.append(name)
+                _logger.info("the orphaned fork %s of %s was removed", name, location.uri)
+            except StorageError as error:
+                refused.append((name, error))
+        if len(refused) == len(pending):
+            left = [f"fork {name} stays: {error}" for name, error in refused]
+            break
+        pending = [name for name, _ in refused]
+    return Orphans(tuple(removed), tuple(left))
 
 
 def unfinished_writes(graph: Location) -> Iterator[Sidecar]:
@@ -73,7 +129,7 @@ def versions_to_keep(manifests: Iterable[Manifest], sidecars: Iterable[Sidecar])
 
 
 def writers_of(root: str, heads: Mapping[str, Manifest], sidecars: Collection[Sidecar]) -> dict[str, set[str]]:
-    """What those who write a table hold, by branch: branches may have different names for it.
+    """The locks of the writers of a table, by branch: branches may have different names for it.
 
     An unfinished write that gives it another name may be completed at any time, so both names count.
     """
@@ -98,7 +154,7 @@ def _pins_to_come(sidecar: Sidecar) -> Mapping[str, Pin]:
 
 @dataclass(frozen=True, slots=True)
 class SettledFiles:
-    """The files of a table, as they were while nobody wrote it. `lost` are those of forks that nobody needs."""
+    """The files of a table, as they were while no process wrote it. `lost` are those of unused forks."""
 
     there: Sequence[StoredFile]
     lost: Sequence[StoredFile]
@@ -106,7 +162,7 @@ class SettledFiles:
     """Those forks, and what had to be left alone."""
 
     writers: bool
-    """Whether somebody may be about to refer to files that no version has ever referred to."""
+    """Whether a writer may be about to refer to files that no version refers to yet."""
 
 
 def settled_files(
@@ -116,7 +172,7 @@ def settled_files(
 
     The sidecars are read before the files are listed, and the marks of writers after that. A writer announces a commit
     before it makes it, and has its mark from before it writes files until after the commit, which needs a lock that is
-    held here. So a file that is listed, and that no version refers to, is nobody's when there is neither then.
+    held here. So a file that is listed, and that no version refers to, is unused when there is neither then.
     """
     with ExitStack() as held:
         fences = []
@@ -135,7 +191,7 @@ def settled_files(
 
 
 def seen_files(graph: Location, branches: Branches, root: str) -> SettledFiles:
-    """The same for those who only look: nobody is kept out, and nothing goes."""
+    """The same for a preview: no writer is kept out, and nothing is removed."""
     sidecars = [*unfinished_writes(graph)]
     orphans = orphaned_forks(graph, branches, root, _paths(sidecars))
     files = files_below(graph.child(root))
@@ -158,7 +214,7 @@ def _paths(sidecars: Iterable[Sidecar]) -> set[str]:
 
 
 def _is_announced(root: str, sidecars: Iterable[Sidecar]) -> bool:
-    """Whether an unfinished write has to do with a table."""
+    """Whether an unfinished write names a table."""
     paths = (
         path
         for sidecar in sidecars
@@ -184,14 +240,17 @@ def staying_versions(
 ) -> dict[str, Collection[int]]:
     """The versions of each line that stay: those that are kept, both sides of each fork, and all that came later.
 
-    `orphans` are forks that nobody needs. `Damaged` if it cannot be read where another began.
+    `orphans` are unused forks. `Damaged` if it cannot be read where another began.
     """
     check_refs(root, orphans)
+    present = versions_of(files)
     origins: dict[str, set[int]] = {}
     for ref in branch_refs(root, orphans):
-        parent = OWN_LINE if ref.parent is None else f"{TREES}/{ref.parent}"
-        for line in (parent, f"{TREES}/{ref.name}"):
-            origins.setdefault(line, set()).add(ref.parent_version)
+        parent, own = OWN_LINE if ref.parent is None else f"{TREES}/{ref.parent}", f"{TREES}/{ref.name}"
+        # The first version of a fork always stays; a damaged ref may name another.
+        began = {ref.parent_version, *sorted(present.get(own, ()))[:1]}
+        for line in (parent, own):
+            origins.setdefault(line, set()).update(began)
     newest = {line: max(versions) for line, versions in kept.items()}
     return {
         line: [
@@ -199,7 +258,7 @@ def staying_versions(
             for version in versions
             if version in kept[line] or version in origins.get(line, ()) or version >= newest[line]
         ]
-        for line, versions in versions_of(files).items()
+        for line, versions in present.items()
         if line in kept
     }
 
@@ -207,7 +266,7 @@ def staying_versions(
 def check_pinned(branches: Branches, root: str, files: Sequence[StoredFile], needed: NeededVersions) -> None:
     """Raises `Damaged` when the file of a pinned version, or the ref of a pinned fork, is not there.
 
-    Those that were removed on purpose are no damage.
+    Versions that cleanup removed do not count as damage.
     """
     present = versions_of(files)
     graph = branches.graph

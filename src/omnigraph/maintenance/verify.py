@@ -17,18 +17,18 @@ from omnigraph.api.upkeep import Damage, VerifiedCommit, VerifyResult
 from omnigraph.catalog import EdgeType
 from omnigraph.catalog.model import DESTINATION, ID, SOURCE
 from omnigraph.errors import Damaged, NotFound, OmnigraphError, RecoveryFailed, StorageError
-from omnigraph.recovery.audit import recoveries
-from omnigraph.storage import Location, decode_record, objects_at
-from omnigraph.storage.checksums import FileChecksum, checksum_files
-from omnigraph.storage.files import StoredFile, files_below
+from omnigraph.recovery.audit import Recoveries, recoveries
+from omnigraph.storage.files import FileChecksum, StoredFile, checksum_files, files_below
+from omnigraph.storage.location import Location
+from omnigraph.storage.objects import objects_at
 from omnigraph.storage.reclaim import known_name
+from omnigraph.storage.records import decode_record
 from omnigraph.storage.references import referred_names
 from omnigraph.storage.tables import listed_versions, open_unread, typed_errors, version_file
 from omnigraph.versioning import Branches, Manifest, ManifestLog, Pin
 from omnigraph.versioning.file_checksums import recorded_checksums
 from omnigraph.versioning.tags import TAG_FOLDER, tags
 from omnigraph.write.forks import table_root
-from omnigraph.write.sidecar import pending_operations, read_sidecar
 
 _RECORD_FOLDERS = ("__heads", "__history", "__schemas", TAG_FOLDER)
 _MOST_IDS = 5
@@ -126,11 +126,9 @@ class _Verification:
         for folder in _RECORD_FOLDERS:
             for name in objects_at(self.graph).names(folder):
                 self._check_record(f"{folder}/{name}")
-        for operation_id in pending_operations(self.graph):
-            try:
-                read_sidecar(self.graph, operation_id)
-            except RecoveryFailed as error:
-                self._note(f"__recovery/{error.sidecar}", error.problem)
+        for each in Recoveries(self.graph).pending():
+            if isinstance(each, RecoveryFailed):
+                self._note(f"__recovery/{each.sidecar}", each.problem)
         try:
             tags(self.graph)
         except Damaged as error:
@@ -200,7 +198,7 @@ class _Verification:
             self._note_error(error, log.location.uri)
             newest = max(listed_versions(log.location), default=0)
         try:
-            retained = log.retained()
+            retained = log.read_retained()
         except Damaged as error:
             self._note(error.uri, error.problem)
             return [version for version in sorted(listed_versions(log.location)) if version >= log.first_version]
@@ -270,9 +268,9 @@ class _Verification:
             self.unverified += 1
             return None
         if found.size != recorded.size:
-            return f"has {found.size} bytes, and was written with {recorded.size}"
+            return f"has {found.size} bytes, expected {recorded.size}"
         if self.data and checksum_files(folder.location, [file]).get(file) != recorded:
-            return "does not have the checksum that it was written with"
+            return "does not match its recorded checksum"
         return None
 
     # --- rows ---
@@ -320,7 +318,7 @@ class _Verification:
                 rows = table.scan([ID, *ends])
                 self.rows += rows.num_rows
                 if rows.num_rows != table.count():
-                    self._note(place, f"has {rows.num_rows} rows, and its version says {table.count()}")
+                    self._note(place, f"has {rows.num_rows} rows, expected {table.count()}")
                 self._check_ids(place, rows)
                 for column, key in ends.items():
                     self._check_ends(place, rows[column], snapshot.table(key).scan([ID])[ID], key)
@@ -330,7 +328,7 @@ class _Verification:
     def _check_ids(self, place: str, rows: pa.Table) -> None:
         distinct = pc.count_distinct(rows[ID], mode="only_valid").as_py()
         if distinct != rows.num_rows:
-            self._note(place, f"has {rows.num_rows} rows, and {distinct} different ids")
+            self._note(place, f"has {rows.num_rows} rows, but {distinct} distinct ids")
 
     def _check_ends(self, place: str, ends: pa.ChunkedArray, ids: pa.ChunkedArray, key: str) -> None:
         lost = pc.unique(ends.filter(pc.invert(pc.is_in(ends, value_set=ids))))

@@ -3,7 +3,6 @@
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 
-import pyarrow as pa
 import pyarrow.compute as pc
 
 from omnigraph.api.history import (
@@ -12,22 +11,22 @@ from omnigraph.api.history import (
     MergeConflict,
     MergeKind,
     MergeResult,
-    Place,
     SchemaStep,
     schema_number,
 )
-from omnigraph.catalog import EdgeType, NodeType
+from omnigraph.branching.branches import is_there
+from omnigraph.catalog import NodeType
 from omnigraph.catalog.model import DESTINATION, ID, SOURCE
 from omnigraph.errors import MergeConflicts, NotFound, SchemaBehind
 from omnigraph.merging.sides import TypeMerge, changes_between, dropped_type, types_of
 from omnigraph.merging.three_way import Strategy, TableMerge, touched_ids
-from omnigraph.storage import among
+from omnigraph.storage.predicates import among
 from omnigraph.versioning import Branches, CommitGraph, MergedParent, Snapshot
 from omnigraph.violations import Rule, Violation
 from omnigraph.write import TableChange, WriteAttempt, write_changes
 from omnigraph.write.change import Origins
 from omnigraph.write.row_checks import row_violations
-from omnigraph.write.set_checks import SetChecks
+from omnigraph.write.validate import SetChecks
 
 _KINDS = {
     Rule.VALUE: ConflictKind.VALUE_CONSTRAINT_VIOLATION,
@@ -60,7 +59,7 @@ def merge(attempt: WriteAttempt, branches: Branches, source: str, options: Merge
     if _schema(theirs) > _schema(ours):
         raise SchemaBehind(attempt.branch, _schema(ours), source, _schema(theirs))
     ground = _common_ground(graph, branches, ours, theirs)
-    merges = _merged_tables(ours, theirs, ground, options)
+    merges = _merge_tables(ours, theirs, ground, options)
     changes = {key: each.change for key, each in merges.items()}
     diverged = [conflict for each in merges.values() for conflict in each.conflicts]
     diverged += _dropped_types(ours, theirs, ground.base, options)
@@ -98,7 +97,7 @@ class _CommonGround:
     base: Snapshot
     doubts: tuple[tuple[Snapshot, Snapshot], ...]
 
-    def disputed(self, identity: int) -> frozenset[str]:
+    def disputed_ids(self, identity: int) -> frozenset[str]:
         """The entities of a type of which it is not known what both sides began with."""
         return frozenset(each for pair in self.doubts for each in _different_ids(*pair, identity))
 
@@ -140,20 +139,12 @@ def _brought_in(
     for commit in graph.reachable(head.commit):
         if commit.generation <= since:
             return
-        if commit.merged_place is None or _is_there(branches, commit.merged_place):
+        if commit.merged_place is None or is_there(branches, commit.merged_place):
             continue
         before = _snapshot(branches, graph.parents(commit)[0])
         after = _snapshot(branches, commit)
         if before is not None and after is not None:
             yield before, after
-
-
-def _is_there(branches: Branches, place: Place) -> bool:
-    try:
-        branches.manifest_at(place)
-    except NotFound:
-        return False
-    return True
 
 
 def _snapshot(branches: Branches, commit: Commit) -> Snapshot | None:
@@ -167,7 +158,7 @@ def _snapshot(branches: Branches, commit: Commit) -> Snapshot | None:
 # --- the tables ---
 
 
-def _merged_tables(
+def _merge_tables(
     ours: Snapshot, theirs: Snapshot, ground: _CommonGround, options: MergeOptions
 ) -> dict[str, TableMerge]:
     """The merge of every type that they changed; tables that both pin at the same version are not opened."""
@@ -180,10 +171,10 @@ def _merged_tables(
             base=base.get(identity),
             ours=mine,
             theirs=yours[identity],
-            disputed=ground.disputed(identity),
+            disputed=ground.disputed_ids(identity),
             cells=options.cells,
             strategy=options.strategy,
-        ).merged()
+        ).merge()
         if merged is not None:
             merges[mine.entity.table_key] = merged
     return merges
@@ -212,7 +203,7 @@ def _broken_rules(
 ) -> Iterator[MergeConflict]:
     """Everything that the schema does not allow in the merged graph.
 
-    An edge that is in conflict itself, or at a node that is, says nothing new: whoever decides that decides on it too.
+    An orphaned edge that is in conflict itself, or at a node in conflict, is left out: resolving that resolves it too.
     """
     open_questions = {(each.type, each.id) for each in diverged}
     touched = {key: change for key, change in changes.items() if not change.is_empty}
@@ -249,26 +240,16 @@ def _new_orphan(ours: Snapshot, changes: Mapping[str, TableChange], violation: V
 
 def _edges_without_ends(ours: Snapshot, changes: Mapping[str, TableChange]) -> Iterator[MergeConflict]:
     """Our edges at nodes that they deleted. A delete takes the edges of its own branch along, and none of ours."""
-    for change in changes.values():
-        if not isinstance(change.entity, NodeType) or not len(change.deleted):
+    for nodes in changes.values():
+        if not isinstance(nodes.entity, NodeType) or not len(nodes.deleted):
             continue
-        for edge in ours.catalog.edges_touching(change.entity.name):
-            yield from _edges_at(ours, changes, edge, change)
-
-
-def _edges_at(
-    ours: Snapshot, changes: Mapping[str, TableChange], edge: EdgeType, nodes: TableChange
-) -> Iterator[MergeConflict]:
-    own = changes.get(edge.table_key)
-    for column, name in ((SOURCE, edge.source), (DESTINATION, edge.destination)):
-        if name != nodes.entity.name:
-            continue
-        found = ours.table(edge.table_key).scan([ID, column], among(column, nodes.deleted.to_pylist()))
-        if own is not None:
-            found = found.filter(pc.invert(pc.is_in(found[ID], value_set=own.touched)))
-        yield from _orphans(edge, column, found)
-
-
-def _orphans(edge: EdgeType, column: str, found: pa.Table) -> Iterator[MergeConflict]:
-    for identity, end in zip(found[ID].to_pylist(), found[column].to_pylist(), strict=True):
-        yield MergeConflict(ConflictKind.ORPHAN_EDGE, edge.name, identity, column, ours=end)
+        for edge in ours.catalog.edges_touching(nodes.entity.name):
+            own = changes.get(edge.table_key)
+            for column, name in ((SOURCE, edge.source), (DESTINATION, edge.destination)):
+                if name != nodes.entity.name:
+                    continue
+                found = ours.table(edge.table_key).scan([ID, column], among(column, nodes.deleted.to_pylist()))
+                if own is not None:
+                    found = found.filter(pc.invert(pc.is_in(found[ID], value_set=own.touched_ids)))
+                for id, end in zip(found[ID].to_pylist(), found[column].to_pylist(), strict=True):
+                    yield MergeConflict(ConflictKind.ORPHAN_EDGE, edge.name, id, column, ours=end)

@@ -1,8 +1,8 @@
 """One type on the sides of a merge, whose schemas may differ: everything is brought to the columns that our side has.
 
 The schemas lie on one line, and ours is the newest of them. What came to it counts as what the rows were filled with
-then, so that the change of a schema is no change of rows. Theirs cannot have changed what it does not know: there, an
-entity keeps what we have. Vectors that a model computed for rows that were there are no decision of anybody: they are
+then, so that a schema change alone changes no rows. Theirs cannot have changed what it does not know: there, an
+entity keeps what we have. Vectors that a model computed for existing rows were not set by a user: they are
 left out of the merge, and follow the text afterwards.
 """
 
@@ -20,15 +20,17 @@ from omnigraph.catalog.conversion import (
     columns_that_came,
     computed_columns,
     continued_columns,
-    converted,
+    convert_rows,
     filling,
     kept_columns,
 )
 from omnigraph.catalog.model import ID
-from omnigraph.embedding import current_settings, embedded_properties, filled
-from omnigraph.merging.three_way import Strategy, TableMerge, merged_table
-from omnigraph.storage import ColumnMatch, Differences, Table, difference_counts, differing_rows
+from omnigraph.embedding import current_settings, embedded_properties, fill_vectors
+from omnigraph.merging.three_way import Strategy, TableMerge, merge_table
+from omnigraph.storage.column_match import ColumnMatch
+from omnigraph.storage.differences import Differences, difference_counts, differing_rows
 from omnigraph.storage.equality import equal_rows, equal_values
+from omnigraph.storage.tables import Table
 from omnigraph.versioning import Snapshot
 
 
@@ -96,14 +98,14 @@ class TypeMerge:
     cells: bool
     strategy: Strategy | None
 
-    def merged(self) -> TableMerge | None:
-        """What becomes of our table; None when they changed nothing."""
+    def merge(self) -> TableMerge | None:
+        """How our table changes; None when they changed nothing."""
         theirs = self._done_by_them()
         if theirs is None and not self.disputed:
             return None
         theirs = theirs or self._nothing(self.theirs.entity)
         lost = () if self.strategy == "ours" else tuple(self._dropped_properties(theirs))
-        merge = merged_table(
+        merge = merge_table(
             self.ours.entity,
             self._without_vectors(self._ours(theirs)),
             self._without_vectors(self._theirs(theirs)),
@@ -155,11 +157,11 @@ class TypeMerge:
         return Differences(inserted=later, deleted=earlier, before=earlier, after=later)
 
     def _ours(self, theirs: Differences) -> Differences:
-        return self._converted(self._done_by_us(theirs), self.ours.entity)
+        return self._convert(self._done_by_us(theirs), self.ours.entity)
 
     def _theirs(self, theirs: Differences) -> Differences:
         """What they did, as far as we have a place for it."""
-        found = self._converted(theirs, self.theirs.entity)
+        found = self._convert(theirs, self.theirs.entity)
         if not self._base_entity == self.theirs.entity == self.ours.entity:
             compared = [name for name in found.after.schema.names if name not in self._vectors]
             different = pc.invert(equal_rows(found.before, found.after, compared))
@@ -175,13 +177,13 @@ class TypeMerge:
             after=_with_values(found.after, known, plain),
         )
 
-    def _converted(self, differences: Differences, after: EntityType) -> Differences:
+    def _convert(self, differences: Differences, after: EntityType) -> Differences:
         base, ours = self._base_entity, self.ours.entity
         return Differences(
-            inserted=converted(differences.inserted, after, ours),
-            deleted=converted(differences.deleted, base, ours),
-            before=converted(differences.before, base, ours),
-            after=converted(differences.after, after, ours),
+            inserted=convert_rows(differences.inserted, after, ours),
+            deleted=convert_rows(differences.deleted, base, ours),
+            before=convert_rows(differences.before, base, ours),
+            after=convert_rows(differences.after, after, ours),
         )
 
     # --- what we have dropped ---
@@ -212,7 +214,7 @@ class TypeMerge:
         if not self._vectors:
             return differences
         parts = (differences.inserted, differences.deleted, differences.before, differences.after)
-        return Differences(*(_emptied(rows, self._vectors) for rows in parts))
+        return Differences(*(_clear_columns(rows, self._vectors) for rows in parts))
 
     def _with_vectors(self, rows: pa.Table, theirs: Differences) -> pa.Table:
         """The merged rows with the vectors of their texts: ours, theirs, or such as no side has yet."""
@@ -220,7 +222,7 @@ class TypeMerge:
             return rows
         names = (ID, *dict.fromkeys([*self._vectors.values(), *self._vectors]))
         mine = self.ours.table.rows_with_ids(rows[ID].combine_chunks(), names)
-        parts = [converted(each, self.theirs.entity, self.ours.entity) for each in (theirs.inserted, theirs.after)]
+        parts = [convert_rows(each, self.theirs.entity, self.ours.entity) for each in (theirs.inserted, theirs.after)]
         yours = pa.concat_tables(parts).select(list(names))
         wanted = {}
         for name, source in self._vectors.items():
@@ -232,10 +234,10 @@ class TypeMerge:
             if not self.ours.entity.properties[name].nullable:
                 is_due = pa.repeat(True, rows.num_rows)
             wanted[name] = pc.and_(is_due, pc.is_null(rows[name].combine_chunks()))
-        return filled(self.ours.entity, rows, wanted, current_settings())
+        return fill_vectors(self.ours.entity, rows, wanted, current_settings())
 
 
-def _emptied(rows: pa.Table, columns: Collection[str]) -> pa.Table:
+def _clear_columns(rows: pa.Table, columns: Collection[str]) -> pa.Table:
     """The rows without any value in these columns."""
     for name in columns:
         place = rows.schema.get_field_index(name)

@@ -4,7 +4,7 @@ Everything is decided on what differs, entity by entity: what only one side touc
 that both touched are looked at. Nothing is read and nothing is written here.
 """
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
@@ -16,7 +16,7 @@ from omnigraph.api.values import Row, same_row, same_value
 from omnigraph.catalog import EntityType, table_schema
 from omnigraph.catalog.conversion import in_columns
 from omnigraph.catalog.model import ID
-from omnigraph.storage import Differences
+from omnigraph.storage.differences import Differences
 from omnigraph.write import TableChange
 
 Strategy: TypeAlias = Literal["ours", "theirs"]
@@ -41,7 +41,7 @@ class TableMerge:
         return TableChange(entity=self.entity, rows=self.rows, deleted=self.deleted, strict=self.new)
 
 
-def merged_table(
+def merge_table(
     entity: EntityType,
     ours: Differences,
     theirs: Differences,
@@ -64,9 +64,13 @@ def merged_table(
     mine, yours = touched_ids(ours), touched_ids(theirs)
     contested = (mine & yours) | ((mine | yours) & frozenset(disputed))
     decided = _Decided()
-    for sides in _sides(contested, ours, theirs):
-        decided.add(sides, _outcome(_Question(entity.name, sides, sides.id in disputed, cells, strategy)))
-    return _with_uncontested(entity, theirs, pa.array(sorted(contested), pa.string()), decided)
+    wanted = pa.array(sorted(contested), pa.string())
+    by_us, by_them = _changes_by_id(ours, wanted), _changes_by_id(theirs, wanted)
+    for id in wanted.to_pylist():
+        base = (by_us.get(id) or by_them[id])[0]
+        (_, our_row), (_, their_row) = by_us.get(id, (base, base)), by_them.get(id, (base, base))
+        decided.add(_Question(entity.name, id, base, our_row, their_row, id in disputed, cells, strategy))
+    return _with_uncontested(entity, theirs, wanted, decided)
 
 
 def touched_ids(differences: Differences) -> frozenset[str]:
@@ -79,21 +83,14 @@ def touched_ids(differences: Differences) -> frozenset[str]:
 
 
 @dataclass(frozen=True, slots=True)
-class _Sides:
-    """An entity in the base and on both sides; None where it is not there."""
+class _Question:
+    """An entity in the base and on both sides, None where it does not exist, and how to merge it."""
 
+    type: str
     id: str
     base: Row | None
     ours: Row | None
     theirs: Row | None
-
-
-@dataclass(frozen=True, slots=True)
-class _Question:
-    """What has to be known to merge one entity."""
-
-    type: str
-    sides: _Sides
     disputed: bool
     cells: bool
     strategy: Strategy | None
@@ -101,18 +98,17 @@ class _Question:
     @property
     def kind(self) -> ConflictKind:
         """The conflict that there is if both sides made something else of the entity."""
-        sides = self.sides
         if self.disputed:
             return ConflictKind.DIVERGENT_UPDATE
-        if sides.base is None:
+        if self.base is None:
             return ConflictKind.DIVERGENT_INSERT
-        if sides.ours is None or sides.theirs is None:
+        if self.ours is None or self.theirs is None:
             return ConflictKind.DELETE_VS_UPDATE
         return ConflictKind.DIVERGENT_UPDATE
 
     def conflict(self, property: str | None, base: Any, ours: Any, theirs: Any) -> MergeConflict:
         known = None if self.disputed else base
-        return MergeConflict(self.kind, self.type, self.sides.id, property, known, ours, theirs)
+        return MergeConflict(self.kind, self.type, self.id, property, known, ours, theirs)
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +120,7 @@ class _Outcome:
 
 
 def _outcome(question: _Question) -> _Outcome:
-    base, ours, theirs = question.sides.base, question.sides.ours, question.sides.theirs
+    base, ours, theirs = question.base, question.ours, question.theirs
     if same_row(ours, theirs):
         return _Outcome(ours)
     if not question.disputed and same_row(base, ours):
@@ -132,7 +128,7 @@ def _outcome(question: _Question) -> _Outcome:
     if not question.disputed and same_row(base, theirs):
         return _Outcome(ours)
     if question.cells and question.kind is ConflictKind.DIVERGENT_UPDATE and ours is not None and theirs is not None:
-        return _merged_cells(question, base or {}, ours, theirs)
+        return _merge_cells(question, base or {}, ours, theirs)
     match question.strategy:
         case "ours":
             return _Outcome(ours)
@@ -141,7 +137,7 @@ def _outcome(question: _Question) -> _Outcome:
     return _Outcome(conflicts=(question.conflict(None, base, ours, theirs),))
 
 
-def _merged_cells(question: _Question, base: Row, ours: Row, theirs: Row) -> _Outcome:
+def _merge_cells(question: _Question, base: Row, ours: Row, theirs: Row) -> _Outcome:
     """The entity with each property as the side has it that changed it."""
     row: dict[str, Any] = {}
     conflicts: list[MergeConflict] = []
@@ -170,32 +166,23 @@ class _Decided:
     new: list[str] = field(default_factory=list)
     conflicts: list[MergeConflict] = field(default_factory=list)
 
-    def add(self, sides: _Sides, outcome: _Outcome) -> None:
+    def add(self, question: _Question) -> None:
+        outcome = _outcome(question)
         self.conflicts.extend(outcome.conflicts)
-        if outcome.conflicts or same_row(outcome.row, sides.ours):
+        if outcome.conflicts or same_row(outcome.row, question.ours):
             return
         if outcome.row is None:
-            self.deleted.append(sides.id)
+            self.deleted.append(question.id)
         else:
             self.rows.append(outcome.row)
-            if sides.ours is None:
-                self.new.append(sides.id)
-
-
-def _sides(ids: Collection[str], ours: Differences, theirs: Differences) -> Iterator[_Sides]:
-    """The entities with these ids, in the order of ids."""
-    wanted = pa.array(sorted(ids), pa.string())
-    mine, yours = _changes_by_id(ours, wanted), _changes_by_id(theirs, wanted)
-    for identity in wanted.to_pylist():
-        base = (mine.get(identity) or yours[identity])[0]
-        unchanged = (base, base)
-        yield _Sides(identity, base, mine.get(identity, unchanged)[1], yours.get(identity, unchanged)[1])
+            if question.ours is None:
+                self.new.append(question.id)
 
 
 def _changes_by_id(differences: Differences, wanted: pa.Array) -> Mapping[str, tuple[Row | None, Row | None]]:
     """The rows with these ids before and after."""
     inserted, deleted, before, after = (
-        _only(part, wanted).to_pylist()
+        part.filter(pc.is_in(part[ID], value_set=wanted)).to_pylist()
         for part in (differences.inserted, differences.deleted, differences.before, differences.after)
     )
     return {
@@ -205,28 +192,23 @@ def _changes_by_id(differences: Differences, wanted: pa.Array) -> Mapping[str, t
     }
 
 
-def _only(rows: pa.Table, ids: pa.Array) -> pa.Table:
-    return rows.filter(pc.is_in(rows[ID], value_set=ids))
-
-
-def _except(rows: pa.Table, ids: pa.Array) -> pa.Table:
-    return rows.filter(pc.invert(pc.is_in(rows[ID], value_set=ids)))
-
-
 def _with_uncontested(entity: EntityType, theirs: Differences, contested: pa.Array, decided: _Decided) -> TableMerge:
     """Adds what only they touched, which needs no look at single rows."""
     schema = table_schema(entity)
-    inserted, updated, deleted = (_except(part, contested) for part in (theirs.inserted, theirs.after, theirs.deleted))
+    inserted, updated, deleted = (
+        part.filter(pc.invert(pc.is_in(part[ID], value_set=contested)))
+        for part in (theirs.inserted, theirs.after, theirs.deleted)
+    )
     decided_rows = pa.Table.from_pylist([dict(row) for row in decided.rows], schema=schema)
     taken = (in_columns(part, schema) for part in (inserted, updated))
     return TableMerge(
         entity=entity,
         rows=pa.concat_tables([*taken, decided_rows]),
-        deleted=_joined(deleted[ID], decided.deleted),
-        new=_joined(inserted[ID], decided.new),
+        deleted=_join_ids(deleted[ID], decided.deleted),
+        new=_join_ids(inserted[ID], decided.new),
         conflicts=tuple(decided.conflicts),
     )
 
 
-def _joined(column: pa.ChunkedArray, more: Iterable[str]) -> pa.Array:
+def _join_ids(column: pa.ChunkedArray, more: Iterable[str]) -> pa.Array:
     return pa.concat_arrays([column.combine_chunks().cast(pa.string()), pa.array(list(more), pa.string())])

@@ -1,6 +1,5 @@
 """Bulk work as a list of parts: what an engine is, and what the tasks of one job share."""
 
 from omnigraph.api.progress import Progress
-from omnigraph.parts.engine import Engine, InProcess
 
-__all__ = ["Engine", "InProcess", "Progress"]
+__all__ = ["Progress"]

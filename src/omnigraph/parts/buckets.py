@@ -12,7 +12,7 @@ _MOST_BUCKETS = 1_024
 
 
 def bucket_count(keys: int) -> int:
-    """How many buckets so many keys are cut into; few keys are one bucket, which costs nothing to make."""
+    """How many buckets a number of keys is divided into; few keys are one bucket, which costs nothing to make."""
     return max(1, min(-(-keys // KEYS_A_BUCKET), _MOST_BUCKETS))
 
 

@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterable
 from omnigraph.api.progress import Choice
 from omnigraph.diagnostics import any_of
 from omnigraph.errors import UsageError
+from omnigraph.extras import SPARK as SPARK_EXTRA
+from omnigraph.extras import missing_packages
 
 AUTO, LOCAL, SPARK = "auto", "local", "spark"
 LARGE_BYTES = 64 * 1024 * 1024
@@ -32,8 +34,12 @@ def choose_engine(asked: str, reasons: Callable[[], Iterable[str]]) -> Choice:
 
 
 def spark_for(reason: str) -> Choice:
-    """Spark for a reason, where it is not off."""
-    return Choice(LOCAL, f"Spark is off, though {reason}") if _is_off() else Choice(SPARK, reason)
+    """Spark for a reason, where it is installed and not off; the work runs in this process otherwise."""
+    if _is_off():
+        return Choice(LOCAL, f"Spark is off, though {reason}")
+    if missing_packages(SPARK_EXTRA):
+        return Choice(LOCAL, f"Spark is not installed (pip install 'omnigraph[spark]'), though {reason}")
+    return Choice(SPARK, reason)
 
 
 def _is_off() -> bool:
@@ -43,6 +49,12 @@ def _is_off() -> bool:
 def size_reasons(*, size: int = 0, records: int = 0) -> Iterable[str]:
     """Reasons that the size of an input gives to run on Spark."""
     if size > LARGE_BYTES:
-        yield f"the input has {size / 2**20:,.0f} MiB, and more than {LARGE_BYTES >> 20} MiB are a lot"
+        yield f"the input is {size / 2**20:,.0f} MiB (threshold: {LARGE_BYTES >> 20} MiB)"
     if records > LARGE_RECORDS:
-        yield f"the input has about {records:,} records, and more than {LARGE_RECORDS:,} are a lot"
+        yield f"the input has about {records:,} records (threshold: {LARGE_RECORDS:,})"
+
+
+def row_reasons(rows: int, threshold: int, work: str) -> Iterable[str]:
+    """Reasons that the number of rows of a graph gives to run some work on Spark."""
+    if rows > threshold:
+        yield f"there are {rows:,} rows to {work} (threshold: {threshold:,})"

@@ -13,7 +13,7 @@ import duckdb
 import pyarrow as pa
 
 from omnigraph.errors import OmnigraphError, QueryExceedsMemory, StorageError, TooBusy
-from omnigraph.storage.memory import JOIN_BYTES
+from omnigraph.storage.environment import JOIN_BYTES
 
 _root: duckdb.DuckDBPyConnection | None = None
 _root_lock = threading.Lock()
@@ -59,7 +59,7 @@ def joining(most_bytes: int | None = None) -> Iterator[duckdb.DuckDBPyConnection
     Without a limit they share the memory of all queries, and the error is `TooBusy` if the query is not alone there.
     Rows are computed while they are fetched, and what goes wrong then comes through Arrow, as text.
     """
-    with _shared() if most_bytes is None else _limited(most_bytes) as (duck, out_of_memory):
+    with _shared_database() if most_bytes is None else _limited_database(most_bytes) as (duck, out_of_memory):
         try:
             yield duck
         except duckdb.OutOfMemoryException as error:
@@ -75,7 +75,7 @@ def joining(most_bytes: int | None = None) -> Iterator[duckdb.DuckDBPyConnection
 
 
 @contextmanager
-def _shared() -> Iterator[_Joining]:
+def _shared_database() -> Iterator[_Joining]:
     """The database of the process."""
     global _joining  # noqa: PLW0603
     with _root_lock:
@@ -95,7 +95,7 @@ def _shared() -> Iterator[_Joining]:
 
 
 @contextmanager
-def _limited(most_bytes: int) -> Iterator[_Joining]:
+def _limited_database(most_bytes: int) -> Iterator[_Joining]:
     """A database that no other query uses meanwhile: DuckDB counts memory by database, not by query.
 
     Opening one takes 30 ms, so it is kept for the next query. All of them together get no more memory than the shared

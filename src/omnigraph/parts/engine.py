@@ -54,7 +54,7 @@ class InProcess:
         self.slots = threads or min(os.cpu_count() or 1, _MOST_THREADS)
 
     def with_slots(self, count: int) -> "InProcess":
-        """The same engine, which works on so many parts at the same time."""
+        """The same engine, which works on `count` parts at the same time."""
         return InProcess(self._report, count)
 
     def run(
@@ -67,12 +67,12 @@ class InProcess:
     ) -> list[_Result]:
         tally = Tally(stage, len(parts), self._report, rows)
         if len(parts) <= 1 or self.slots == 1:
-            return [tally.counted(work(part)) for part in parts]
+            return [tally.count(work(part)) for part in parts]
         with ThreadPoolExecutor(min(self.slots, len(parts)), "omnigraph-bulk") as pool:
             futures = [pool.submit(work, part) for part in parts]
             try:
                 for future in as_completed(futures):
-                    tally.counted(future.result())
+                    tally.count(future.result())
             except BaseException:
                 pool.shutdown(cancel_futures=True)
                 raise
@@ -88,7 +88,7 @@ class Tally(Generic[_Result]):
         self._rows = rows
         report(self._progress)
 
-    def counted(self, result: _Result) -> _Result:
+    def count(self, result: _Result) -> _Result:
         """The result, after it was counted."""
         before = self._progress
         rows = None if self._rows is None or before.rows is None else before.rows + self._rows(result)

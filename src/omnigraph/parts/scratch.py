@@ -1,4 +1,4 @@
-"""Where the tasks of one bulk job leave rows for each other: tables cut into buckets, on storage that all can reach.
+"""Scratch files of a bulk job, in which its tasks exchange rows: tables divided into buckets, on shared storage.
 
 What one task writes is one file with a stretch of Arrow for each bucket, so that a reader of a bucket fetches only
 that. The folder of a job lies in the graph, since all its tasks must reach it, and goes when the job ends. One whose
@@ -8,9 +8,10 @@ process was killed is removed by the next job, which sees that nobody holds its 
 import logging
 import mmap
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 from typing import TypeAlias
 
 import obstore
@@ -18,9 +19,10 @@ import pyarrow as pa
 from obstore.exceptions import BaseError
 
 from omnigraph.errors import StorageError
-from omnigraph.storage import Location, Lock, Taken, locks_at, objects_at
-from omnigraph.storage.holders import LOCK_FOLDER, lock_file
-from omnigraph.storage.objects import store_at
+from omnigraph.storage.files import files_below
+from omnigraph.storage.location import Location
+from omnigraph.storage.locks import LOCK_FOLDER, Lock, Taken, lock_file, locks_at, seems_abandoned
+from omnigraph.storage.objects import objects_at, store_at
 
 _logger = logging.getLogger(__name__)
 
@@ -29,7 +31,7 @@ SCRATCH = "__bulk"
 
 @dataclass(frozen=True, slots=True)
 class Stretch:
-    """A table that was put aside: a stretch of a file."""
+    """A table that was spilled: a section of a file."""
 
     file: str
     start: int
@@ -37,12 +39,12 @@ class Stretch:
 
 
 Piece: TypeAlias = Stretch | pa.Table
-"""What was put aside for one bucket: on storage, or in the memory of a job that does not leave its process."""
+"""What was spilled for one bucket: on storage, or in the memory of a job that runs in one process."""
 
 
 @dataclass(frozen=True, slots=True)
 class Memory:
-    """Puts tables aside in the memory of this process."""
+    """Keeps tables in the memory of this process."""
 
     def put(self, tables: Sequence[pa.Table]) -> tuple[Piece, ...]:
         return tuple(tables)
@@ -53,7 +55,7 @@ class Memory:
 
 @dataclass(frozen=True, slots=True)
 class Files:
-    """Puts tables aside as files in a folder that every task can reach."""
+    """Spills tables to files in a folder that every task can reach."""
 
     folder: Location
 
@@ -62,11 +64,11 @@ class Files:
         name = f"{uuid.uuid4().hex}.arrow"
         path = self.folder.path
         if path is not None:
-            with _typed(self.folder), pa.OSFile(str(path / name), "wb") as file:
-                return _written(file, name, tables)
+            with _storage_errors(self.folder), pa.OSFile(str(path / name), "wb") as file:
+                return _write_tables(file, name, tables)
         sink = pa.BufferOutputStream()
-        pieces = _written(sink, name, tables)
-        with _typed(self.folder):
+        pieces = _write_tables(sink, name, tables)
+        with _storage_errors(self.folder):
             obstore.put(store_at(self.folder), name, memoryview(sink.getvalue()))
         return pieces
 
@@ -74,7 +76,7 @@ class Files:
         """Reads one of the tables."""
         assert isinstance(piece, Stretch)
         path = self.folder.path
-        with _typed(self.folder):
+        with _storage_errors(self.folder):
             if path is None:
                 store = store_at(self.folder)
                 fetched = obstore.get_range(store, piece.file, start=piece.start, length=piece.length)
@@ -87,7 +89,7 @@ class Files:
 Scratch = Memory | Files
 
 
-def _written(sink: pa.NativeFile, name: str, tables: Sequence[pa.Table]) -> tuple[Piece, ...]:
+def _write_tables(sink: pa.NativeFile, name: str, tables: Sequence[pa.Table]) -> tuple[Piece, ...]:
     pieces = []
     for table in tables:
         start = sink.tell()
@@ -106,7 +108,7 @@ def scratch_files(graph: Location, operation_id: str) -> Iterator[Files]:
     try:
         folder = graph.child(SCRATCH, operation_id)
         if folder.path is not None:
-            with _typed(folder):
+            with _storage_errors(folder):
                 folder.path.mkdir()
         yield Files(folder)
     finally:
@@ -147,8 +149,46 @@ def _remove(graph: Location, name: str, lock: Lock) -> None:
 
 
 @contextmanager
-def _typed(folder: Location) -> Iterator[None]:
+def _storage_errors(folder: Location) -> Iterator[None]:
     try:
         yield
     except (OSError, BaseError, pa.ArrowInvalid) as error:
-        raise StorageError(folder.uri, f"rows cannot be put aside: {error}") from error
+        raise StorageError(folder.uri, f"rows cannot be spilled: {error}") from error
+
+
+INCOMING = "__incoming"
+"""Where tables that Spark writes wait for their load."""
+_LEFT_BEHIND = timedelta(days=1)
+"""Nobody holds a lock on what is incoming; so it is left behind when nobody has written to it for so long."""
+
+
+def left_behind(graph: Location, now: datetime) -> list[str]:
+    """The folders below a graph that no job needs any more. `now` is the time by the clock of the store."""
+    dead = dead_jobs(graph, wait=locks_at(graph).patience)
+    return [*(f"{SCRATCH}/{name}" for name in dead), *old_incoming(graph, now)]
+
+
+def seen_left_behind(graph: Location, now: datetime) -> list[str]:
+    """The same for those who only look: no lock is taken, and a job that may be alive is alive."""
+    names = [name for name in objects_at(graph).folders(SCRATCH) if name != LOCK_FOLDER]
+    dead = [name for name in names if seems_abandoned(graph.child(SCRATCH), name)]
+    return [*(f"{SCRATCH}/{name}" for name in dead), *old_incoming(graph, now)]
+
+
+def remove_left_behind(graph: Location, folders: Iterable[str]) -> None:
+    """Removes folders that `left_behind` found."""
+    for folder in folders:
+        kind, _, name = folder.partition("/")
+        if kind == SCRATCH:
+            remove_job(graph, name)
+        else:
+            objects_at(graph).delete_folder(folder)
+
+
+def old_incoming(graph: Location, now: datetime) -> list[str]:
+    """The folders of tables that were to be loaded, and whose writer died: nobody has written to them for long."""
+    newest: dict[str, datetime] = {}
+    for file in files_below(graph.child(INCOMING)):
+        folder = file.name.partition("/")[0]
+        newest[folder] = max(file.modified, newest.get(folder, file.modified))
+    return [f"{INCOMING}/{folder}" for folder, written in sorted(newest.items()) if now - written > _LEFT_BEHIND]

@@ -23,7 +23,7 @@ _MEMORY_PERCENT = 60
 
 @dataclass(frozen=True, slots=True)
 class Effort:
-    """How much of a machine one sort may take: so many threads, and its share where so many run beside each other."""
+    """How much of a machine one sort may take: its threads, and its share of memory if `beside` sorts run at once."""
 
     threads: int = 1
     beside: int = 1
@@ -38,18 +38,18 @@ def column_at(position: int) -> str:
     return f"c{position}"
 
 
-def streamed(
+def stream_query(
     query: str, batches: Iterable[pa.RecordBatch], schema: pa.Schema, rows_at_once: int
 ) -> Iterator[pa.RecordBatch]:
     """What a query makes of batches with this schema, in their order. An error of the batches comes out as it is."""
-    return _evaluated(connection(), query, batches, schema, rows_at_once)
+    return _run_query(connection(), query, batches, schema, rows_at_once)
 
 
-def sorted_stream(
+def stream_sorted(
     query: str, batches: Iterable[pa.RecordBatch], schema: pa.Schema, rows_at_once: int, *, effort: Effort
 ) -> Iterator[pa.RecordBatch]:
     """The same for a query that sorts."""
-    return _evaluated(_database(effort), query, batches, schema, rows_at_once)
+    return _run_query(_database(effort), query, batches, schema, rows_at_once)
 
 
 @contextmanager
@@ -60,7 +60,7 @@ def _database(effort: Effort) -> Iterator[duckdb.DuckDBPyConnection]:
             yield own
 
 
-def _evaluated(
+def _run_query(
     database: AbstractContextManager[duckdb.DuckDBPyConnection],
     query: str,
     batches: Iterable[pa.RecordBatch],
@@ -69,9 +69,9 @@ def _evaluated(
 ) -> Iterator[pa.RecordBatch]:
     numbered = pa.schema([field.with_name(column_at(number)) for number, field in enumerate(schema)])
     failures: list[Exception] = []
-    source = pa.RecordBatchReader.from_batches(numbered, _kept(batches, numbered, failures))
+    source = pa.RecordBatchReader.from_batches(numbered, _rename(batches, numbered, failures))
     with database as connected:
-        connected.execute("SET SESSION arrow_large_buffer_size = true")  # else a batch of 2 GiB of text is too much
+        connected.execute("SET SESSION arrow_large_buffer_size = true")  # for batches of 2 GiB of text
         connected.register(ROWS, source)
         try:
             with connected.sql(query).to_arrow_reader(rows_at_once) as reader:
@@ -84,7 +84,9 @@ def _evaluated(
             connected.unregister(ROWS)
 
 
-def _kept(batches: Iterable[pa.RecordBatch], schema: pa.Schema, failures: list[Exception]) -> Iterator[pa.RecordBatch]:
+def _rename(
+    batches: Iterable[pa.RecordBatch], schema: pa.Schema, failures: list[Exception]
+) -> Iterator[pa.RecordBatch]:
     """The batches, renamed. Through Arrow's stream only the text of an error would come, so the error is kept here."""
     try:
         for batch in batches:

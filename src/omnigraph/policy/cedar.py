@@ -1,51 +1,81 @@
-"""Writes rules in the language of Cedar, with the schema that they are valid against.
+"""Compiles rules to Cedar and lets it decide: parsed once, checked against the schema, evaluated for each request.
 
 The actor is the principal (`Nobody` if there is none), and the graph is the resource. Its name, the branch and the type
 are in the context, as texts, so that patterns can match them and so that a request needs no entities of its own.
 """
 
 import json
+import logging
 from collections.abc import Iterable, Mapping
+
+import cedarpy
 
 from omnigraph.policy.rules import (
     TYPED_ACTIONS,
     WILDCARD,
+    AccessRequest,
     Action,
     BranchKind,
     Effect,
     Names,
-    Request,
-    Rule,
+    PolicyRule,
     Rulebook,
 )
 
+_logger = logging.getLogger("omnigraph.policy")
 _UNTYPED_ACTIONS = tuple(action for action in Action if action not in TYPED_ACTIONS)
 
 
-def cedar_text(book: Rulebook) -> str:
-    """All rules, one policy each, in their order."""
-    return "\n".join(cedar_rule(rule, book.protected) for rule in book.rules)
+class CedarEngine:
+    """Cedar with the rules of one file. It keeps nothing of a request."""
+
+    def __init__(self, book: Rulebook) -> None:
+        self.text = "\n".join(_cedar_rule(rule, book.protected) for rule in book.rules)
+        found = cedarpy.validate_policies(self.text, cedar_schema())
+        if not found.validation_passed:
+            # Not a mistake in the file, which was checked before. Cedar would ignore a rule that it cannot evaluate,
+            # and that rule may be one that forbids.
+            problems = "; ".join(str(each) for each in found.errors)
+            raise RuntimeError(f"the rules were not compiled to valid Cedar: {problems}")
+        self._policies = cedarpy.PolicySet.from_str(self.text)
+        self._entities = cedarpy.Entities.from_json_str(cedar_entities(book.groups))
+        self._order = {rule.id: at for at, rule in enumerate(book.rules)}
+
+    def decide(self, request: AccessRequest) -> tuple[bool, tuple[str, ...]]:
+        """Whether a request is allowed, and by which rules.
+
+        A request that Cedar cannot evaluate completely is denied: Cedar ignores a rule that fails, even one that
+        forbids.
+        """
+        try:
+            answer = cedarpy.is_authorized(_cedar_request(request), self._policies, self._entities)
+        except UnicodeEncodeError:
+            return False, ()  # half of a surrogate pair is not text, so nothing has this name
+        if answer.diagnostics.errors:
+            _logger.error("request denied because Cedar could not evaluate it: %s", answer.diagnostics.errors)
+            return False, ()
+        ids = (answer.diagnostics.id_annotations_by_reason[each] for each in answer.diagnostics.reasons)
+        return answer.allowed, tuple(sorted(ids, key=self._order.__getitem__))
 
 
-def cedar_rule(rule: Rule, protected: Names) -> str:
-    """One rule as a policy."""
+def _cedar_rule(rule: PolicyRule, protected: Names) -> str:
     conditions = [
         *_actors_condition(rule),
         *([] if rule.graphs is None else [_among("context.graph", rule.graphs)]),
-        *([] if rule.branches is None else [_if_there("branch", _branches_condition(rule.branches, protected), rule)]),
-        *([] if rule.types is None else [_if_there("type", _among("context.type", Names(rule.types, ())), rule)]),
+        *(
+            []
+            if rule.branches is None
+            else [_if_present("branch", _branches_condition(rule.branches, protected), rule)]
+        ),
+        *([] if rule.types is None else [_if_present("type", _among("context.type", Names(rule.types, ())), rule)]),
     ]
-    lines = [f"@id({literal(rule.id)})", f"{rule.effect} (principal, {_scope_of_actions(rule.actions)}, resource)"]
+    actions = ", ".join(f"Action::{literal(action)}" for action in rule.actions or ())
+    scope = "action" if rule.actions is None else f"action in [{actions}]"
+    lines = [f"@id({literal(rule.id)})", f"{rule.effect} (principal, {scope}, resource)"]
     return "\n".join([*lines, *(f"when {{ {condition} }}" for condition in conditions)]) + ";\n"
 
 
-def _scope_of_actions(actions: tuple[Action, ...] | None) -> str:
-    if actions is None:
-        return "action"
-    return f"action in [{', '.join(f'Action::{literal(action)}' for action in actions)}]"
-
-
-def _actors_condition(rule: Rule) -> list[str]:
+def _actors_condition(rule: PolicyRule) -> list[str]:
     """Cedar wants the entities of a set to be of one type, so actors and groups are two sets."""
     if rule.actors is None:
         return []
@@ -55,68 +85,58 @@ def _actors_condition(rule: Rule) -> list[str]:
 
 
 def _branches_condition(branches: Names | BranchKind, protected: Names) -> str:
-    match branches:
-        case BranchKind.PROTECTED:
-            return _among("context.branch", protected)
-        case BranchKind.UNPROTECTED:
-            return f"!({_among('context.branch', protected)})"
-        case _:
-            return _among("context.branch", branches)
+    condition = _among("context.branch", protected if isinstance(branches, BranchKind) else branches)
+    return f"!({condition})" if branches is BranchKind.UNPROTECTED else condition
 
 
-def _if_there(attribute: str, condition: str, rule: Rule) -> str:
-    """A condition on what a request may lack: then a rule that permits holds, and one that forbids does not."""
+def _if_present(attribute: str, condition: str, rule: PolicyRule) -> str:
+    """A condition on an optional attribute. Without it, a rule that permits applies and one that forbids does not."""
     if rule.effect is Effect.PERMIT:
         return f"if context has {attribute} then ({condition}) else true"
     return f"context has {attribute} && ({condition})"
 
 
 def _among(attribute: str, names: Names) -> str:
-    """One set for all plain names: a chain of comparisons as long as a list may get is too deep for Cedar."""
+    """One set for all plain names: a long chain of comparisons would be too deep for Cedar."""
     exact = [f"[{', '.join(literal(name) for name in names.exact)}].contains({attribute})"] if names.exact else []
     patterns = [f"{attribute} like {pattern_literal(pattern)}" for pattern in names.patterns]
     return " || ".join([*exact, *patterns]) or "false"
 
 
 def literal(text: str) -> str:
-    """A text as Cedar writes it; nothing in it can end it."""
-    return f'"{_escaped(text)}"'
+    """A text as a Cedar literal; nothing in it can end the literal."""
+    return f'"{_escape(text)}"'
 
 
 def pattern_literal(pattern: str) -> str:
-    """A pattern for `like`; its `*` stay as they are, because they mean the same there."""
-    return f'"{WILDCARD.join(_escaped(part) for part in pattern.split(WILDCARD))}"'
+    """A pattern for `like`; `*` has the same meaning there."""
+    return f'"{WILDCARD.join(_escape(part) for part in pattern.split(WILDCARD))}"'
 
 
-def _escaped(text: str) -> str:
-    return "".join(_escaped_character(character) for character in text)
-
-
-def _escaped_character(character: str) -> str:
-    if character in '"\\':
-        return f"\\{character}"
-    return character if character.isprintable() else f"\\u{{{ord(character):x}}}"
+def _escape(text: str) -> str:
+    quoted = text.replace("\\", "\\\\").replace('"', '\\"')
+    return "".join(each if each.isprintable() else f"\\u{{{ord(each):x}}}" for each in quoted)
 
 
 def cedar_schema() -> str:
-    """What requests look like: which attributes there are, and which of them an action may lack."""
+    """The Cedar schema of requests: the attributes of each action, and which of them are optional."""
     return f"""\
 entity Group;
 entity Actor in [Group];
 entity Nobody;
 entity Graph;
-{_declared(TYPED_ACTIONS, "graph: String, branch?: String, type?: String")}
-{_declared(_UNTYPED_ACTIONS, "graph: String, branch?: String")}
+{_action_declaration(TYPED_ACTIONS, "graph: String, branch?: String, type?: String")}
+{_action_declaration(_UNTYPED_ACTIONS, "graph: String, branch?: String")}
 """
 
 
-def _declared(actions: Iterable[Action], context: str) -> str:
+def _action_declaration(actions: Iterable[Action], context: str) -> str:
     names = ", ".join(actions)
     return f"action {names} appliesTo {{ principal: [Actor, Nobody], resource: [Graph], context: {{ {context} }} }};"
 
 
 def cedar_entities(groups: Mapping[str, tuple[str, ...]]) -> str:
-    """Who is in which groups, as the JSON that Cedar reads."""
+    """The members of groups, as the JSON that Cedar reads."""
     parents: dict[str, list[str]] = {}
     for group, members in groups.items():
         for member in members:
@@ -129,8 +149,8 @@ def cedar_entities(groups: Mapping[str, tuple[str, ...]]) -> str:
     )
 
 
-def cedar_request(request: Request) -> dict[str, object]:
-    """A request as Cedar takes it: names travel as values, never as text that is parsed."""
+def _cedar_request(request: AccessRequest) -> dict[str, object]:
+    """A request as Cedar takes it: names are values, never text that is parsed."""
     context = {"graph": request.graph, "branch": request.branch, "type": request.type}
     return {
         "principal": _entity("Nobody", "nobody") if request.actor is None else _entity("Actor", request.actor),

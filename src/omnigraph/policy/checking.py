@@ -1,26 +1,23 @@
-"""Reads a rule file into rules, and says all that is wrong with it at once."""
+"""Reads a rule file into rules, and reports all of its errors at once."""
 
 from codecs import BOM_UTF8
 from collections.abc import Iterable
 from dataclasses import dataclass
-from enum import StrEnum
 from pathlib import Path
-from typing import TypeVar
 
 from omnigraph.codes import Code
 from omnigraph.diagnostics import NOWHERE, Diagnostic, Findings, Source, Span, any_of, did_you_mean, quoted, size_text
 from omnigraph.errors import NotFound, UsageError
-from omnigraph.policy.advice import advise
 from omnigraph.policy.rules import (
     TYPED_ACTIONS,
     WILDCARD,
+    AccessRequest,
     Action,
     BranchKind,
     Effect,
     Expectation,
     Names,
-    Request,
-    Rule,
+    PolicyRule,
     Rulebook,
     names_of,
 )
@@ -28,24 +25,22 @@ from omnigraph.policy.yaml_text import MappingNode, Node, ScalarNode, SequenceNo
 
 MAX_BYTES = 256 << 10
 MAX_PATTERNS = 100
-"""Of one list. They become a chain of comparisons, and Cedar gives up on one that is too long for its stack."""
+"""Of one list. They become a chain of comparisons, and Cedar cannot evaluate a chain that exceeds its stack."""
 ANY, GROUP = "any", "group:"
 _PROTECTED_BY_DEFAULT = Names(("main",), ())
 _NULL = "tag:yaml.org,2002:null"
-_EXPECTED = ("permit", "deny")
-_Word = TypeVar("_Word", bound=StrEnum)
 
 
 @dataclass(frozen=True, slots=True)
-class Checked:
-    """What is said of a rule file, and what it says if none of that is an error."""
+class CheckedRules:
+    """The findings about a rule file, and its content if none of them is an error."""
 
     book: Rulebook | None
     diagnostics: tuple[Diagnostic, ...]
 
 
-def checked_file(path: Path) -> Checked:
-    """The rules of a file, with all findings about them; that it is not readable text is one."""
+def check_rules_file(path: Path) -> CheckedRules:
+    """The rules of a file, with all findings about them; one of them may be that it is not text."""
     if not path.is_file():
         raise NotFound("file", str(path))
     try:
@@ -55,41 +50,41 @@ def checked_file(path: Path) -> Checked:
         raise UsageError(f"cannot read {path}: {error.strerror or error}") from error
     source = Source(str(path), data.decode(errors="replace"))
     if len(data) > MAX_BYTES:
-        return Checked(None, (_too_large(source),))
+        return CheckedRules(None, (_too_large(source),))
     try:
         data.decode()
     except UnicodeDecodeError as error:
         at = len(data[: error.start].decode(errors="replace"))
-        message = f"this is not UTF-8 text: byte 0x{data[error.start]:02x} has no meaning here"
+        message = f"this is not UTF-8 text: unexpected byte 0x{data[error.start]:02x}"
         hint = "save the file as UTF-8"
-        return Checked(None, (source.diagnostic(Code.POLICY_UNREADABLE, message, Span(at, at + 1), hint=hint),))
-    return checked(source)
+        return CheckedRules(None, (source.diagnostic(Code.POLICY_UNREADABLE, message, Span(at, at + 1), hint=hint),))
+    return check_rules(source)
 
 
-def checked(source: Source) -> Checked:
+def check_rules(source: Source) -> CheckedRules:
     """The rules of a source, with all findings about them."""
     if len(source.text) > MAX_BYTES or len(source.text.encode(errors="replace")) > MAX_BYTES:
-        return Checked(None, (_too_large(source),))
+        return CheckedRules(None, (_too_large(source),))
     try:
         root = root_of(source.text)
     except YamlFault as fault:
-        return Checked(None, (source.diagnostic(fault.code, fault.message, fault.span, hint=fault.hint),))
+        return CheckedRules(None, (source.diagnostic(fault.code, fault.message, fault.span, hint=fault.hint),))
     findings = Findings(source)
     reader = _Reader(source, findings)
     book = reader.book(root)
     if findings.has_errors:
-        return Checked(None, findings.diagnostics)
-    advise(book, reader.group_keys, findings)
-    return Checked(book, findings.diagnostics)
+        return CheckedRules(None, findings.diagnostics)
+    _advise(book, reader.group_keys, findings)
+    return CheckedRules(book, findings.diagnostics)
 
 
 def _too_large(source: Source) -> Diagnostic:
-    message = f"a rule file has at most {size_text(MAX_BYTES)}"
-    return source.diagnostic(Code.POLICY_TOO_LARGE, message, NOWHERE, hint="is this the right file?")
+    message = f"the rule file is larger than {size_text(MAX_BYTES)}"
+    return source.diagnostic(Code.POLICY_TOO_LARGE, message, NOWHERE, hint="check that this is the right file")
 
 
 class _Reader:
-    """Turns nodes into rules; what is wrong is reported, and the reading goes on."""
+    """Turns nodes into rules; it reports errors and continues."""
 
     def __init__(self, source: Source, findings: Findings) -> None:
         self._source = source
@@ -100,7 +95,7 @@ class _Reader:
 
     def book(self, root: Node | None) -> Rulebook:
         if root is None:
-            self._report(Code.POLICY_MISSING, "a rule file has at least `rules`", NOWHERE)
+            self._report(Code.POLICY_MISSING, "`rules` is missing", NOWHERE)
             return Rulebook(groups={}, protected=_PROTECTED_BY_DEFAULT, rules=())
         parts = self._mapping(root, ("groups", "protected", "rules", "tests"), required=("rules",))
         if "groups" in parts:
@@ -124,16 +119,16 @@ class _Reader:
 
     # --- rules ---
 
-    def _rule(self, node: Node) -> Rule:
+    def _rule(self, node: Node) -> PolicyRule:
         keys = ("id", "effect", "actors", "actions", "graphs", "branches", "types")
         parts = self._mapping(node, keys, required=("id", "actors", "actions"))
         actors, groups = self._actors(parts.get("actors"))
         actions = self._actions(parts.get("actions"))
         if "types" in parts:
             self._check_typed(actions, parts["types"])
-        return Rule(
+        return PolicyRule(
             id=self._id(parts.get("id")),
-            effect=self._word(parts.get("effect"), Effect) or Effect.PERMIT,
+            effect=Effect(self._word(parts.get("effect"), tuple(Effect)) or Effect.PERMIT),
             actors=actors,
             groups=groups,
             actions=actions,
@@ -146,7 +141,7 @@ class _Reader:
     def _id(self, node: Node | None) -> str:
         name = self._text(node)
         if node is not None and name in self._ids:
-            self._report(Code.POLICY_DUPLICATE, f"there is another rule {quoted(name)}", span_of(node))
+            self._report(Code.POLICY_DUPLICATE, f"the rule {quoted(name)} is defined twice", span_of(node))
         self._ids.add(name)
         return name
 
@@ -165,7 +160,7 @@ class _Reader:
     def _known_group(self, group: str, node: Node) -> str:
         if group not in self._groups:
             hint = did_you_mean(group, self._groups)
-            self._report(Code.POLICY_GROUP, f"there is no group {quoted(group)}", span_of(node), hint)
+            self._report(Code.POLICY_GROUP, f"unknown group {quoted(group)}", span_of(node), hint)
         return group
 
     def _actions(self, node: Node | None) -> tuple[Action, ...] | None:
@@ -179,10 +174,10 @@ class _Reader:
         if node is None or name in list(Action):
             return Action(name) if node is not None else None
         if name == ANY:
-            self._reserved(name, node)
+            self._report_reserved(name, node)
         elif name:
             hint = did_you_mean(name, list(Action))
-            self._report(Code.POLICY_ACTION, f"there is no action {quoted(name)}", span_of(node), hint)
+            self._report(Code.POLICY_ACTION, f"unknown action {quoted(name)}", span_of(node), hint)
         return None
 
     def _branches(self, node: Node | None) -> Names | BranchKind | None:
@@ -199,14 +194,14 @@ class _Reader:
         return tuple(dict.fromkeys(self._name(item, "a type") for item in self._items(node)))
 
     def _check_typed(self, actions: Iterable[Action] | None, node: Node) -> None:
-        """A rule about types that also permits `admin` would permit it for everything."""
+        """A rule with types that also permits `admin` would permit it for the whole graph."""
         if isinstance(node, ScalarNode) and node.value == ANY:
             return
         wrong = [action for action in (Action if actions is None else actions) if action not in TYPED_ACTIONS]
         if wrong:
             which = "any action" if actions is None else ", ".join(quoted(action) for action in wrong)
-            hint = f"`types` go with {', '.join(quoted(action) for action in TYPED_ACTIONS)}; write another rule"
-            self._report(Code.POLICY_TYPES, f"{which} is not about types", span_of(node), hint)
+            hint = f"`types` is for {', '.join(quoted(action) for action in TYPED_ACTIONS)}; write another rule"
+            self._report(Code.POLICY_TYPES, f"{which} does not apply to types", span_of(node), hint)
 
     # --- tests ---
 
@@ -217,7 +212,7 @@ class _Reader:
         action = self._action(parts.get("action")) or Action.READ
         if "type" in parts and action not in TYPED_ACTIONS:
             self._check_typed([action], parts["type"])
-        request = Request(
+        request = AccessRequest(
             actor=self._text(actor) if actor is not None and actor.tag != _NULL else None,
             action=action,
             graph=self._text(parts.get("graph")),
@@ -226,22 +221,16 @@ class _Reader:
         )
         return Expectation(
             request=request,
-            allowed=self._expected(parts.get("expect")),
+            allowed=self._word(parts.get("expect"), ("permit", "deny")) == "permit",
             rule=self._known_rule(parts["rule"]) if "rule" in parts else None,
             line=self._source.position(node.start_mark.index).line,
         )
-
-    def _expected(self, node: Node | None) -> bool:
-        word = self._text(node)
-        if node is not None and word and word not in _EXPECTED:
-            self._unknown_word(word, node, _EXPECTED)
-        return word == "permit"
 
     def _known_rule(self, node: Node) -> str:
         name = self._text(node)
         if name and name not in self._ids:
             hint = did_you_mean(name, self._ids - {""})
-            self._report(Code.POLICY_RULE, f"there is no rule {quoted(name)}", span_of(node), hint)
+            self._report(Code.POLICY_RULE, f"unknown rule {quoted(name)}", span_of(node), hint)
         return name
 
     # --- shapes ---
@@ -255,18 +244,18 @@ class _Reader:
         return parts
 
     def _pairs(self, node: Node, keys: tuple[str, ...] | None = None) -> list[tuple[Node, Node]]:
-        """The keys and values of a mapping: those that are known, or all; each once."""
+        """The keys and values of a mapping: the known ones, or all if `keys` is None; each once."""
         if not isinstance(node, MappingNode):
-            self._report(Code.POLICY_SHAPE, "keys and values are expected here", span_of(node))
+            self._report(Code.POLICY_SHAPE, "expected keys and values", span_of(node))
             return []
         pairs: dict[str, tuple[Node, Node]] = {}
         for key_node, value in node.value:
             key = self._text(key_node)
             if key in pairs:
-                self._report(Code.POLICY_DUPLICATE, f"{quoted(key)} is there twice", span_of(key_node))
+                self._report(Code.POLICY_DUPLICATE, f"the key {quoted(key)} is given twice", span_of(key_node))
             elif key and keys is not None and key not in keys:
                 hint = did_you_mean(key, keys)
-                self._report(Code.POLICY_KEY, f"there is no key {quoted(key)} here", span_of(key_node), hint)
+                self._report(Code.POLICY_KEY, f"unknown key {quoted(key)}", span_of(key_node), hint)
             elif key:
                 pairs[key] = key_node, value
         return list(pairs.values())
@@ -275,33 +264,33 @@ class _Reader:
         if node is None:
             return []
         if not isinstance(node, SequenceNode):
-            self._report(Code.POLICY_SHAPE, "a list is expected here", span_of(node))
+            self._report(Code.POLICY_SHAPE, "expected a list", span_of(node))
             return []
         if not node.value and not may_be_empty:
-            self._report(Code.POLICY_SHAPE, "this list is empty, so the rule is about nothing", span_of(node))
+            self._report(Code.POLICY_SHAPE, "the list is empty, so the rule would match nothing", span_of(node))
         return list(node.value)
 
     def _text(self, node: Node | None) -> str:
-        """A name or a word as it is written: `no` and `007` are names here. Empty if there is none."""
+        """A name or a word as it is written: `no` and `007` are names. Empty if there is none."""
         if node is None:
             return ""
         if not isinstance(node, ScalarNode) or node.tag == _NULL or not node.value:
-            self._report(Code.POLICY_SHAPE, "a text is expected here", span_of(node))
+            self._report(Code.POLICY_SHAPE, "expected a text", span_of(node))
             return ""
         if any("\ud800" <= character <= "\udfff" for character in node.value):
-            self._report(Code.POLICY_UNREADABLE, "half of a surrogate pair is no text", span_of(node))
+            self._report(Code.POLICY_UNREADABLE, "half of a surrogate pair is not text", span_of(node))
             return ""
         return str(node.value)
 
     def _name(self, node: Node, kind: str) -> str:
         name = self._text(node)
         if name == ANY:
-            self._reserved(name, node)
+            self._report_reserved(name, node)
         elif WILDCARD in name:
-            hint = "patterns are possible in `graphs`, `branches` and `protected`"
-            self._report(Code.POLICY_PATTERN, f"{kind} is named, not matched by a pattern", span_of(node), hint)
+            hint = "patterns are allowed in `graphs`, `branches` and `protected`"
+            self._report(Code.POLICY_PATTERN, f"expected the name of {kind}, found a pattern", span_of(node), hint)
         elif name.startswith(GROUP):
-            self._report(Code.POLICY_PATTERN, "a group is not a member of another", span_of(node))
+            self._report(Code.POLICY_PATTERN, "a group cannot be a member of a group", span_of(node))
         return name
 
     def _patterns(self, node: Node, also: tuple[str, ...] = (), *, may_be_empty: bool = False) -> Names:
@@ -309,37 +298,96 @@ class _Reader:
         for item in self._items(node, may_be_empty=may_be_empty):
             name = self._text(item)
             if name in (ANY, *also):
-                self._reserved(name, item)
+                self._report_reserved(name, item)
             written.append(name)
         names = names_of(written)
         if len(names.patterns) > MAX_PATTERNS:
-            message = f"{len(names.patterns)} patterns are more than the {MAX_PATTERNS} of one list"
+            message = f"{len(names.patterns)} patterns in one list (limit: {MAX_PATTERNS})"
             self._report(Code.POLICY_TOO_MANY, message, span_of(node), "write several rules")
         return names
 
     # --- words ---
 
     def _is_any(self, node: Node, also: tuple[str, ...] = ()) -> bool:
-        """Whether a value is the word `any`; a value that is a word and no list must be a known one."""
+        """Whether a value is one word in place of a list; any other word than `any` is reported."""
         if not isinstance(node, ScalarNode) or node.tag == _NULL:
             return False
         if node.value != ANY:
             hint = f"write a list, or {any_of((ANY, *also))}"
-            self._report(Code.POLICY_WORD, f"{quoted(node.value)} has no meaning here", span_of(node), hint)
+            self._report(Code.POLICY_WORD, f"unknown word {quoted(node.value)}", span_of(node), hint)
         return True
 
-    def _word(self, node: Node | None, known: type[_Word]) -> _Word | None:
+    def _word(self, node: Node | None, known: tuple[str, ...]) -> str | None:
         word = self._text(node)
-        if node is None or not word:
-            return None
-        if word not in list(known):
-            self._unknown_word(word, node, tuple(known))
-            return None
-        return known(word)
+        if node is None or not word or word in known:
+            return word or None
+        self._report(Code.POLICY_WORD, f"unknown word {quoted(word)}", span_of(node), did_you_mean(word, known))
+        return None
 
-    def _unknown_word(self, word: str, node: Node, known: tuple[str, ...]) -> None:
-        self._report(Code.POLICY_WORD, f"{quoted(word)} has no meaning here", span_of(node), did_you_mean(word, known))
-
-    def _reserved(self, word: str, node: Node) -> None:
+    def _report_reserved(self, word: str, node: Node) -> None:
         hint = f"write {quoted(word)} in place of the list"
-        self._report(Code.POLICY_WORD, f"{quoted(word)} is a word of its own, and no name", span_of(node), hint)
+        self._report(
+            Code.POLICY_WORD, f"{quoted(word)} is a reserved word and cannot be in a list", span_of(node), hint
+        )
+
+
+# --- warnings: what is valid, but probably a mistake ---
+
+
+def _advise(book: Rulebook, groups: dict[str, Node], findings: Findings) -> None:
+    """Reports unused groups, actors that are named like groups, and rules without effect."""
+    used = {group for rule in book.rules for group in rule.groups}
+    for group, node in groups.items():
+        if group not in used:
+            findings.report(Code.UNUSED_GROUP, f"the group {quoted(group)} is not used by any rule", span_of(node))
+    for rule in book.rules:
+        for actor in rule.actors or ():
+            if actor in book.groups:
+                message = f"{quoted(actor)} is read as an actor, but a group has that name"
+                hint = f"write {quoted(f'group:{actor}')} if the group is meant"
+                findings.report(Code.GROUP_AS_ACTOR, message, rule.span, hint)
+        reason = _reason_idle(rule, book)
+        if reason is not None:
+            findings.report(Code.IDLE_RULE, f"the rule {quoted(rule.id)} has no effect: {reason}", rule.span)
+
+
+def _reason_idle(rule: PolicyRule, book: Rulebook) -> str | None:
+    if rule.actors == () and not any(book.groups[group] for group in rule.groups):
+        return "its groups have no members"
+    if rule.branches is BranchKind.PROTECTED and book.protected == Names((), ()):
+        return "no branch is protected"
+    if rule.branches is BranchKind.UNPROTECTED and WILDCARD in book.protected.patterns:
+        return "every branch is protected"
+    for other in book.rules:
+        if rule.effect is Effect.PERMIT and other.effect is Effect.FORBID and _covers(other, rule, book):
+            return f"{quoted(other.id)} forbids all of it"
+    return None
+
+
+def _covers(forbidding: PolicyRule, permitting: PolicyRule, book: Rulebook) -> bool:
+    """Whether a rule certainly forbids everything that another permits.
+
+    A rule for some branches or types never does: it does not forbid requests without a branch or a type.
+    """
+    return (
+        forbidding.branches is None
+        and forbidding.types is None
+        and _within(_all_actors(permitting, book), _all_actors(forbidding, book))
+        and _within(permitting.actions, forbidding.actions)
+        and _within(_names_and_patterns(permitting.graphs), _names_and_patterns(forbidding.graphs))
+    )
+
+
+def _all_actors(rule: PolicyRule, book: Rulebook) -> tuple[str, ...] | None:
+    if rule.actors is None:
+        return None
+    return (*rule.actors, *(member for group in rule.groups for member in book.groups[group]))
+
+
+def _names_and_patterns(names: Names | None) -> tuple[str, ...] | None:
+    """A pattern matches the same names in two lists, so patterns are compared like names."""
+    return None if names is None or WILDCARD in names.patterns else (*names.exact, *names.patterns)
+
+
+def _within(part: tuple[str, ...] | None, whole: tuple[str, ...] | None) -> bool:
+    return whole is None or (part is not None and set(part) <= set(whole))

@@ -1,21 +1,23 @@
-"""Lets through what a policy allows in one graph, and logs what it denies."""
+"""Checks requests to one graph against its policy, and logs those that are denied."""
 
 import logging
+import os
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
 
 from omnigraph.diagnostics import printable
 from omnigraph.errors import PolicyDenied
-from omnigraph.policy.deciding import Policy
+from omnigraph.policy.deciding import Policy, policy_of
 from omnigraph.policy.rules import Action
 
 _logger = logging.getLogger("omnigraph.policy")
-_LONGEST_MESSAGE = 1_000
+_MAX_MESSAGE_CHARACTERS = 1_000
 
 
 @dataclass(frozen=True, slots=True)
 class Guard:
-    """A policy, the graph that it is asked about, and who asks. Without a policy, everything is allowed."""
+    """A policy, a graph and an actor. Without a policy, everything is allowed."""
 
     policy: Policy | None
     graph: str
@@ -23,24 +25,23 @@ class Guard:
 
     def acting_as(self, actor: str | None) -> "Guard":
         """The same for another actor."""
-        return Guard(self.policy, self.graph, actor)
+        return replace(self, actor=actor)
 
     @property
     def is_open(self) -> bool:
-        """Whether there is no policy, so that nothing needs to be asked."""
+        """Whether there is no policy, so that everything is allowed."""
         return self.policy is None
 
     def allows(self, action: Action, branch: str | None = None, type: str | None = None) -> bool:
-        """Whether one request is allowed. This is no attempt, so it is not logged."""
+        """Whether one request is allowed. A denial is not logged, because nothing was attempted."""
         if self.policy is None:
             return True
         return self.policy.decide(self.actor, action, graph=self.graph, branch=branch, type=type).allowed
 
     def check(self, action: Action, branch: str | None = None, types: Iterable[str] | None = None) -> None:
-        """Raises PolicyDenied with all types that are denied; logs it once.
+        """Raises PolicyDenied with all types that are denied, and logs it once.
 
-        Without types, or with none in the list, the request is the one without a type: what touches nothing is still
-        something to ask for.
+        Without types, or with an empty list, one request without a type is decided.
         """
         if self.policy is None:
             return
@@ -53,10 +54,21 @@ class Guard:
             rule = next((rule for rules in denied.values() for rule in rules), None)
             names = tuple(type for type in denied if type is not None)
             error = PolicyDenied(self.actor, Action(action).value, self.graph, branch, names, rule)
-            _log(error)
+            message = printable(str(error)[:_MAX_MESSAGE_CHARACTERS])
+            _logger.warning("%s", message, extra={**error.details, "types": error.types})
             raise error
 
 
-def _log(denied: PolicyDenied) -> None:
-    message = printable(str(denied)[:_LONGEST_MESSAGE])
-    _logger.warning("%s", message, extra={**denied.details, "types": denied.types})
+def graph_id(uri: str) -> str:
+    """The default name of a graph for policies and servers: the last segment of its URI, without ``.omni``."""
+    return uri.rstrip("/").rpartition("/")[2].removesuffix(".omni") or "graph"
+
+
+def guard_of(uri: str, policy: Policy | str | Path | None, actor: str | None, id: str | None = None) -> Guard:
+    """The guard of the graph at a URI; ``OMNIGRAPH_POLICY`` and ``OMNIGRAPH_ACTOR`` are used for what is not given."""
+    if policy is None:
+        policy = os.environ.get("OMNIGRAPH_POLICY") or None
+    if actor is None:
+        actor = os.environ.get("OMNIGRAPH_ACTOR") or None
+    rules = policy if policy is None or isinstance(policy, Policy) else policy_of(policy)
+    return Guard(rules, id or graph_id(uri), actor)

@@ -1,4 +1,4 @@
-"""What a rule file says, as values: groups, protected branches, rules and the tests of them."""
+"""The content of a rule file: groups, protected branches, rules and tests."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ WILDCARD = "*"
 class Action(StrEnum):
     """What can be permitted or forbidden."""
 
-    # Decisions are looked up by action all the time, and the hash of an enum is a call of Python code.
+    # Cached decisions are looked up by action, and the hash of an enum is a call of Python code.
     __hash__ = str.__hash__
 
     READ = "read"
@@ -27,11 +27,11 @@ class Action(StrEnum):
 
 
 TYPED_ACTIONS = (Action.READ, Action.EXPORT, Action.CHANGE)
-"""The actions that are about the rows of types; all others are about a graph or a branch as a whole."""
+"""The actions on the rows of types; all others apply to a graph or a branch as a whole."""
 
 
 class Effect(StrEnum):
-    """What a rule does with the requests that it matches. One that forbids beats all that permit."""
+    """What a rule does with the requests that it matches. A rule that forbids overrides all that permit."""
 
     PERMIT = "permit"
     FORBID = "forbid"
@@ -46,7 +46,7 @@ class BranchKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Names:
-    """Names, and patterns in which `*` stands for any text."""
+    """Names, and patterns in which `*` matches any text."""
 
     exact: tuple[str, ...]
     patterns: tuple[str, ...]
@@ -61,8 +61,8 @@ def names_of(written: Iterable[str]) -> Names:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Rule:
-    """One rule. None stands for any: any actor and also none, any action, graph, branch or type."""
+class PolicyRule:
+    """One rule. None means any: any actor including the anonymous one, any action, graph, branch or type."""
 
     id: str
     effect: Effect
@@ -77,11 +77,11 @@ class Rule:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Request:
-    """What a policy decides on.
+class AccessRequest:
+    """A request that a policy decides.
 
-    Without a branch it is about the graph as a whole. Without a type it asks whether something of the kind can be
-    allowed at all. A rule that forbids only some branches or types does not forbid those.
+    Without a branch, it applies to the graph as a whole. Without a type, it asks whether the action can be allowed for
+    any type. A rule that forbids only some branches or types does not forbid such requests.
     """
 
     actor: str | None
@@ -93,20 +93,20 @@ class Request:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Expectation:
-    """A test in a rule file: a request, and what becomes of it."""
+    """A test in a rule file: a request, and its expected decision."""
 
-    request: Request
+    request: AccessRequest
     allowed: bool
     rule: str | None
-    """The rule that is to be among those that decide it."""
+    """A rule that must be among those that decide it."""
     line: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rulebook:
-    """All of a rule file."""
+    """The whole content of a rule file."""
 
     groups: dict[str, tuple[str, ...]]
     protected: Names
-    rules: tuple[Rule, ...]
+    rules: tuple[PolicyRule, ...]
     tests: tuple[Expectation, ...] = ()

@@ -1,7 +1,7 @@
-"""Reads the YAML of a rule file into nodes that know their places, and nothing more.
+"""Reads the YAML of a rule file into nodes with positions.
 
-Nothing is constructed from them, aliases are refused, and depth is bounded, so that no text takes more than its length
-in memory and time.
+No objects are constructed, aliases are refused, and depth is bounded, so memory and time are proportional to the length
+of the text.
 """
 
 from typing import Any
@@ -24,7 +24,7 @@ _TAG_PREFIX = "tag:yaml.org,2002:"
 
 
 class YamlFault(Exception):
-    """A text that is no YAML, or YAML that is not read here."""
+    """A text that is not YAML, or uses YAML that rule files do not support."""
 
     def __init__(self, message: str, span: Span, hint: str | None = None, code: Code = Code.POLICY_SYNTAX) -> None:
         super().__init__(message)
@@ -38,7 +38,7 @@ def root_of(text: str) -> Node | None:
         loader = _Loader(text)
         return loader.get_single_node()
     except yaml.reader.ReaderError as error:
-        message = f"the character U+{ord(text[error.position]):04X} has no place in a rule file"
+        message = f"the character U+{ord(text[error.position]):04X} is not allowed in a rule file"
         raise YamlFault(message, Span(error.position, error.position + 1), code=Code.POLICY_UNREADABLE) from error
     except yaml.MarkedYAMLError as error:
         raise _fault_of(error, len(text)) from error
@@ -48,7 +48,7 @@ def root_of(text: str) -> Node | None:
 
 
 def span_of(node: Node) -> Span:
-    """Where a node stands; of one that takes several lines, only the first is worth showing."""
+    """The position of a node."""
     return Span(node.start_mark.index, node.end_mark.index)
 
 
@@ -63,14 +63,14 @@ class _Loader(yaml.SafeLoader):
         event = self.peek_event()  # type: ignore[no-untyped-call]
         span = Span(event.start_mark.index, event.end_mark.index)
         if isinstance(event, yaml.AliasEvent):
-            raise YamlFault("aliases are not read in a rule file", span, "use a group, or write it out")
+            raise YamlFault("aliases are not supported in a rule file", span, "use a group, or repeat the value")
         if self._depth >= _MAX_DEPTH:
             raise YamlFault(f"nested more than {_MAX_DEPTH} levels deep", span)
         self._depth += 1
         node = super().compose_node(parent, index)
         self._depth -= 1
         if node is not None and node.tag.removeprefix(_TAG_PREFIX) not in _TAGS[type(node)]:
-            raise YamlFault("tags have no meaning in a rule file", span)
+            raise YamlFault("tags are not supported in a rule file", span)
         return node
 
 

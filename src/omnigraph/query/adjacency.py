@@ -1,6 +1,7 @@
-"""Edges as compact arrays: who is connected to whom, by small integers instead of ids."""
+"""Edges as compact arrays: which nodes are connected, by small integers instead of ids."""
 
 import threading
+from bisect import bisect_left
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from typing import Any, TypeAlias
@@ -13,14 +14,14 @@ from numpy.typing import NDArray
 
 from omnigraph.compiler.ir import Direction
 from omnigraph.query.cancelling import NEVER, Cancellation
-from omnigraph.storage.memory import ADJACENCY_BYTES
+from omnigraph.storage.environment import ADJACENCY_BYTES
 from omnigraph.versioning.kept import Heads, KeptVersions
 
 Codes: TypeAlias = NDArray[np.int64]
 Key: TypeAlias = tuple[str, Hashable]
 
 MOST_ADJACENCIES, MOST_PAST = 256, 4
-"""How many adjacencies are kept, and how many of them of versions that are no heads."""
+"""The number of adjacencies that are kept, and how many of them may be of versions other than heads."""
 
 # How long a query that waits for an adjacency may go on after it was stopped.
 _STOPPED_AFTER = 0.05
@@ -41,11 +42,11 @@ class Neighbours:
         return len(self.offsets) - 1
 
     def degrees(self, nodes: NDArray[Any]) -> Codes:
-        """How many neighbours each node has."""
+        """The number of neighbours of each node."""
         degrees: Codes = self.offsets[nodes + 1] - self.offsets[nodes]
         return degrees
 
-    def expanded(self, nodes: NDArray[Any], labels: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.int32]]:
+    def expand(self, nodes: NDArray[Any], labels: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.int32]]:
         """All neighbours of all nodes, and for each of them the label of the node that it was reached from."""
         degrees = self.degrees(nodes)
         ends = np.cumsum(degrees)
@@ -71,7 +72,7 @@ class Adjacency:
 
     @property
     def nbytes(self) -> int:
-        """How much memory it takes, with the neighbours that were found so far."""
+        """The bytes of memory it takes, with the neighbours that were found so far."""
         ids = [self.sources] if self.sources is self.destinations else [self.sources, self.destinations]
         found = [array for each in tuple(self._found.values()) for array in (each.offsets, each.targets)]
         return sum(int(each.nbytes) for each in (*ids, *self._edges, *found))
@@ -112,14 +113,14 @@ def adjacency_of(sources: pa.ChunkedArray, destinations: pa.ChunkedArray, *, is_
     """The adjacency of edges between these ids."""
     if is_one_type:
         chunks = [*sources.chunks, *destinations.chunks]
-        ids, codes = _coded(pa.chunked_array(chunks, type=pa.string()))
+        ids, codes = _encode_ids(pa.chunked_array(chunks, type=pa.string()))
         return Adjacency(ids, ids, (codes[: len(sources)], codes[len(sources) :]))
-    source_ids, begin = _coded(sources)
-    destination_ids, end = _coded(destinations)
+    source_ids, begin = _encode_ids(sources)
+    destination_ids, end = _encode_ids(destinations)
     return Adjacency(source_ids, destination_ids, (begin, end))
 
 
-def _coded(values: pa.ChunkedArray) -> tuple[pa.Array, Codes]:
+def _encode_ids(values: pa.ChunkedArray) -> tuple[pa.Array, Codes]:
     """The distinct values, ascending, and the position of each value among them."""
     encoded = pc.dictionary_encode(pa.chunked_array(values.chunks, type=pa.string()).combine_chunks())
     if isinstance(encoded, pa.ChunkedArray):
@@ -155,21 +156,11 @@ def distinct(values: NDArray[Any]) -> NDArray[Any]:
 def codes_of(ids: pa.Array | pa.ChunkedArray, among: pa.Array) -> Codes:
     """The numbers of ids, ascending and each once; an id that has none is left out."""
     if len(ids) <= _BISECTED:
-        found = [at for each in ids.to_pylist() if (at := _bisected(each, among)) is not None]
+        places = [(each, bisect_left(among, each, key=lambda found: found.as_py())) for each in ids.to_pylist()]
+        found = [at for each, at in places if at < len(among) and among[at].as_py() == each]
         return distinct(np.array(found, dtype=np.int64))
     places = pc.drop_null(pc.index_in(ids, value_set=among))
     return distinct(places.to_numpy().astype(np.int64))
-
-
-def _bisected(wanted: str, among: pa.Array) -> int | None:
-    low, high = 0, len(among)
-    while low < high:
-        middle = (low + high) // 2
-        if among[middle].as_py() < wanted:
-            low = middle + 1
-        else:
-            high = middle
-    return low if low < len(among) and among[low].as_py() == wanted else None
 
 
 class AdjacencyCache:
@@ -190,7 +181,8 @@ class AdjacencyCache:
         self._kept = KeptVersions[Adjacency](
             most=entries, past=MOST_PAST, heads=heads, most_bytes=most_bytes, size=lambda each: each.nbytes
         )
-        self._building: WeakValueDictionary[Key, _Gate] = WeakValueDictionary()
+        # A lock lets one thread at a time build an adjacency; it is there as long as one has it, or waits.
+        self._building: WeakValueDictionary[Key, threading.Lock] = WeakValueDictionary()
         self._lock = threading.Lock()
 
     def __len__(self) -> int:
@@ -198,7 +190,7 @@ class AdjacencyCache:
 
     @property
     def nbytes(self) -> int:
-        """How much memory they take together."""
+        """The bytes of memory they take together."""
         return self._kept.nbytes
 
     def clear(self) -> None:
@@ -222,13 +214,13 @@ class AdjacencyCache:
         if found is not None:
             return found
         with self._lock:
-            gate = self._building.setdefault((table_key, version), _Gate())
-        while not gate.lock.acquire(timeout=_STOPPED_AFTER):
+            gate = self._building.setdefault((table_key, version), threading.Lock())
+        while not gate.acquire(timeout=_STOPPED_AFTER):
             cancellation.check()
         try:
             return self._kept.get(table_key, version) or self._kept.keep(table_key, version, build())
         finally:
-            gate.lock.release()
+            gate.release()
 
     def neighbours(self, adjacency: Adjacency, direction: Direction) -> Neighbours:
         """The neighbours in an adjacency. Finding them makes it larger, so others may have to go."""
@@ -237,10 +229,3 @@ class AdjacencyCache:
         if not is_known:
             self._kept.trim()
         return found
-
-
-class _Gate:
-    """Lets one thread at a time build an adjacency; it is there as long as one is inside, or waits."""
-
-    def __init__(self) -> None:
-        self.lock = threading.Lock()

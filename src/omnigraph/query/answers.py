@@ -6,26 +6,12 @@ from typing import TypeAlias
 
 from sqlglot import exp
 
-from omnigraph.catalog import PropertyType, Scalar
+from omnigraph.catalog import Scalar
 from omnigraph.catalog.model import ID
 from omnigraph.compiler import ir
-from omnigraph.query.known import KnownValues
-from omnigraph.query.levels import Bound, Level, corpus_of
+from omnigraph.query import steps
+from omnigraph.query.levels import Bound, KnownValues, Level
 from omnigraph.query.relational import Sql
-from omnigraph.query.steps import (
-    TYPE,
-    Best,
-    ConstantOutput,
-    Direct,
-    DirectSort,
-    Distance,
-    EntityOutput,
-    Output,
-    Relational,
-    Relevance,
-    TextToEmbed,
-    ValueOutput,
-)
 from omnigraph.query.words import words_of
 
 TYPE_FIELD = "type"
@@ -48,7 +34,7 @@ class Answer:
         """Tells every variable which of its columns the answer needs."""
         for expression in self.expressions():
             for bound, name in self._columns_of(expression):
-                if name == TYPE or not name.startswith("@"):
+                if name == steps.TYPE or not name.startswith("@"):
                     bound.needs[name] = None
 
     def expressions(self) -> Iterable[ir.Expression]:
@@ -75,78 +61,78 @@ class Answer:
     def score(self, ranking: ir.VectorDistance | ir.TextScore) -> tuple[Bound, str]:
         """The variable that is ranked, and its field with the score."""
         if ranking not in self._scores:
-            self._scores[ranking] = self._scored(ranking)
+            bound, name = self.level.lookup(ranking.column.variable), ranking.column.name
+            computed: steps.Computed
+            if isinstance(ranking, ir.TextScore):
+                known = self.values.of(ranking.query)
+                words = words_of(str(known.value)) if known is not None and known.value is not None else []
+                corpus = tuple(steps.TableScan(each.table_key, each.name, (name,)) for each in bound.entities)
+                computed = steps.Relevance(name, tuple(words), corpus)
+            else:
+                computed = steps.Distance(name, self._query_vector(ranking.query))
+            self._scores[ranking] = bound, bound.add_computed(computed)
         return self._scores[ranking]
 
-    def _scored(self, ranking: ir.VectorDistance | ir.TextScore) -> tuple[Bound, str]:
-        bound = self.level.lookup(ranking.column.variable)
-        name = ranking.column.name
-        if isinstance(ranking, ir.TextScore):
-            known = self.values.of(ranking.query)
-            words = words_of(str(known.value)) if known is not None and known.value is not None else []
-            return bound, bound.add_computed(Relevance(name, tuple(words), corpus_of(bound, name)))
-        return bound, bound.add_computed(Distance(name, self._query_vector(ranking.query)))
-
-    def _query_vector(self, query: ir.Expression | ir.EmbeddedText) -> tuple[float, ...] | TextToEmbed | None:
+    def _query_vector(self, query: ir.Expression | ir.EmbeddedText) -> tuple[float, ...] | steps.TextToEmbed | None:
         if isinstance(query, ir.EmbeddedText):
             known = self.values.of(query.text)
             if known is None or known.value is None:
                 return None
-            return TextToEmbed(str(known.value), query.model, query.dimension)
+            return steps.TextToEmbed(str(known.value), query.model, query.dimension)
         known = self.values.of(query)
         value = known.value if known is not None else None
         return tuple(float(each) for each in value) if isinstance(value, tuple) else None  # type: ignore[arg-type]
 
     # --- without a relational engine ---
 
-    def direct(self) -> tuple[Direct, tuple[Output, ...]]:
+    def direct(self) -> tuple[steps.Direct, tuple[steps.Output, ...]]:
         """The answer from the only relation there is."""
         (bound,) = self.level.own.values()
         assert bound.relation is not None
         relation = bound.relation
-        outputs: list[Output] = []
+        outputs: list[steps.Output] = []
         for column in self.read.columns:
             known = self.values.of(column.expression)
             if known is not None:
-                outputs.append(ConstantOutput(column.name, known.value, known.type))
+                outputs.append(steps.ConstantOutput(column.name, known.value, known.type))
             elif isinstance(column.expression, Ranked):
                 index = relation.fields.index(self._field(column.expression))
-                outputs.append(ValueOutput(column.name, index, column.expression.type))
+                outputs.append(steps.ValueOutput(column.name, index, column.expression.type))
             else:
                 fields = [(label, relation.fields.index(name), name) for label, name in entity_fields(bound)]
-                outputs.append(EntityOutput(column.name, _typed(bound, fields)))
+                outputs.append(steps.EntityOutput(column.name, _typed_outputs(bound, fields)))
         order = [
-            DirectSort(relation.alias(self._field(key.expression)), key.descending, _nulls_first(key))
+            steps.DirectSort(relation.alias(self._field(key.expression)), key.descending, _nulls_first(key))
             for key in self.read.order
             if isinstance(key.expression, Ranked)
         ]
-        names = (ID, *((TYPE,) if bound.is_tagged else ()))
-        ties = [DirectSort(relation.alias(name), descending=False, nulls_first=True) for name in names]
-        return Direct((*order, *ties)), tuple(outputs)
+        names = (ID, *((steps.TYPE,) if bound.is_tagged else ()))
+        ties = [steps.DirectSort(relation.alias(name), descending=False, nulls_first=True) for name in names]
+        return steps.Direct((*order, *ties)), tuple(outputs)
 
     def _field(self, expression: Ranked) -> str:
         """The field of its variable that an expression is."""
         return expression.name if isinstance(expression, ir.Column) else self.score(expression)[1]
 
-    def best(self, count: int) -> Best | None:
+    def best(self, count: int) -> steps.Best | None:
         """What is asked of the ranking that the rows are ordered by first, if they are, best first."""
         keys = [key for key in self.read.order if self.values.of(key.expression) is None]
         if not keys or not isinstance(keys[0].expression, ir.VectorDistance | ir.TextScore):
             return None
         if keys[0].descending is isinstance(keys[0].expression, ir.VectorDistance):
             return None
-        return Best(self.score(keys[0].expression)[1], count, settled=len(keys) == 1)
+        return steps.Best(self.score(keys[0].expression)[1], count, settled=len(keys) == 1)
 
     # --- with one ---
 
-    def relational(self, sql: Sql, limit: int | None) -> tuple[Relational, tuple[Output, ...]]:
+    def relational(self, sql: Sql, limit: int | None) -> tuple[steps.Relational, tuple[steps.Output, ...]]:
         """The answer as a statement over all relations."""
         writer = _Columns(self, sql)
         outputs = tuple(writer.output(column) for column in self.read.columns)
-        statement = (writer.grouped if self.read.grouped else writer.plain)(self.read.order)
+        statement = (writer.grouped_statement if self.read.grouped else writer.plain_statement)(self.read.order)
         if limit is not None:
             statement = statement.limit(limit, copy=False)
-        return Relational(statement, sql.parameters), outputs
+        return steps.Relational(statement, sql.parameters), outputs
 
 
 @dataclass(slots=True)
@@ -160,36 +146,36 @@ class _Columns:
     keys: list[str] = field(default_factory=list)
     ordinals: dict[ir.Expression, int] = field(default_factory=dict)
 
-    def output(self, column: ir.OutputColumn) -> Output:
+    def output(self, column: ir.OutputColumn) -> steps.Output:
         """How a returned column is taken from what the statement selects."""
         expression = column.expression
         known = self.answer.values.of(expression)
         if known is not None:
-            return ConstantOutput(column.name, known.value, known.type)
+            return steps.ConstantOutput(column.name, known.value, known.type)
         if isinstance(expression, ir.Entity):
             bound = self.answer.level.lookup(expression.variable)
             fields = [(label, self._entity_field(bound, name), name) for label, name in entity_fields(bound)]
-            return EntityOutput(column.name, _typed(bound, fields))
+            return steps.EntityOutput(column.name, _typed_outputs(bound, fields))
         assert not isinstance(expression, ir.Constant)
         if expression not in self.ordinals:
             self.ordinals[expression] = self._select(self._outer(expression))
-        return ValueOutput(column.name, self.ordinals[expression], expression.type)
+        return steps.ValueOutput(column.name, self.ordinals[expression], expression.type)
 
-    def plain(self, order: Sequence[ir.SortKey]) -> exp.Select:
+    def plain_statement(self, order: Sequence[ir.SortKey]) -> exp.Select:
         """A row of the answer for each row of the pattern."""
-        keys = [_sorted(self._outer(key.expression), key) for key in self._sorting(order)]
+        keys = [_sort_key(self._outer(key.expression), key) for key in self._sorting(order)]
         for bound in self.answer.level.own.values():
-            keys += [_ordered(self._row(each)) for each in self.sql.identity(bound)]
+            keys += [_ascending_key(self._row(each)) for each in self.sql.identity(bound)]
         if not self.selected:
             self._select(keys[-1].this.copy())
         return self._statement().order_by(*keys, copy=False)
 
-    def grouped(self, order: Sequence[ir.SortKey]) -> exp.Select:
+    def grouped_statement(self, order: Sequence[ir.SortKey]) -> exp.Select:
         """A row for each group. A column that is the same in each row is a key too, so no rows make no group."""
         if any(self.answer.values.of(column.expression) is not None for column in self.answer.read.columns):
             self._key(self._row(exp.Literal.number(0)))
-        keys = [_sorted(self._outer(key.expression), key) for key in self._sorting(order)]
-        keys += [_ordered(exp.column(name)) for name in self.keys]
+        keys = [_sort_key(self._outer(key.expression), key) for key in self._sorting(order)]
+        keys += [_ascending_key(exp.column(name)) for name in self.keys]
         if not self.inner:
             self._row(exp.Literal.number(0))
         statement = self._statement()
@@ -200,7 +186,7 @@ class _Columns:
 
     def _statement(self) -> exp.Select:
         columns = [exp.alias_(expression, name) for name, expression in self.inner.items()]
-        rows = self.sql.selected(self.answer.level, columns).subquery("q")
+        rows = self.sql.select(self.answer.level, columns).subquery("q")
         returned = [exp.alias_(expression, f"o{index}") for index, expression in enumerate(self.selected)]
         return exp.Select(expressions=returned).from_(rows)
 
@@ -229,7 +215,7 @@ class _Columns:
         column = self._row(self.sql.column(bound, name))
         if not self.answer.read.grouped:
             return self._select(column)
-        if name in (ID, TYPE):
+        if name in (ID, steps.TYPE):
             return self._select(self._key(column))
         # The id decides all other columns, so any of a group's values is the value.
         return self._select(exp.AnyValue(this=column))
@@ -245,7 +231,7 @@ class _Columns:
             case ir.VectorDistance() | ir.TextScore():
                 return self._row(self.sql.column(*self.answer.score(expression)))
             case ir.RankFusion(rankings, k):
-                return self._row(self._fused(rankings, k))
+                return self._row(self._rank_fusion(rankings, k))
         raise TypeError(expression)
 
     def _aggregate(self, aggregate: ir.Aggregate) -> exp.Expr:
@@ -265,14 +251,14 @@ class _Columns:
         }
         return functions[aggregate.function](this=column)
 
-    def _fused(self, rankings: Iterable[ir.VectorDistance | ir.TextScore], k: int) -> exp.Expr:
+    def _rank_fusion(self, rankings: Iterable[ir.VectorDistance | ir.TextScore], k: int) -> exp.Expr:
         """The sum of ``1 / (k + rank)``, where entities of the same score are ranked by id."""
         terms: list[exp.Expr] = []
         for ranking in rankings:
             bound, name = self.answer.score(ranking)
             score = self.sql.column(bound, name)
             best = exp.Ordered(this=score.copy(), desc=isinstance(ranking, ir.TextScore), nulls_first=False)
-            order = exp.Order(expressions=[best, *map(_ordered, self.sql.identity(bound))])
+            order = exp.Order(expressions=[best, *map(_ascending_key, self.sql.identity(bound))])
             rank = exp.Window(this=exp.Anonymous(this="DENSE_RANK"), order=order)
             term: exp.Expr = exp.Div(
                 this=exp.Cast(this=exp.Literal.number(1), to=exp.DataType(this=exp.DataType.Type.DOUBLE)),
@@ -291,25 +277,22 @@ def entity_fields(bound: Bound) -> list[tuple[str, str]]:
     """The fields of a whole entity: how each is called, and which column it is."""
     if bound.interface is not None:
         shared = [name for name in bound.interface.properties if name != ID]
-        return [(TYPE_FIELD, TYPE), (ID, ID), *((name, name) for name in shared)]
+        return [(TYPE_FIELD, steps.TYPE), (ID, ID), *((name, name) for name in shared)]
     (entity,) = bound.entities
     own = [name for name in entity.properties if name not in entity.system_columns]
     return [(name, name) for name in (*entity.system_columns, *own)]
 
 
-def _typed(bound: Bound, fields: Iterable[tuple[str, int, str]]) -> tuple[ValueOutput, ...]:
-    return tuple(ValueOutput(label, index, _field_type(bound, name)) for label, index, name in fields)
+def _typed_outputs(bound: Bound, fields: Iterable[tuple[str, int, str]]) -> tuple[steps.ValueOutput, ...]:
+    """The fields of an entity; the field with the name of its type is a String."""
+    return tuple(steps.ValueOutput(label, index, bound.type_of(name)) for label, index, name in fields)
 
 
-def _field_type(bound: Bound, name: str) -> PropertyType:
-    return Scalar.STRING if name == TYPE else bound.type_of(name)
-
-
-def _ordered(expression: exp.Expr) -> exp.Ordered:
+def _ascending_key(expression: exp.Expr) -> exp.Ordered:
     return exp.Ordered(this=expression.copy(), desc=False, nulls_first=True)
 
 
-def _sorted(expression: exp.Expr, key: ir.SortKey) -> exp.Ordered:
+def _sort_key(expression: exp.Expr, key: ir.SortKey) -> exp.Ordered:
     """A key of the order. Null comes first ascending and last descending; a missing distance is the worst one."""
     return exp.Ordered(this=expression.copy(), desc=key.descending, nulls_first=_nulls_first(key))
 

@@ -1,7 +1,7 @@
-"""Stops a query before it has ended: when somebody asks for it, when its time is up, or when it holds too much.
+"""Stops a query early: when it is cancelled, when its time is up, or when it holds too much memory.
 
 A query asks `Cancellation.check` wherever it can stop, which is between steps, levels of a walk and batches of a scan.
-What runs for long without asking, like a statement of DuckDB, is watched: whoever runs it gives a callback that
+Work that runs for long without a check, like a statement of DuckDB, is watched: its caller gives a callback that
 interrupts it.
 """
 
@@ -24,11 +24,11 @@ _Item = TypeVar("_Item")
 
 
 class Cancellation:
-    """Whether a query shall stop. Any thread may ask, and any may cancel it.
+    """Whether a query must stop. Any thread may ask, and any may cancel it.
 
-    With a `timeout`, it stops by itself so many seconds after it was made, and with `max_bytes`, when the rows that the
-    query holds in memory, its answer among them, are more than that. `count` is told of these bytes, and stops it by
-    what it raises. What stops `parent` stops it too.
+    With a `timeout`, it stops that number of seconds after it was created, and with `max_bytes`, when the rows that the
+    query holds in memory, its result included, are more than that. `count` is called with these bytes, and stops the
+    query by raising an error. Whatever stops `parent` stops it too.
     """
 
     def __init__(
@@ -40,41 +40,41 @@ class Cancellation:
         count: Callable[[int], object] | None = None,
     ) -> None:
         if timeout is not None and not timeout > 0:
-            raise UsageError(f"a timeout is a number of seconds above 0, not {timeout!r}")
+            raise UsageError(f"invalid timeout {timeout!r}: expected a number of seconds above 0")
         if max_bytes is not None and not max_bytes > 0:
-            raise UsageError(f"a limit of bytes is a number above 0, not {max_bytes!r}")
+            raise UsageError(f"invalid max_bytes {max_bytes!r}: expected a number above 0")
         self._timeout = timeout
         self._deadline = None if timeout is None else time.monotonic() + timeout
         self._parent = parent if parent is not NEVER else None
         self._cancelled = False
         self._max_bytes = max_bytes
         self._held_bytes = 0
-        self._told = count
+        self._report_bytes = count
 
     @property
     def deadline(self) -> float | None:
-        """When it stops by itself, as `time.monotonic` counts."""
+        """When it stops by itself, in the time of `time.monotonic`."""
         given = (self._deadline, self._parent.deadline if self._parent is not None else None)
         return min((each for each in given if each is not None), default=None)
 
     @property
     def max_bytes(self) -> int | None:
-        """How many bytes the query may hold, if that is limited."""
+        """The limit of bytes that the query may hold, if there is one."""
         given = (self._max_bytes, self._parent.max_bytes if self._parent is not None else None)
         return min((each for each in given if each is not None), default=None)
 
     @property
     def is_stopped(self) -> bool:
-        """Whether the query shall stop."""
+        """Whether the query must stop."""
         return self._reason() is not None
 
     def cancel(self) -> None:
-        """Stops the query. It is done when `QueryCancelled` is raised where it runs, if it has not ended before."""
+        """Stops the query: `QueryCancelled` is raised where it runs, unless it has ended before."""
         self._cancelled = True
         _CLOCK.wake()
 
     def check(self) -> None:
-        """Raises `QueryCancelled` or `QueryTimedOut` when the query shall stop."""
+        """Raises `QueryCancelled` or `QueryTimedOut` when the query must stop."""
         reason = self._reason()
         if reason is not None:
             raise reason
@@ -82,7 +82,7 @@ class Cancellation:
     def hold(self, size: int) -> None:
         """Counts bytes that the query has read or made; raises `QueryExceedsMemory` for too many, or like `check`.
 
-        Only the thread of the query calls it. What it lets go of again stays counted.
+        Only the thread of the query calls it. Memory that is freed stays counted.
         """
         self.check()
         self._count(size)
@@ -91,8 +91,8 @@ class Cancellation:
         self._held_bytes += size
         if self._max_bytes is not None and self._held_bytes > self._max_bytes:
             raise QueryExceedsMemory(self._max_bytes)
-        if self._told is not None:
-            self._told(size)
+        if self._report_bytes is not None:
+            self._report_bytes(size)
         if self._parent is not None:
             self._parent._count(size)
 
@@ -106,10 +106,9 @@ class Cancellation:
 
     @contextmanager
     def watching(self, interrupt: Callable[[], object]) -> Iterator[None]:
-        """Calls `interrupt` in another thread when the query shall stop while this is entered, perhaps repeatedly.
+        """Calls `interrupt` in another thread, perhaps repeatedly, if the query must stop within the `with` block.
 
-        It is never called before and after. What was interrupted raises an error of its own, in place of which the
-        error of `check` is raised.
+        It is never called before or after the block. The error of the interrupted work is replaced by that of `check`.
         """
         self.check()
         watch = _CLOCK.begin(self, interrupt)
@@ -124,13 +123,13 @@ class Cancellation:
 
 
 class _Never(Cancellation):
-    """What nobody cancels, and what costs nothing."""
+    """A cancellation that never happens and costs nothing."""
 
     def __init__(self) -> None:
         self._timeout, self._deadline, self._parent, self._cancelled, self._max_bytes = None, None, None, False, None
 
     def cancel(self) -> None:
-        raise UsageError("a query that was given no cancellation cannot be cancelled")
+        raise UsageError("the query was started without a cancellation and cannot be cancelled")
 
     def check(self) -> None:
         return
@@ -144,18 +143,18 @@ class _Never(Cancellation):
 
 
 NEVER: Cancellation = _Never()
-"""For a query that runs until it has ended."""
+"""For a query that runs to its end."""
 
 
 def cancellation_of(timeout: float | None, cancellation: Cancellation | None) -> Cancellation:
-    """What stops a query that may take so long, and that may be cancelled besides."""
+    """The cancellation of a query with a timeout, a cancellation of its caller, both or neither."""
     if timeout is None:
         return NEVER if cancellation is None else cancellation
     return Cancellation(timeout, parent=cancellation)
 
 
-def checked(items: Iterable[_Item], cancellation: Cancellation) -> Iterator[_Item]:
-    """The same items, checking now and then while they are worked on."""
+def check_each(items: Iterable[_Item], cancellation: Cancellation) -> Iterator[_Item]:
+    """The same items, with a check of the cancellation every thousand items."""
     for number, item in enumerate(items):
         if not number % _CHECKED_ITEMS:
             cancellation.check()
@@ -174,8 +173,8 @@ class _Watch:
 class _Clock:
     """One thread for all watched queries of a process, which begins with the first.
 
-    It sleeps until the first deadline of those that were there when it went to sleep. One that comes later and ends
-    after that is seen when it wakes up, so a query in time costs two additions to a set.
+    It sleeps until the first deadline that it knew of when it went to sleep. A later deadline is seen when it wakes up,
+    so a query that ends in time costs two operations on a set.
     """
 
     def __init__(self) -> None:
@@ -199,7 +198,7 @@ class _Clock:
         return watch
 
     def end(self, watch: _Watch) -> None:
-        """Nothing is interrupted by this watch any more when this returns."""
+        """Ends a watch: nothing is interrupted by it after this returns."""
         with self._changed:
             self._watches.discard(watch)
 
@@ -211,11 +210,11 @@ class _Clock:
         with self._changed:
             while True:
                 now = time.monotonic()
-                self._wakes_at = self._interrupted(now)
+                self._wakes_at = self._interrupt_stopped(now)
                 self._changed.wait(None if self._wakes_at is None else max(self._wakes_at - now, 0.001))
 
-    def _interrupted(self, now: float) -> float | None:
-        """Interrupts all that shall stop, and says when there will be more to do, if that is known."""
+    def _interrupt_stopped(self, now: float) -> float | None:
+        """Interrupts all queries that must stop, and returns when to look again, if that is known."""
         times = []
         for watch in self._watches:
             if watch.cancellation.is_stopped:
@@ -223,7 +222,7 @@ class _Clock:
                 try:
                     watch.interrupt()
                 except Exception:
-                    _logger.exception("a query that shall stop could not be interrupted")
+                    _logger.exception("could not interrupt a query that must stop")
             elif watch.cancellation.deadline is not None:
                 times.append(watch.cancellation.deadline)
         return min(times, default=None)

@@ -7,26 +7,13 @@ to where the rows are.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from omnigraph.catalog.model import DESTINATION, SOURCE
 from omnigraph.compiler.ir import Direction
-from omnigraph.query.steps import (
-    DESTINATION_END,
-    SOURCE_END,
-    TYPE,
-    Computed,
-    Distance,
-    EdgeScan,
-    NodeScan,
-    Relation,
-    Relevance,
-    TableScan,
-    TextMatching,
-    TextToEmbed,
-)
-from omnigraph.query.vectors import cosine_distances
+from omnigraph.query import steps
 from omnigraph.query.words import Corpus, matching, relevances
 
 ORIENTATIONS = {
@@ -41,32 +28,34 @@ ORIENTATIONS = {
 class Knowledge:
     """What the fields of a row depend on besides the row: statistics of all texts, and texts as vectors."""
 
-    corpora: Mapping[Relevance, Corpus] = field(default_factory=dict)
-    vectors: Mapping[TextToEmbed, Sequence[float]] = field(default_factory=dict)
+    corpora: Mapping[steps.Relevance, Corpus] = field(default_factory=dict)
+    vectors: Mapping[steps.TextToEmbed, Sequence[float]] = field(default_factory=dict)
 
-    def vector(self, query: tuple[float, ...] | TextToEmbed | None) -> Sequence[float] | None:
+    def vector(self, query: tuple[float, ...] | steps.TextToEmbed | None) -> Sequence[float] | None:
         """The vector that a distance is measured to."""
-        return self.vectors[query] if isinstance(query, TextToEmbed) else query
+        return self.vectors[query] if isinstance(query, steps.TextToEmbed) else query
 
 
-def node_rows(step: NodeScan, scan: TableScan, table: pa.Table, knowledge: Knowledge) -> pa.Table:
+def node_rows(step: steps.NodeScan, scan: steps.TableScan, table: pa.Table, knowledge: Knowledge) -> pa.Table:
     """The rows of a relation of nodes that rows of one of its tables make, under SQL names."""
-    if TYPE in step.relation.fields:
-        table = table.append_column(TYPE, pa.repeat(pa.scalar(scan.type, pa.string()), table.num_rows))
-    return _named(_computed(table, step.computed, step.required, knowledge), step.relation)
+    if steps.TYPE in step.relation.fields:
+        table = table.append_column(steps.TYPE, pa.repeat(pa.scalar(scan.type, pa.string()), table.num_rows))
+    return _to_relation(_add_computed(table, step.computed, step.required, knowledge), step.relation)
 
 
-def edge_rows(step: EdgeScan, table: pa.Table, knowledge: Knowledge) -> pa.Table:
+def edge_rows(step: steps.EdgeScan, table: pa.Table, knowledge: Knowledge) -> pa.Table:
     """The rows of a relation of edges that rows of its table make, under SQL names."""
-    table = _computed(table, step.computed, step.required, knowledge)
-    oriented = [_oriented(table, *ends) for ends in ORIENTATIONS[step.direction]]
+    table = _add_computed(table, step.computed, step.required, knowledge)
+    oriented = [_add_ends(table, *ends) for ends in ORIENTATIONS[step.direction]]
     if len(oriented) == 2:
         # A loop is the same edge in both orientations.
         oriented[1] = oriented[1].filter(pc.not_equal(oriented[1][SOURCE], oriented[1][DESTINATION]))
-    return pa.concat_tables([_named(each, step.relation) for each in oriented])
+    return pa.concat_tables([_to_relation(each, step.relation) for each in oriented])
 
 
-def _computed(table: pa.Table, computed: Sequence[Computed], required: Sequence[str], knowledge: Knowledge) -> pa.Table:
+def _add_computed(
+    table: pa.Table, computed: Sequence[steps.Computed], required: Sequence[str], knowledge: Knowledge
+) -> pa.Table:
     for index, each in enumerate(computed):
         name = f"@{index}"
         if name not in table.column_names:
@@ -76,21 +65,53 @@ def _computed(table: pa.Table, computed: Sequence[Computed], required: Sequence[
     return table
 
 
-def _column(table: pa.Table, computed: Computed, knowledge: Knowledge) -> pa.Array:
+def _column(table: pa.Table, computed: steps.Computed, knowledge: Knowledge) -> pa.Array:
     column = table[computed.column]
     match computed:
-        case TextMatching():
+        case steps.TextMatching():
             return matching(column.to_pylist(), computed)
-        case Relevance():
+        case steps.Relevance():
             return relevances(column.to_pylist(), computed, knowledge.corpora[computed])
-        case Distance(_, query):
+        case steps.Distance(_, query):
             return cosine_distances(column, knowledge.vector(query))
 
 
-def _oriented(table: pa.Table, begin: str, end: str) -> pa.Table:
-    return table.append_column(SOURCE_END, table[begin]).append_column(DESTINATION_END, table[end])
+def _add_ends(table: pa.Table, begin: str, end: str) -> pa.Table:
+    return table.append_column(steps.SOURCE_END, table[begin]).append_column(steps.DESTINATION_END, table[end])
 
 
-def _named(table: pa.Table, relation: Relation) -> pa.Table:
+def _to_relation(table: pa.Table, relation: steps.Relation) -> pa.Table:
     columns = [table[name] for name in relation.fields]
     return pa.table(columns, names=relation.schema.names).cast(relation.schema)
+
+
+# So many vectors are made wide at once: they should stay in the cache of the processor.
+_AT_ONCE = 1024
+
+
+def cosine_distances(vectors: pa.ChunkedArray, query: Sequence[float] | None) -> pa.Array:
+    """``1 - cos`` for each vector, as F32. Null where there is no vector, no query, or a vector of zeros.
+
+    Computed in F64, so that the order of near neighbours does not depend on rounding.
+    """
+    count = len(vectors)
+    if query is None or count == 0:
+        return pa.nulls(count, pa.float32())
+    target = np.asarray(query, dtype=np.float32).astype(np.float64)
+    length = np.linalg.norm(target)
+    combined = vectors.combine_chunks()
+    is_null = combined.is_null().to_numpy(zero_copy_only=False)
+    dimension = combined.type.list_size
+    # A null keeps its slots in the values of a fixed-size list, filled with anything.
+    start = combined.offset * dimension
+    matrix = combined.values.to_numpy(zero_copy_only=False)[start : start + count * dimension].reshape(count, dimension)
+    lengths, products = np.empty(count), np.empty(count)
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        for begin in range(0, count, _AT_ONCE):
+            part = slice(begin, begin + _AT_ONCE)
+            wide = matrix[part].astype(np.float64)
+            lengths[part] = np.sqrt(np.einsum("ij,ij->i", wide, wide))
+            products[part] = wide @ target
+        distances = 1.0 - products / (lengths * length)
+    missing = is_null | ~(lengths > 0) | (length == 0)
+    return pa.array(distances.astype(np.float32), mask=missing)

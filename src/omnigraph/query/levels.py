@@ -4,22 +4,102 @@ A condition on one variable and known values is pushed into the scan of that var
 a nested pattern asks of a variable around it, is left for the relational rest.
 """
 
-from collections.abc import Iterator
+import operator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from datetime import UTC, datetime
+from typing import Any, TypeAlias
 
-from omnigraph.catalog import Catalog, EntityType, Interface, NodeType, PropertyType, Scalar
+from omnigraph.catalog import Catalog, EntityType, Interface, NodeType, PropertyType, Scalar, Value
 from omnigraph.catalog.keys import node_id
 from omnigraph.catalog.model import ID
+from omnigraph.catalog.types import NUMBERS
 from omnigraph.compiler import ir
 from omnigraph.errors import ParameterError
-from omnigraph.query.known import Known, KnownValues, holds
-from omnigraph.query.steps import Computed, Relation, TableScan, TextMatching
+from omnigraph.query.steps import Computed, Relation, TextMatching
 from omnigraph.query.words import words_of
-from omnigraph.storage.predicates import Predicate, PredicateKind, Reduced, choice_predicate, column_predicate, flipped
+from omnigraph.storage.predicates import (
+    MIRRORED,
+    ColumnPredicate,
+    PredicateKind,
+    Reduced,
+    choice_predicate,
+    column_predicate,
+)
 from omnigraph.syntax.query_ast import Operator
 
 DEFAULT_EDITS, MAX_EDITS = 1, 2
+EXACT = frozenset({PredicateKind.EQUAL, PredicateKind.ONE_OF})
+"""The kinds of predicates that give the values that a column can have."""
+
+
+# --- values that are known before anything is read ---
+
+_COMPARISONS: Mapping[PredicateKind, Callable[[Any, Any], bool]] = {
+    PredicateKind.EQUAL: operator.eq,
+    PredicateKind.NOT_EQUAL: operator.ne,
+    PredicateKind.LESS: operator.lt,
+    PredicateKind.LESS_OR_EQUAL: operator.le,
+    PredicateKind.GREATER: operator.gt,
+    PredicateKind.GREATER_OR_EQUAL: operator.ge,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """A value and its type; only null has none."""
+
+    value: Value | None
+    type: PropertyType | None
+
+
+class KnownValues:
+    """The values of one run of a query."""
+
+    def __init__(self, parameters: Mapping[str, Value | None], now: datetime) -> None:
+        self._parameters = parameters
+        instant = now.astimezone(UTC)
+        self._now = instant.replace(microsecond=instant.microsecond // 1000 * 1000)
+
+    def of(self, expression: ir.Expression) -> Known | None:
+        """The value of an expression, or None when it depends on what is read."""
+        match expression:
+            case ir.Constant(value, type):
+                return Known(value, type)
+            case ir.ParameterValue(name, type):
+                return Known(self._parameters[name], type)
+            case ir.Now(type):
+                return Known(self._now, type)
+            case ir.ListOf(items, type):
+                values = [
+                    item.value if isinstance(item, ir.Constant) else self._parameters[item.name] for item in items
+                ]
+                # A null in the list equals nothing, so it is left out.
+                return Known(tuple(each for each in values if each is not None and not isinstance(each, tuple)), type)
+        return None
+
+
+def holds(left: Known, comparison: Operator, right: Known) -> bool:
+    """Whether a comparison of two known values holds."""
+    if left.value is None or right.value is None or left.type is None or right.type is None:
+        return False
+    if comparison is Operator.CONTAINS and isinstance(left.value, tuple):
+        found = choice_predicate("", right.type, left.value, left.type)
+        return not isinstance(found, bool) and right.value in found.values
+    if comparison is Operator.CONTAINS:
+        return str(right.value) in str(left.value)
+    if comparison is Operator.STARTS_WITH:
+        return str(left.value).startswith(str(right.value))
+    type = Scalar.F64 if left.type in NUMBERS else left.type
+    if isinstance(left.value, int) and isinstance(right.value, int):
+        type = left.type
+    found = column_predicate("", type, comparison, right.value, right.type)
+    if isinstance(found, bool):
+        return found
+    return found.test is PredicateKind.KNOWN or bool(_COMPARISONS[found.test](left.value, found.values[0]))
+
+
+# --- variables and conditions ---
 
 
 @dataclass(slots=True, eq=False)
@@ -31,7 +111,7 @@ class Bound:
     interface: Interface | None = None
     is_reached: bool = False
     needs: dict[str, None] = field(default_factory=dict)
-    predicates: list[Predicate] = field(default_factory=list)
+    predicates: list[ColumnPredicate] = field(default_factory=list)
     computed: list[Computed] = field(default_factory=list)
     required: list[str] = field(default_factory=list)
     relation: Relation | None = None
@@ -40,6 +120,11 @@ class Bound:
     def is_tagged(self) -> bool:
         """Whether an id alone does not tell an entity, because nodes of several types are meant."""
         return len(self.entities) != 1
+
+    @property
+    def is_pinned(self) -> bool:
+        """Whether a condition gives the ids that the variable can have."""
+        return any(map(gives_id, self.predicates))
 
     @property
     def only_type(self) -> EntityType | None:
@@ -80,7 +165,7 @@ class OnColumn:
     """A predicate on a variable that is bound elsewhere, or not scanned."""
 
     bound: Bound
-    predicate: Predicate
+    predicate: ColumnPredicate
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,7 +231,7 @@ class LevelBuilder:
     def level(self, pattern: ir.Pattern, parent: Level | None = None) -> Level:
         """A pattern with everything it asks of its variables and of those around it."""
         level = Level(pattern, parent)
-        reached = {end for each in pattern.traversals for end in ends_with_ids(each)}
+        reached = {end for each in pattern.traversals for end in each.ends_with_ids}
         suffix = "" if parent is None else f"'{self._count}"
         self._count += 1
         for node in pattern.nodes:
@@ -192,7 +277,9 @@ class LevelBuilder:
             assert high.type is not None
             self._place_predicate(left, column_predicate(left.name, left.type, operator, high.value, high.type), level)
         elif (
-            isinstance(right, ir.Column) and low is not None and (found := _mirrored(low, operator, right)) is not None
+            isinstance(right, ir.Column)
+            and low is not None
+            and (found := _mirror_comparison(low, operator, right)) is not None
         ):
             self._place_predicate(right, found, level)
         else:
@@ -246,13 +333,6 @@ class LevelBuilder:
         return known.value
 
 
-def ends_with_ids(traversal: ir.Traversal | ir.EdgeBinding) -> tuple[str, ...]:
-    """The ends whose ids the edges tell; a path of no edge tells none."""
-    if isinstance(traversal, ir.Traversal) and traversal.minimum == 0:
-        return ()
-    return (traversal.source, traversal.destination)
-
-
 def levels_below(level: Level) -> Iterator[Level]:
     """A level and all that are nested in it, outermost first."""
     yield level
@@ -260,26 +340,26 @@ def levels_below(level: Level) -> Iterator[Level]:
         yield from levels_below(inner)
 
 
-def corpus_of(bound: Bound, column: str) -> tuple[TableScan, ...]:
-    """The scans of every text that a property of a variable has."""
-    return tuple(TableScan(each.table_key, each.name, (column,)) for each in bound.entities)
+def gives_id(predicate: ColumnPredicate) -> bool:
+    """Whether a predicate gives the id, or a choice of ids."""
+    return predicate.column == ID and predicate.test in EXACT
 
 
 def _is_null(known: Known | None) -> bool:
     return known is not None and known.value is None
 
 
-def _mirrored(known: Known, operator: Operator, column: ir.Column) -> Reduced | None:
+def _mirror_comparison(known: Known, operator: Operator, column: ir.Column) -> Reduced | None:
     """``value operator column`` as a predicate of the column, where it is one."""
     assert known.value is not None
     assert known.type is not None
     if operator is Operator.CONTAINS and isinstance(known.value, tuple):
         return choice_predicate(column.name, column.type, known.value, known.type)
-    turned = flipped(operator)
+    turned = MIRRORED.get(operator)
     return column_predicate(column.name, column.type, turned, known.value, known.type) if turned is not None else None
 
 
-def by_id(entity: EntityType, predicates: list[Predicate]) -> list[Predicate]:
+def by_id(entity: EntityType, predicates: list[ColumnPredicate]) -> list[ColumnPredicate]:
     """Asks for the id where a whole key is given: the id is derived from it and always indexed."""
     if not isinstance(entity, NodeType) or not entity.key:
         return predicates
@@ -289,4 +369,4 @@ def by_id(entity: EntityType, predicates: list[Predicate]) -> list[Predicate]:
     used = [given[name] for name in entity.key]
     derived = node_id([each.values[0] for each in used], [each.type for each in used])
     others = [each for each in predicates if all(each is not one for one in used)]
-    return [Predicate(ID, Scalar.STRING, PredicateKind.EQUAL, (derived,)), *others]
+    return [ColumnPredicate(ID, Scalar.STRING, PredicateKind.EQUAL, (derived,)), *others]

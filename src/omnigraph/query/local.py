@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
@@ -9,35 +10,21 @@ import pyarrow.compute as pc
 
 from omnigraph.catalog.model import ID
 from omnigraph.parts.duck import joining
+from omnigraph.query import steps
 from omnigraph.query.adjacency import AdjacencyCache, distinct
 from omnigraph.query.cancelling import NEVER, Cancellation
-from omnigraph.query.counting import row_count
-from omnigraph.query.firsts import in_order
-from omnigraph.query.leaves import Embed, Ids, Leaves
+from omnigraph.query.leaves import Embed, Ids, Leaves, in_order
 from omnigraph.query.plan import Plan
-from omnigraph.query.results import assembled
-from omnigraph.query.roomy import run_with_room
-from omnigraph.query.source import GraphReader
-from omnigraph.query.sql_text import is_deep
-from omnigraph.query.steps import (
-    TYPE,
-    Count,
-    Direct,
-    EdgeScan,
-    End,
-    NodeScan,
-    Relational,
-    Step,
-    Walk,
-)
-from omnigraph.query.walks import Walker
+from omnigraph.query.results import assemble_answer
+from omnigraph.query.sql_text import is_deep, run_with_room
+from omnigraph.query.walks import Walker, row_count
 
 _ROWS_AT_ONCE = 64 * 1024
 
 
 def execute(
     plan: Plan,
-    reader: GraphReader,
+    reader: steps.GraphReader,
     cache: AdjacencyCache | None = None,
     *,
     embed: Embed | None = None,
@@ -53,16 +40,16 @@ def execute(
     run = _Run(Leaves(reader, embed, cancellation), walker, cancellation)
     cancellation.check()
     match plan.rest:
-        case Direct():
-            return assembled(in_order(run.only(plan, plan.rest), plan.rest.order, plan.limit), plan.outputs)
-        case Count():
-            return assembled(run.counted(plan), plan.outputs)
-        case Relational():
+        case steps.Direct():
+            rows = in_order(run.only(plan, plan.rest), plan.rest.order, plan.limit)
+        case steps.Count():
+            rows = run.count_rows(plan)
+        case steps.Relational():
             tables = {step.relation.name: run.relation(step, plan) for step in plan.steps}
             rest = plan.rest
-            if is_deep(rest.statement):
-                return assembled(run_with_room(lambda: _queried(rest, tables, cancellation)), plan.outputs)
-            return assembled(_queried(rest, tables, cancellation), plan.outputs)
+            answer = partial(_run_statement, rest, tables, cancellation)
+            rows = run_with_room(answer) if is_deep(rest.statement) else answer()
+    return assemble_answer(rows, plan.outputs)
 
 
 @dataclass(slots=True)
@@ -74,40 +61,42 @@ class _Run:
     cancellation: Cancellation
     narrowed: dict[str, dict[str, Ids]] = field(default_factory=dict)
 
-    def relation(self, step: Step, plan: Plan) -> pa.Table:
+    def relation(self, step: steps.Step, plan: Plan) -> pa.Table:
         """The rows of a step, under SQL names."""
         if plan.is_empty:
             return step.relation.schema.empty_table()
         self.cancellation.check()
         match step:
-            case NodeScan():
+            case steps.NodeScan():
                 return self._nodes(step, plan)
-            case EdgeScan():
+            case steps.EdgeScan():
                 return self._edges(step, plan)
-            case Walk():
+            case steps.Walk():
                 return self._walk(step, plan)
 
-    def only(self, plan: Plan, rest: Direct) -> pa.Table:
+    def only(self, plan: Plan, rest: steps.Direct) -> pa.Table:
         """The rows of the only step; those that come after the limit may be missing."""
         (step,) = plan.steps
-        if plan.is_empty or plan.limit is None or not isinstance(step, NodeScan) or step.computed:
+        if plan.is_empty or plan.limit is None or not isinstance(step, steps.NodeScan) or step.computed:
             return self.relation(step, plan)
         return self.leaves.first_nodes(step, rest.order, plan.limit)
 
-    def counted(self, plan: Plan) -> pa.Table:
+    def count_rows(self, plan: Plan) -> pa.Table:
         """One row with the number of rows, unless no row is wanted."""
         total = 0
         if not plan.is_empty:
-            scans = [step for step in plan.steps if isinstance(step, NodeScan)]
+            scans = [step for step in plan.steps if isinstance(step, steps.NodeScan)]
             counts = {step.variable: self._nodes(step, plan).num_rows for step in scans}
-            walks = [step for step in plan.steps if isinstance(step, Walk)]
+            walks = [step for step in plan.steps if isinstance(step, steps.Walk)]
             ends = [end for walk in walks for end in (walk.source, walk.destination)]
             narrowed = {end.variable: ids for end in ends if (ids := self._ids(end, plan)) is not None}
             total = row_count(walks, self.walker, narrowed, counts)
         return pa.table({"count": pa.array([total], pa.int64())}).slice(0, plan.limit)
 
-    def _nodes(self, step: NodeScan, plan: Plan) -> pa.Table:
-        before = {scan.type: ids for scan in step.tables if (ids := self._ids(End(step.variable, scan.type), plan))}
+    def _nodes(self, step: steps.NodeScan, plan: Plan) -> pa.Table:
+        before = {
+            scan.type: ids for scan in step.tables if (ids := self._ids(steps.End(step.variable, scan.type), plan))
+        }
         table = self.leaves.nodes(step, before)
         ids = table[step.relation.alias(ID)]
         learnt = {}
@@ -119,15 +108,12 @@ class _Run:
                 learnt[scan.type] = known
                 continue
             narrowing = filtered or (known is not None and known.narrowing)
-            values: Callable[[], Any] = lambda: ids  # noqa: E731
-            if TYPE in step.relation.fields:
-                tags = table[step.relation.alias(TYPE)]
-                values = _of_type(ids, tags, scan.type)
-            learnt[scan.type] = Ids(values, narrowing)
+            tags = table[step.relation.alias(steps.TYPE)] if steps.TYPE in step.relation.fields else None
+            learnt[scan.type] = Ids(partial(_of_type, ids, tags, scan.type), narrowing)
         self.narrowed[step.variable] = learnt
         return table
 
-    def _edges(self, step: EdgeScan, plan: Plan) -> pa.Table:
+    def _edges(self, step: steps.EdgeScan, plan: Plan) -> pa.Table:
         ends = self._ids(step.source, plan), self._ids(step.destination, plan)
         table = self.leaves.edges(step, *ends)
         restricted = any(each is not None and each.few() is not None for each in ends)
@@ -135,7 +121,7 @@ class _Run:
         self._learn_ends(step, table["c0"], table["c1"], narrowing=narrowing)
         return table
 
-    def _walk(self, step: Walk, plan: Plan) -> pa.Table:
+    def _walk(self, step: steps.Walk, plan: Plan) -> pa.Table:
         ends = self._ids(step.source, plan), self._ids(step.destination, plan)
         start, end = ends if step.start == step.source.variable else ends[::-1]
         sources, destinations = self.walker.pairs(step, start, end)
@@ -143,7 +129,7 @@ class _Run:
         self._learn_ends(step, sources, destinations, narrowing=narrowing)
         return pa.table([sources, destinations], names=step.relation.schema.names)
 
-    def _ids(self, end: End, plan: Plan) -> Ids | None:
+    def _ids(self, end: steps.End, plan: Plan) -> Ids | None:
         """What is known of the ids of a variable, of those that have the type."""
         learnt = self.narrowed.get(end.variable)
         if learnt is not None:
@@ -154,15 +140,17 @@ class _Run:
             return Ids(lambda: given, narrowing=True)
         return None
 
-    def _learn_ends(self, step: Walk | EdgeScan, sources: Any, destinations: Any, *, narrowing: bool) -> None:
+    def _learn_ends(
+        self, step: steps.Walk | steps.EdgeScan, sources: Any, destinations: Any, *, narrowing: bool
+    ) -> None:
         """Every row of the answer has these ends, so later steps need no others."""
         for end, values in ((step.source, sources), (step.destination, destinations)):
             if not end.is_outer and (narrowing or end.variable not in self.narrowed):
                 self.narrowed[end.variable] = {end.type: Ids(_distinct_ids(values), narrowing)}
 
 
-def _of_type(ids: pa.ChunkedArray, tags: pa.ChunkedArray, type: str) -> Callable[[], Any]:
-    return lambda: ids.filter(pc.equal(tags, type))
+def _of_type(ids: pa.ChunkedArray, tags: pa.ChunkedArray | None, type: str) -> pa.ChunkedArray:
+    return ids if tags is None else ids.filter(pc.equal(tags, type))
 
 
 def _distinct_ids(values: Any) -> Callable[[], Any]:
@@ -184,7 +172,7 @@ def _distinct_ids(values: Any) -> Callable[[], Any]:
 # --- the rest ---
 
 
-def _queried(rest: Relational, tables: Mapping[str, pa.Table], cancellation: Cancellation) -> pa.Table:
+def _run_statement(rest: steps.Relational, tables: Mapping[str, pa.Table], cancellation: Cancellation) -> pa.Table:
     """The rows that the statement gives over these tables."""
     with joining(cancellation.max_bytes) as duck, cancellation.watching(duck.interrupt):
         for name, table in tables.items():

@@ -11,7 +11,7 @@ import pyarrow as pa
 from omnigraph.catalog import Catalog, EdgeType, NodeType, arrow_type
 from omnigraph.catalog.model import DESTINATION, ID, SOURCE
 from omnigraph.compiler import ir
-from omnigraph.query.levels import Bound, Level, OnColumn, by_id
+from omnigraph.query.levels import EXACT, Bound, Level, OnColumn, by_id
 from omnigraph.query.steps import (
     DESTINATION_END,
     SOURCE_END,
@@ -25,14 +25,13 @@ from omnigraph.query.steps import (
     TextMatching,
     Walk,
 )
-from omnigraph.storage.predicates import PredicateKind, lance_filter
+from omnigraph.storage.predicates import lance_filter
 
 _PINNED, _EQUAL, _FILTERED, _OPEN, _UNSCANNED = range(5)
-_EXACT = frozenset({PredicateKind.EQUAL, PredicateKind.ONE_OF})
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class FieldPlace:
     """A field of a relation."""
 
     relation: Relation
@@ -40,23 +39,23 @@ class Place:
 
 
 @dataclass(frozen=True, slots=True)
-class Meeting:
+class FieldMatch:
     """Two places that hold the id of one variable; `type` is the type it must have, where it may have others."""
 
-    place: Place
+    place: FieldPlace
     bound: Bound
-    other: Place
+    other: FieldPlace
     type: str | None = None
 
 
 @dataclass(slots=True)
-class Ordered:
+class StepOrder:
     """The steps of all levels in their order, and for each variable where its id stands."""
 
     catalog: Catalog
     steps: list[Step] = field(default_factory=list)
-    anchors: dict[int, Place] = field(default_factory=dict)
-    meetings: dict[str, list[Meeting]] = field(default_factory=dict)
+    anchors: dict[int, FieldPlace] = field(default_factory=dict)
+    meetings: dict[str, list[FieldMatch]] = field(default_factory=dict)
     relations: dict[int, list[Relation]] = field(default_factory=dict)
     known: dict[str, tuple[str, ...]] = field(default_factory=dict)
     _resolved: set[int] = field(default_factory=set)
@@ -93,7 +92,7 @@ class Ordered:
         """Leaves conditions on the id of a node that is not scanned to the rest; equality also says where to start."""
         for predicate in bound.predicates:
             level.residual.append(OnColumn(bound, predicate))
-            if predicate.test in _EXACT:
+            if predicate.test in EXACT:
                 self.known[bound.key] = tuple(str(value) for value in predicate.values)
         if bound.key in self.known:
             self._resolved.add(id(bound))
@@ -123,8 +122,8 @@ class Ordered:
             )
             for entity in bound.entities
         )
-        self._meet(Place(relation, ID), bound, None)
-        self.anchors[id(bound)] = Place(relation, ID)
+        self._meet(FieldPlace(relation, ID), bound, None)
+        self.anchors[id(bound)] = FieldPlace(relation, ID)
         self.steps.append(
             NodeScan(
                 relation=relation,
@@ -164,8 +163,8 @@ class Ordered:
             step = self._edge_scan(traversal, edge, ends, level)
         else:
             step = self._walk(traversal, edge, ends, level)
-        self._meet(Place(step.relation, SOURCE_END), source, types[0])
-        self._meet(Place(step.relation, DESTINATION_END), destination, types[1])
+        self._meet(FieldPlace(step.relation, SOURCE_END), source, types[0])
+        self._meet(FieldPlace(step.relation, DESTINATION_END), destination, types[1])
         self.steps.append(step)
         for bound in (source, destination):
             if id(bound) not in self._resolved or (bound.needs_scan and bound.relation is None):
@@ -192,7 +191,7 @@ class Ordered:
         types = [pa.string(), pa.string(), *(arrow_type(bound.type_of(name)) for name in own)]
         relation = self._relation(bound, [SOURCE_END, DESTINATION_END, *own], types, level)
         columns = dict.fromkeys((*own, SOURCE, DESTINATION, *(each.column for each in bound.computed)))
-        self.anchors[id(bound)] = Place(relation, ID)
+        self.anchors[id(bound)] = FieldPlace(relation, ID)
         return EdgeScan(
             relation=relation,
             variable=bound.key,
@@ -206,14 +205,14 @@ class Ordered:
             required=tuple(bound.required),
         )
 
-    def _meet(self, place: Place, bound: Bound, type: str | None) -> None:
+    def _meet(self, place: FieldPlace, bound: Bound, type: str | None) -> None:
         """Says that the id of a variable stands here too, or first stands here."""
         anchor = self.anchors.get(id(bound))
         if anchor is None:
             self.anchors[id(bound)] = place
         else:
             needed = type if bound.is_tagged else None
-            self.meetings[place.relation.name].append(Meeting(place, bound, anchor, needed))
+            self.meetings[place.relation.name].append(FieldMatch(place, bound, anchor, needed))
 
 
 def _hops(traversal: ir.Traversal | ir.EdgeBinding) -> float:
@@ -225,9 +224,9 @@ def _hops(traversal: ir.Traversal | ir.EdgeBinding) -> float:
 def _rank(bound: Bound) -> int:
     """How few entities a variable is likely to stand for, few first."""
     tests = {each.test for each in bound.predicates}
-    if any(each.column == ID and each.test in _EXACT for each in bound.predicates):
+    if bound.is_pinned:
         return _PINNED
-    if tests & _EXACT:
+    if tests & EXACT:
         return _EQUAL
     if tests or bound.required:
         return _FILTERED

@@ -1,23 +1,24 @@
-"""Plans a read: which tables are scanned, what is pushed into the scans, what is walked, and what is left for SQL."""
+"""Plans a read: the tables to scan with their filters, the edges to walk, and the statement for the rest.
 
-from collections.abc import Mapping, Sequence
+A plan does not depend on the data. Its text, with a graph beside it, also says which indexes are used.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import Enum
 
+from omnigraph.api.values import value_to_json
 from omnigraph.catalog import Catalog, Scalar, Value
-from omnigraph.catalog.model import ID
 from omnigraph.compiler import CompiledQuery, ir
 from omnigraph.errors import ParameterError
+from omnigraph.query import steps
 from omnigraph.query.answers import Answer
-from omnigraph.query.explain import explained
-from omnigraph.query.known import KnownValues
-from omnigraph.query.levels import Bound, Level, LevelBuilder, OnColumn, levels_below
-from omnigraph.query.ordering import Ordered
+from omnigraph.query.levels import KnownValues, Level, LevelBuilder, OnColumn, gives_id, levels_below
+from omnigraph.query.ordering import StepOrder
 from omnigraph.query.relational import Sql
-from omnigraph.query.source import GraphReader
-from omnigraph.query.steps import Count, EdgeScan, NodeScan, Output, Rest, Step, ValueOutput, Walk
-from omnigraph.storage.predicates import PredicateKind
+from omnigraph.query.searching import describe_search
+from omnigraph.query.steps import Count, EdgeScan, GraphReader, NodeScan, Output, Rest, Step, ValueOutput, Walk
 
 
 class Shortcuts(Enum):
@@ -29,7 +30,7 @@ class Shortcuts(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """How a read is answered.
+    """The plan of a read.
 
     `known` are ids that conditions give for variables that are not scanned. `is_empty` means that no row can match or
     none is wanted, so nothing needs to be read. `is_pinned` means that the ids of a variable are given, so that little
@@ -61,7 +62,7 @@ class Plan:
 
     def explain(self, reader: GraphReader | None = None) -> str:
         """The plan as a text for people; of a graph, also which of its indexes serve the plan."""
-        return explained(self, reader)
+        return "\n".join([f"query {self.query}", *(f"  {line}" for line in _explain_plan(self, reader))])
 
 
 def plan_read(
@@ -72,7 +73,7 @@ def plan_read(
     now: datetime,
     shortcuts: Shortcuts = Shortcuts.ALLOWED,
 ) -> Plan:
-    """How a read is answered with these parameters. Decides everything that does not depend on the data.
+    """The plan of a read with these parameters. It decides everything that does not depend on the data.
 
     `parameters` are values as `bound_parameters` gives them. Raises `ParameterError` for a limit below zero.
     """
@@ -82,7 +83,7 @@ def plan_read(
     level = LevelBuilder(query.name, catalog, values).level(read.pattern)
     answer = Answer(read, level, values)
     answer.ask()
-    ordered = Ordered(catalog)
+    ordered = StepOrder(catalog)
     for each in levels_below(level):
         ordered.add(each)
     limit = _limit(query, values)
@@ -99,23 +100,19 @@ def plan_read(
         outputs=outputs,
         limit=limit,
         is_empty=level.is_empty or limit == 0,
-        is_pinned=any(_is_pinned(bound) for bound in level.own.values()),
+        is_pinned=any(bound.is_pinned for bound in level.own.values()),
     )
 
 
-def _rest(answer: Answer, ordered: Ordered, limit: int | None, shortcuts: Shortcuts) -> tuple[Rest, tuple[Output, ...]]:
+def _rest(
+    answer: Answer, ordered: StepOrder, limit: int | None, shortcuts: Shortcuts
+) -> tuple[Rest, tuple[Output, ...]]:
     may_shorten = shortcuts is Shortcuts.ALLOWED
     if may_shorten and _is_direct(answer):
         return answer.direct()
     if may_shorten and _is_count(answer, ordered.steps):
         return Count(), tuple(ValueOutput(column.name, 0, Scalar.I64) for column in answer.read.columns)
     return answer.relational(Sql(ordered), limit)
-
-
-def _is_pinned(bound: Bound) -> bool:
-    return any(
-        each.column == ID and each.test in (PredicateKind.EQUAL, PredicateKind.ONE_OF) for each in bound.predicates
-    )
 
 
 def _limit(query: CompiledQuery, values: KnownValues) -> int | None:
@@ -127,19 +124,16 @@ def _limit(query: CompiledQuery, values: KnownValues) -> int | None:
     assert isinstance(known.value, int)
     if known.value < 0:
         assert isinstance(query.body.limit, ir.ParameterValue)
-        raise ParameterError(query.name, [(query.body.limit.name, f"is {known.value}, and a limit is not below 0")])
+        raise ParameterError(query.name, [(query.body.limit.name, f"is {known.value}: expected a limit of 0 or more")])
     return known.value
 
 
 def _is_direct(answer: Answer) -> bool:
     """Whether the scan of one variable does everything but sorting, cutting and naming the columns."""
+    level = answer.level
+    is_alone = len(level.own) == 1 and not level.pattern.traversals and not level.absent and not level.residual
     fused = any(isinstance(each, ir.RankFusion) for each in answer.expressions())
-    return _is_alone(answer.level) and not answer.read.grouped and not fused
-
-
-def _is_alone(level: Level) -> bool:
-    """Whether the pattern is one node, and all that is asked of it the scan decides."""
-    return len(level.own) == 1 and not level.pattern.traversals and not level.absent and not level.residual
+    return is_alone and not answer.read.grouped and not fused
 
 
 def _is_count(answer: Answer, steps: Sequence[Step]) -> bool:
@@ -166,13 +160,7 @@ def _counts_rows(expression: ir.Expression) -> bool:
 
 def _only_known_ids(level: Level) -> bool:
     """Whether nothing is left to check but ids at which walks begin."""
-    exact = [
-        each.bound
-        for each in level.residual
-        if isinstance(each, OnColumn)
-        and each.predicate.column == ID
-        and each.predicate.test in (PredicateKind.EQUAL, PredicateKind.ONE_OF)
-    ]
+    exact = [each.bound for each in level.residual if isinstance(each, OnColumn) and gives_id(each.predicate)]
     return len(exact) == len(level.residual) == len({id(bound) for bound in exact})
 
 
@@ -191,3 +179,82 @@ def _is_forest(walks: Sequence[Walk]) -> bool:
             return False
         groups[one] = other
     return True
+
+
+# --- the plan as a text ---
+
+
+def _explain_plan(plan: Plan, reader: GraphReader | None) -> Iterator[str]:
+    if plan.is_empty:
+        yield "nothing can match; nothing is read"
+    for variable, ids in plan.known.items():
+        yield f"start at ${variable} = {', '.join(map(repr, ids))}"
+    for step in plan.steps:
+        yield from _explain_step(step, reader)
+    yield from _explain_rest(plan)
+    if plan.limit is not None:
+        yield f"limit {plan.limit}"
+    yield f"return {', '.join(map(_explain_output, plan.outputs))}"
+
+
+def _explain_step(step: steps.Step, reader: GraphReader | None) -> Iterator[str]:
+    match step:
+        case steps.NodeScan():
+            yield f"{step.relation.name}: scan nodes ${step.variable}"
+            for table in step.tables:
+                yield from _explain_table(table)
+        case steps.EdgeScan():
+            ends = f"${step.source.variable} → ${step.destination.variable}"
+            yield f"{step.relation.name}: scan edges ${step.variable}, {step.direction}, {ends}"
+            yield from _explain_table(step.table)
+        case steps.Walk():
+            most = "" if step.maximum is None else step.maximum
+            hops = f"{{{step.minimum},{most}}}"
+            ends = f"${step.source.variable} → ${step.destination.variable}"
+            yield f"{step.relation.name}: walk {step.table_key} {hops} {step.direction}, {ends}, from ${step.start}"
+            return
+    for index, computed in enumerate(step.computed):
+        field = f"@{index}"
+        what = (
+            f"{computed.kind} {' '.join(computed.words)!r}" if isinstance(computed, steps.TextMatching) else "distance"
+        )
+        if isinstance(computed, steps.Relevance):
+            what = f"bm25 {' '.join(computed.words)!r}"
+        must = ", must hold" if field in step.required else ""
+        yield f"  compute {field}: {what} of {computed.column}{must}"
+        if reader is not None:
+            for scan in step.tables if isinstance(step, steps.NodeScan) else (step.table,):
+                how = describe_search(reader.table(scan.table_key), step, index)
+                yield f"    in {scan.table_key} {how}"
+    if isinstance(step, steps.NodeScan) and step.best is not None:
+        yield f"  only the best {step.best.count} by {step.best.field} are needed"
+
+
+def _explain_table(table: steps.TableScan) -> Iterator[str]:
+    yield f"  {table.table_key} [{', '.join(table.columns)}]"
+    if table.filter is not None:
+        yield f"    filter {table.filter}"
+
+
+def _explain_rest(plan: Plan) -> Iterator[str]:
+    match plan.rest:
+        case steps.Direct(order):
+            (step,) = plan.steps
+            names = [step.relation.fields[int(key.alias[1:])] + (" desc" if key.descending else "") for key in order]
+            yield f"sort by {', '.join(names)}"
+        case steps.Count():
+            yield "count along the walks"
+        case steps.Relational(parameters=parameters) as rest:
+            yield "join"
+            for line in rest.duckdb_sql(pretty=True).split("\n"):
+                yield f"  {line}"
+            for name, value in parameters.items():
+                yield f"  ${name} = {value_to_json(value)!r}"
+
+
+def _explain_output(output: steps.Output) -> str:
+    if isinstance(output, steps.ConstantOutput):
+        return f"{output.name} = {value_to_json(output.value)!r}"
+    if isinstance(output, steps.EntityOutput):
+        return f"{output.name} {{{', '.join(field.name for field in output.fields)}}}"
+    return output.name

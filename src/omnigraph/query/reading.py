@@ -32,8 +32,6 @@ LARGE_READ = 50_000_000
 A query that begins at given ids reads few of them, whatever the tables hold, and always runs in the process.
 """
 
-_SHOWN_ROWS = 20
-
 
 def plan_query(
     query: CompiledQuery, parameters: Mapping[str, Any], snapshot: Snapshot, engine: str
@@ -72,11 +70,11 @@ def read(
     cancellation: Cancellation = NEVER,
 ) -> QueryResult:
     """Answers a query from one snapshot in this process, unless it is cancelled."""
-    table = execute(plan, snapshot, cache, embed=embedded_text, cancellation=cancellation)
+    table = execute(plan, snapshot, cache, embed=embed_query_text, cancellation=cancellation)
     return QueryResult(table, snapshot.commit_id, to_frame=to_frame)
 
 
-def embedded_text(text: str, model: str | None, dimension: int) -> Sequence[float]:
+def embed_query_text(text: str, model: str | None, dimension: int) -> Sequence[float]:
     """The vector of a text that a query searches for, by the model that the searched property records."""
     if model is None:
         raise NoEmbeddingModel(model, dimension)

@@ -13,9 +13,9 @@ from omnigraph.catalog import List, PropertyType, Scalar, Value
 from omnigraph.catalog.types import FLOATS, NUMBERS
 from omnigraph.catalog.values import ScalarValue
 from omnigraph.query.levels import Bound, Compared, Holds, Level, OnColumn, Operand, Residual, Same
-from omnigraph.query.ordering import Meeting, Ordered, Place
+from omnigraph.query.ordering import FieldMatch, FieldPlace, StepOrder
 from omnigraph.query.steps import TYPE, Relation
-from omnigraph.storage.predicates import Predicate, PredicateKind, is_text
+from omnigraph.storage.predicates import ColumnPredicate, PredicateKind, is_text
 from omnigraph.syntax.query_ast import Operator
 
 _SQL_TYPES = {
@@ -48,10 +48,10 @@ _COMPARISONS: dict[str, type[exp.Binary]] = {
 class Sql:
     """Writes the conditions and joins of a planned pattern."""
 
-    ordered: Ordered
+    ordered: StepOrder
     parameters: dict[str, Value] = field(default_factory=dict)
 
-    def selected(self, level: Level, columns: Iterable[exp.Expr]) -> exp.Select:
+    def select(self, level: Level, columns: Iterable[exp.Expr]) -> exp.Select:
         """The columns for each way in which the pattern is found; variables around it may be used."""
         relations = self.ordered.relations[id(level)]
         here = {relation.name for relation in relations}
@@ -62,7 +62,7 @@ class Sql:
             for meeting in self.ordered.meetings[relation.name]:
                 # A nested query may name the variables around it only in `WHERE`.
                 inside = meeting.other.relation.name in here and relation is not relations[0]
-                (conditions if inside else outer).append(self._met(meeting))
+                (conditions if inside else outer).append(self._match_condition(meeting))
             if relation is relations[0]:
                 continue
             if conditions:
@@ -75,18 +75,18 @@ class Sql:
 
     def _conditions(self, level: Level) -> list[exp.Expr]:
         conditions = [self._residual(each) for each in level.residual]
-        return [*conditions, *(exp.Not(this=self._found(inner)) for inner in level.absent)]
+        return [*conditions, *(exp.Not(this=self._exists(inner)) for inner in level.absent)]
 
-    def _found(self, level: Level) -> exp.Expr:
+    def _exists(self, level: Level) -> exp.Expr:
         """Whether a nested pattern is found at least once; never null."""
         if self.ordered.relations[id(level)]:
-            return exp.Exists(this=self.selected(level, [exp.Literal.number(1)]))
+            return exp.Exists(this=self.select(level, [exp.Literal.number(1)]))
         # Only conditions on what is around: null is not found.
         conditions = self._conditions(level)
         together = exp.and_(*conditions) if conditions else exp.true()
         return exp.Coalesce(this=exp.Paren(this=together), expressions=[exp.false()])
 
-    def _met(self, meeting: Meeting) -> exp.Expr:
+    def _match_condition(self, meeting: FieldMatch) -> exp.Expr:
         same = exp.EQ(this=at(meeting.place), expression=at(meeting.other))
         if meeting.type is None:
             return same
@@ -102,7 +102,7 @@ class Sql:
     def tag(self, bound: Bound) -> exp.Expr:
         """The name of the node type of a variable that ranges over several."""
         assert bound.relation is not None
-        return at(Place(bound.relation, TYPE))
+        return at(FieldPlace(bound.relation, TYPE))
 
     def identity(self, bound: Bound) -> list[exp.Expr]:
         """What tells an entity from all others of its variable."""
@@ -112,7 +112,7 @@ class Sql:
         """A column of a variable, or a field that is computed of it."""
         if bound.relation is None or name not in bound.relation.fields:
             return self.id(bound)
-        return at(Place(bound.relation, name))
+        return at(FieldPlace(bound.relation, name))
 
     def value(self, value: ScalarValue, type: PropertyType) -> exp.Expr:
         """A known value, as a parameter of its type."""
@@ -128,7 +128,7 @@ class Sql:
             case OnColumn(bound, predicate):
                 return self._predicate(self.column(bound, predicate.column), predicate)
             case Compared(left, operator, right):
-                return self._compared(left, operator, right)
+                return self._comparison(left, operator, right)
             case Holds(bound, name):
                 return self.column(bound, name)
             case Same(left, right, negated):
@@ -144,7 +144,7 @@ class Sql:
     def _type_name(self, bound: Bound) -> exp.Expr:
         return self.tag(bound) if bound.is_tagged else exp.Literal.string(bound.entities[0].name)
 
-    def _predicate(self, column: exp.Expr, predicate: Predicate) -> exp.Expr:
+    def _predicate(self, column: exp.Expr, predicate: ColumnPredicate) -> exp.Expr:
         values = [self.value(each, predicate.value_type) for each in predicate.values]
         match predicate.test:
             case PredicateKind.KNOWN:
@@ -160,7 +160,7 @@ class Sql:
             case comparison:
                 return _COMPARISONS[comparison](this=column, expression=values[0])
 
-    def _compared(self, left: Operand, operator: Operator, right: Operand) -> exp.Expr:
+    def _comparison(self, left: Operand, operator: Operator, right: Operand) -> exp.Expr:
         low, high = self._operand(left), self._operand(right)
         if operator is Operator.STARTS_WITH:
             return exp.StartsWith(this=low, expression=high)
@@ -181,7 +181,7 @@ class Sql:
         return self.value(operand.known.value, operand.type)
 
 
-def at(place: Place) -> exp.Expr:
+def at(place: FieldPlace) -> exp.Expr:
     """A field of a relation, in SQL."""
     return exp.column(place.relation.alias(place.field), table=place.relation.name)
 

@@ -8,11 +8,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from omnigraph.catalog import PropertyType, arrow_type
-from omnigraph.errors.answers import SumOutOfRange
+from omnigraph.catalog.conversion import repeat_value
+from omnigraph.errors import SumOutOfRange
 from omnigraph.query.steps import ConstantOutput, EntityOutput, Output, ValueOutput
 
 
-def assembled(rows: pa.Table, outputs: Sequence[Output]) -> pa.Table:
+def assemble_answer(rows: pa.Table, outputs: Sequence[Output]) -> pa.Table:
     """The answer with its declared columns and types, whatever the engine made of them."""
     columns = [_column(rows, output) for output in outputs]
     fields = [pa.field(output.name, column.type) for output, column in zip(outputs, columns, strict=True)]
@@ -28,9 +29,7 @@ def _column(rows: pa.Table, output: Output) -> Any:
             declared = [pa.field(field.name, arrow_type(field.type)) for field in fields]
             return pa.StructArray.from_arrays(arrays, fields=declared)
         case ConstantOutput(_, value, type):
-            constant = _scalar(value, type)
-            # Arrow cannot repeat a list zero times.
-            return pa.repeat(constant, rows.num_rows) if rows.num_rows else pa.nulls(0, constant.type)
+            return repeat_value(_scalar(value, type), rows.num_rows)
 
 
 def _value(column: pa.ChunkedArray, output: ValueOutput) -> pa.ChunkedArray:

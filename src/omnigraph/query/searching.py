@@ -1,7 +1,7 @@
 """Finds the rows of a scan through the indexes of its table, where these find what reading would find.
 
-What an index does not know is read: rows in fragments that it does not cover, and searches that it cannot answer as
-`omnigraph.query.words` defines them. So a search is right without any index, and right with half of one.
+Rows in fragments that an index does not cover are read, and so are searches that it cannot answer as
+`omnigraph.query.words` defines them. So a search is correct without an index, and with a partial one.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -14,36 +14,24 @@ from numpy.typing import NDArray
 
 from omnigraph.catalog.model import DESTINATION, ID, SOURCE
 from omnigraph.compiler.ir import TextMatchKind
-from omnigraph.query.source import GraphReader
-from omnigraph.query.steps import Best, Distance, EdgeScan, NodeScan, Relevance, Step, TableScan, TextMatching
-from omnigraph.query.vectors import cosine_distances
+from omnigraph.query import steps
+from omnigraph.query.fields import cosine_distances
 from omnigraph.query.words import matching, words_of
-from omnigraph.storage import NEAREST_PROBES, NEAREST_REFINE, ROW_ID, Table
-from omnigraph.storage.searches import (
-    SCORE,
-    SearchIndex,
-    TextQuery,
-    VectorQuery,
-    covered_texts,
-    first_by_id,
-    nearest_vectors,
-    stale_rows,
-    text_index,
-    uncovered_scores,
-    vector_index,
-)
+from omnigraph.storage import searches
+from omnigraph.storage.indexes import NEAREST_PROBES, NEAREST_REFINE
+from omnigraph.storage.tables import ROW_ID, Table
 
 EXACT_VECTORS = 10_000
-"""Up to how many vectors are all measured, index or not: so few take no longer, and none is missed."""
+"""Up to this many vectors, all are measured even if there is an index: it takes no longer, and none is missed."""
 
 EXACT_TEXTS = 1_000
-"""Up to how many rows are all read for their scores, unless the statistics of an index are exact."""
+"""Up to this many rows, all are read for their scores, unless the statistics of an index are exact."""
 
 MOST_STALE = 0.25
-"""Which part of the texts may be unknown to an index, or gone, before its statistics are not asked any more."""
+"""The share of texts that an index may not know, or that are deleted, before its statistics are no longer used."""
 
 MOST_RANKED = 10_000
-"""Up to how many rows are asked of an index in the order of a ranking; more are read and sorted."""
+"""Up to this many rows are read from an index in the order of a ranking; more are read and sorted."""
 
 # How many more rows than asked for are fetched at once, because some are often as good as the last.
 _LIKELY_TIES = 3
@@ -53,17 +41,17 @@ _NEAR_TIE = 1e-5
 _LONGEST_MISSPELT = 24
 _SHORTEST_MISSPELT = {0: 1, 1: 3, 2: 5}
 
-Vector = Callable[[Distance], Sequence[float] | None]
+Vector = Callable[[steps.Distance], Sequence[float] | None]
 """The vector that a distance is measured to."""
 
 
 @dataclass(frozen=True, slots=True)
 class Search:
-    """The search that one scan of one table is. Fields of the step that it has answered are columns of its rows."""
+    """The search of one scan of one table. Fields of the step that it has computed are columns of its rows."""
 
     table: Table
-    step: NodeScan | EdgeScan
-    scan: TableScan
+    step: steps.NodeScan | steps.EdgeScan
+    scan: steps.TableScan
     filter: str | None
 
     def rows(self, *, is_narrowed: bool, vector: Vector) -> pa.Table | None:
@@ -72,7 +60,7 @@ class Search:
         Rows for which a required field is false, and those that are not among the best, may be missing. A narrowed
         scan has few rows: reading them is faster than finding them.
         """
-        best = self.step.best if isinstance(self.step, NodeScan) else None
+        best = self.step.best if isinstance(self.step, steps.NodeScan) else None
         if best is not None and best.count < MOST_RANKED and (found := self._best(best, vector)) is not None:
             return found
         lead = None if is_narrowed else self._lead()
@@ -83,43 +71,45 @@ class Search:
         columns = (*self._columns(done), *([ROW_ID] if scored else []))
         rows = self._matching(*lead, columns) if lead is not None else self.table.scan(columns, self.filter)
         for name, relevance, index in scored:
-            rows = rows.append_column(name, self._scored(rows, relevance, index))
+            rows = rows.append_column(name, self._score_rows(rows, relevance, index))
         return rows
 
-    def scores(self) -> Iterator[tuple[str, Relevance, SearchIndex]]:
+    def scores(self) -> Iterator[tuple[str, steps.Relevance, searches.SearchIndex]]:
         """The scores that an index knows, each with its field."""
         for number, each in enumerate(self.step.computed):
-            if isinstance(each, Relevance) and (index := score_index(self.table, each)) is not None:
+            if isinstance(each, steps.Relevance) and (index := score_index(self.table, each)) is not None:
                 yield f"@{number}", each, index
 
     # --- all rows that are found ---
 
-    def _lead(self) -> tuple[str, TextMatching, SearchIndex] | None:
+    def _lead(self) -> tuple[str, steps.TextMatching, searches.SearchIndex] | None:
         """A required search that an index answers; others are checked on what it finds."""
         for number, each in enumerate(self.step.computed):
-            if f"@{number}" in self.step.required and isinstance(each, TextMatching):
+            if f"@{number}" in self.step.required and isinstance(each, steps.TextMatching):
                 index = match_index(self.table, each)
                 if index is not None:
                     return f"@{number}", each, index
         return None
 
-    def _matching(self, name: str, wanted: TextMatching, index: SearchIndex, columns: Sequence[str]) -> pa.Table:
-        query = TextQuery(wanted.column, wanted.kind, wanted.words, wanted.edits)
-        rows = covered_texts(self.table, query, columns=columns, filter=self.filter)
+    def _matching(
+        self, name: str, wanted: steps.TextMatching, index: searches.SearchIndex, columns: Sequence[str]
+    ) -> pa.Table:
+        query = searches.TextQuery(wanted.column, wanted.kind, wanted.words, wanted.edits)
+        rows = searches.covered_texts(self.table, query, columns=columns, filter=self.filter)
         if index.uncovered:
-            others = self._uncovered(index, tuple(dict.fromkeys((*columns, wanted.column))))
+            others = self._scan_uncovered(index, tuple(dict.fromkeys((*columns, wanted.column))))
             others = others.filter(matching(others[wanted.column].to_pylist(), wanted))
             rows = pa.concat_tables([rows, others.select(list(columns))])
         return rows.append_column(name, pa.repeat(pa.scalar(True), rows.num_rows))
 
-    def _scored(self, rows: pa.Table, relevance: Relevance, index: SearchIndex) -> pa.ChunkedArray:
+    def _score_rows(self, rows: pa.Table, relevance: steps.Relevance, index: searches.SearchIndex) -> pa.ChunkedArray:
         """The score of each row; null where no word is found."""
         query = _words_query(relevance)
-        covered = covered_texts(self.table, query, columns=(ROW_ID, SCORE), filter=self.filter)
-        others = uncovered_scores(self.table, index, query)
-        return _scores_of(rows, pa.concat_tables([each.select([ROW_ID, SCORE]) for each in (covered, others)]))
+        covered = searches.covered_texts(self.table, query, columns=(ROW_ID, searches.SCORE), filter=self.filter)
+        others = searches.uncovered_scores(self.table, index, query)
+        return _scores_of(rows, pa.concat_tables([each.select([ROW_ID, searches.SCORE]) for each in (covered, others)]))
 
-    def _uncovered(self, index: SearchIndex, columns: Sequence[str]) -> pa.Table:
+    def _scan_uncovered(self, index: searches.SearchIndex, columns: Sequence[str]) -> pa.Table:
         batches = self.table.fragment_batches(index.uncovered, columns, filter=self.filter)
         return pa.Table.from_batches(batches, schema=self.table.scan(columns, limit=0).schema)
 
@@ -132,110 +122,114 @@ class Search:
 
     # --- the best of them ---
 
-    def _best(self, best: Best, vector: Vector) -> pa.Table | None:
+    def _best(self, best: steps.Best, vector: Vector) -> pa.Table | None:
         computed = self.step.computed[int(best.field[1:])]
         others = [self.step.computed[int(name[1:])] for name in self.step.required]
-        if isinstance(computed, Distance):
+        if isinstance(computed, steps.Distance):
             target = vector(computed)
             if others or target is None or not any(target):
                 return None
             return self._best_vectors(best, computed.column, tuple(target))
-        if isinstance(computed, Relevance):
+        if isinstance(computed, steps.Relevance):
             index = score_index(self.table, computed)
             if index is None or not all(_is_same_search(each, computed) for each in others):
                 return None
             return self._best_texts(best, computed, index)
         return None
 
-    def _best_texts(self, best: Best, relevance: Relevance, index: SearchIndex) -> pa.Table | None:
+    def _best_texts(self, best: steps.Best, relevance: steps.Relevance, index: searches.SearchIndex) -> pa.Table | None:
         query, columns = _words_query(relevance), self._columns({best.field, *self.step.required})
-        wanted = (*columns, SCORE)
+        wanted = (*columns, searches.SCORE)
 
-        def found(limit: int) -> tuple[pa.Table, NDArray[np.float32]]:
-            rows = covered_texts(self.table, query, columns=wanted, filter=self.filter, limit=limit)
-            return rows, -rows[SCORE].to_numpy()
+        def find(limit: int) -> tuple[pa.Table, NDArray[np.float32]]:
+            rows = searches.covered_texts(self.table, query, columns=wanted, filter=self.filter, limit=limit)
+            return rows, -rows[searches.SCORE].to_numpy()
 
-        rows = _with_ties(found, best.count, 0.0)
+        rows = _with_ties(find, best.count, 0.0)
         if index.uncovered:
-            others = self._uncovered(index, (*columns, ROW_ID))
-            others = others.append_column(SCORE, _scores_of(others, uncovered_scores(self.table, index, query)))
-            others = others.filter(pc.is_valid(others[SCORE]))
+            others = self._scan_uncovered(index, (*columns, ROW_ID))
+            others = others.append_column(
+                searches.SCORE, _scores_of(others, searches.uncovered_scores(self.table, index, query))
+            )
+            others = others.filter(pc.is_valid(others[searches.SCORE]))
             rows = pa.concat_tables([rows.select(wanted), others.select(wanted)])
-        rows = rows.rename_columns([best.field if name == SCORE else name for name in rows.column_names])
+        rows = rows.rename_columns([best.field if name == searches.SCORE else name for name in rows.column_names])
         for name in self.step.required:
             rows = rows.append_column(name, pa.repeat(pa.scalar(True), rows.num_rows))
         if rows.num_rows >= best.count or self.step.required:
             return rows
-        return self._filled_up(rows, best, columns)
+        return self._fill_up(rows, best, columns)
 
-    def _best_vectors(self, best: Best, column: str, target: tuple[float, ...]) -> pa.Table | None:
-        index = vector_index(self.table, column)
+    def _best_vectors(self, best: steps.Best, column: str, target: tuple[float, ...]) -> pa.Table | None:
+        index = searches.vector_index(self.table, column)
         is_large = index is not None and self.table.count(self.filter) > EXACT_VECTORS
         columns = self._columns(set())
         for probes in (NEAREST_PROBES, None) if is_large else (None,):
-            rows = self._nearest(best, VectorQuery(column, target, best.count, probes, NEAREST_REFINE), columns)
+            rows = self._nearest(
+                best, searches.VectorQuery(column, target, best.count, probes, NEAREST_REFINE), columns
+            )
             if rows.num_rows >= best.count:
                 return rows
-        return self._filled_up(rows, best, columns)
+        return self._fill_up(rows, best, columns)
 
-    def _nearest(self, best: Best, query: VectorQuery, columns: Sequence[str]) -> pa.Table:
-        def found(limit: int) -> tuple[pa.Table, NDArray[np.float32]]:
-            asked = VectorQuery(query.column, query.vector, limit, query.probes, query.refine)
-            rows = nearest_vectors(self.table, asked, columns=columns, filter=self.filter)
+    def _nearest(self, best: steps.Best, query: searches.VectorQuery, columns: Sequence[str]) -> pa.Table:
+        def find(limit: int) -> tuple[pa.Table, NDArray[np.float32]]:
+            asked = searches.VectorQuery(query.column, query.vector, limit, query.probes, query.refine)
+            rows = searches.nearest_vectors(self.table, asked, columns=columns, filter=self.filter)
             return rows, cosine_distances(rows[query.column], query.vector).to_numpy(zero_copy_only=False)
 
-        return _with_ties(found, best.count, _NEAR_TIE)
+        return _with_ties(find, best.count, _NEAR_TIE)
 
-    def _filled_up(self, rows: pa.Table, best: Best, columns: Sequence[str]) -> pa.Table | None:
-        """All rows that rank anywhere, and those that come after them because they do not rank at all."""
+    def _fill_up(self, rows: pa.Table, best: steps.Best, columns: Sequence[str]) -> pa.Table | None:
+        """All rows that have a rank, and after them rows without one."""
         if not best.settled:
             return None
-        others = first_by_id(self.table, columns=columns, filter=self.filter, limit=best.count)
+        others = searches.first_by_id(self.table, columns=columns, filter=self.filter, limit=best.count)
         others = others.filter(pc.invert(pc.is_in(others[ID], value_set=rows[ID].combine_chunks())))
         if best.field in rows.column_names:
             others = others.append_column(best.field, pa.nulls(others.num_rows, pa.float32()))
         return pa.concat_tables([rows.select(others.column_names), others])
 
 
-def finds_best(steps: Sequence[Step], reader: GraphReader) -> bool:
+def finds_best(planned: Sequence[steps.Step], reader: steps.GraphReader) -> bool:
     """Whether indexes find the few rows that are all a read needs, however many there are."""
-    return len(steps) == 1 and all(
-        isinstance(step, NodeScan)
+    return len(planned) == 1 and all(
+        isinstance(step, steps.NodeScan)
         and step.best is not None
         and step.best.count < MOST_RANKED
         and all(is_ranked_by_index(reader.table(scan.table_key), step, scan) for scan in step.tables)
-        for step in steps
+        for step in planned
     )
 
 
-def is_ranked_by_index(table: Table, step: NodeScan | EdgeScan, scan: TableScan) -> bool:
+def is_ranked_by_index(table: Table, step: steps.NodeScan | steps.EdgeScan, scan: steps.TableScan) -> bool:
     """Whether an index decides how rows rank. Then reading them could say it a little differently."""
     if any(True for _ in Search(table, step, scan, None).scores()):
         return True
-    best = step.best if isinstance(step, NodeScan) else None
+    best = step.best if isinstance(step, steps.NodeScan) else None
     if best is None:
         return False
     computed = step.computed[int(best.field[1:])]
-    return isinstance(computed, Distance) and vector_index(table, computed.column) is not None
+    return isinstance(computed, steps.Distance) and searches.vector_index(table, computed.column) is not None
 
 
-def search_described(table: Table, step: NodeScan | EdgeScan, number: int) -> str:
+def describe_search(table: Table, step: steps.NodeScan | steps.EdgeScan, number: int) -> str:
     """How a computed field is found, for people."""
     computed = step.computed[number]
-    best = step.best if isinstance(step, NodeScan) else None
+    best = step.best if isinstance(step, steps.NodeScan) else None
     match computed:
-        case TextMatching():
+        case steps.TextMatching():
             index = match_index(table, computed) if f"@{number}" in step.required else None
             return _through(index, "text")
-        case Relevance():
+        case steps.Relevance():
             return _through(score_index(table, computed), "text")
-        case Distance():
+        case steps.Distance():
             is_best = best is not None and best.field == f"@{number}" and not step.required
-            index = vector_index(table, computed.column) if is_best and table.count() > EXACT_VECTORS else None
+            index = searches.vector_index(table, computed.column) if is_best and table.count() > EXACT_VECTORS else None
             return _through(index, "vector")
 
 
-def _through(index: SearchIndex | None, what: str) -> str:
+def _through(index: searches.SearchIndex | None, what: str) -> str:
     if index is None:
         return f"every {what} is read"
     count = len(index.uncovered)
@@ -243,7 +237,7 @@ def _through(index: SearchIndex | None, what: str) -> str:
     return f"through the index {index.name}{rest}"
 
 
-def match_index(table: Table, wanted: TextMatching) -> SearchIndex | None:
+def match_index(table: Table, wanted: steps.TextMatching) -> searches.SearchIndex | None:
     """The index that finds exactly the rows that hold."""
     if not _are_indexable(wanted.words):
         return None
@@ -251,14 +245,14 @@ def match_index(table: Table, wanted: TextMatching) -> SearchIndex | None:
         shortest = _SHORTEST_MISSPELT[wanted.edits]
         if not all(shortest <= len(word) <= _LONGEST_MISSPELT for word in wanted.words):
             return None
-    return text_index(table, wanted.column)
+    return searches.text_index(table, wanted.column)
 
 
-def score_index(table: Table, relevance: Relevance) -> SearchIndex | None:
+def score_index(table: Table, relevance: steps.Relevance) -> searches.SearchIndex | None:
     """The index whose scores are used: one that knows most of the texts, and no others."""
     if len(relevance.corpus) != 1 or not relevance.words or not _are_indexable(relevance.words):
         return None
-    index = text_index(table, relevance.column)
+    index = searches.text_index(table, relevance.column)
     return index if index is not None and _is_fresh(table, index) else None
 
 
@@ -267,38 +261,40 @@ def _are_indexable(words: Sequence[str]) -> bool:
     return words_of(" ".join(words)) == list(words)
 
 
-def _is_fresh(table: Table, index: SearchIndex) -> bool:
-    stale, count = stale_rows(table, index), table.count()
+def _is_fresh(table: Table, index: searches.SearchIndex) -> bool:
+    stale, count = searches.stale_rows(table, index), table.count()
     return stale == 0 or (count > EXACT_TEXTS and stale <= MOST_STALE * count)
 
 
-def _words_query(relevance: Relevance) -> TextQuery:
-    return TextQuery(relevance.column, TextMatchKind.SEARCH, relevance.words)
+def _words_query(relevance: steps.Relevance) -> searches.TextQuery:
+    return searches.TextQuery(relevance.column, TextMatchKind.SEARCH, relevance.words)
 
 
 def _scores_of(rows: pa.Table, known: pa.Table) -> pa.ChunkedArray:
     """The score of each row, by its row id; null where none is known."""
-    return known[SCORE].combine_chunks().take(pc.index_in(rows[ROW_ID], value_set=known[ROW_ID].combine_chunks()))
+    return (
+        known[searches.SCORE].combine_chunks().take(pc.index_in(rows[ROW_ID], value_set=known[ROW_ID].combine_chunks()))
+    )
 
 
-def _is_same_search(required: object, relevance: Relevance) -> bool:
+def _is_same_search(required: object, relevance: steps.Relevance) -> bool:
     """Whether a row has a score if and only if it meets a required search."""
     return (
-        isinstance(required, TextMatching)
+        isinstance(required, steps.TextMatching)
         and required.kind is TextMatchKind.SEARCH
         and required.column == relevance.column
         and set(required.words) == set(relevance.words)
     )
 
 
-def _with_ties(found: Callable[[int], tuple[pa.Table, NDArray[np.float32]]], count: int, tolerance: float) -> pa.Table:
+def _with_ties(find: Callable[[int], tuple[pa.Table, NDArray[np.float32]]], count: int, tolerance: float) -> pa.Table:
     """The best rows with all that are as good as the last of them; fewer than `count` if there are no others.
 
-    `found` gives so many of the best rows, and for each how far it is from the best.
+    `find` returns up to a number of the best rows, and for each its distance from the best.
     """
     limit = count + _LIKELY_TIES
     while True:
-        rows, ranks = found(limit)
+        rows, ranks = find(limit)
         if rows.num_rows < limit:
             return rows
         ranks = np.sort(ranks)

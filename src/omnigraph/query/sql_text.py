@@ -1,6 +1,13 @@
-"""The text of a statement, however deep queries are nested in it."""
+"""Writes and runs statements in which queries are nested deeply.
 
-from typing import Any
+sqlglot writes nested queries by recursion in Python. DuckDB binds and plans them by recursion in C++, about 7 KiB of
+stack for each. Where the stack ends, the process does too: there is no error to catch. Threads may have as little as
+128 KiB, depending on the platform and on what started them.
+"""
+
+import threading
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 from sqlglot import exp
 
@@ -25,3 +32,34 @@ def sql_text(statement: exp.Expr, dialect: Any, *, pretty: bool = False) -> str:
     for condition in reversed([*copy.find_all(*_NESTED, bfs=True)]):
         condition.replace(exp.Var(this=condition.sql(dialect, pretty=pretty)))
     return copy.sql(dialect, pretty=pretty)
+
+
+ResultT = TypeVar("ResultT")
+
+STACK_BYTES = 16 * 1024 * 1024
+_starting = threading.Lock()
+
+
+def run_with_room(function: Callable[[], ResultT]) -> ResultT:
+    """What a function returns or raises, called in a thread with a large stack."""
+    results: list[ResultT] = []
+    errors: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            results.append(function())
+        except BaseException as error:
+            errors.append(error)
+
+    thread = threading.Thread(target=run, name="omnigraph-deep-query", daemon=True)
+    # The size is a setting of the process: others that start a thread meanwhile get more stack than they need.
+    with _starting:
+        before = threading.stack_size(STACK_BYTES)
+        try:
+            thread.start()
+        finally:
+            threading.stack_size(before)
+    thread.join()
+    if errors:
+        raise errors[0]
+    return results[0]

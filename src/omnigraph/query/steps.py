@@ -5,9 +5,9 @@ are known, only the rows that can still match are read. Narrowing never decides 
 those that the relational rest keeps.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Protocol, TypeAlias
 
 import pyarrow as pa
 from sqlglot import exp
@@ -15,8 +15,9 @@ from sqlglot import exp
 from omnigraph.catalog import PropertyType, Value
 from omnigraph.compiler.ir import Direction, TextMatchKind
 from omnigraph.query.sql_text import sql_text
+from omnigraph.storage.tables import Table
 
-# Fields of relations that are no columns of a table; no property can be called like this.
+# Fields of relations that are not columns of a table; a property cannot have such a name.
 SOURCE_END, DESTINATION_END, TYPE = "@source", "@destination", "@type"
 
 
@@ -79,7 +80,7 @@ class Distance:
 
 @dataclass(frozen=True, slots=True)
 class Relevance:
-    """The BM25 score of a text. How rare a word is, all texts of `corpus` decide, whatever else is asked of a row."""
+    """The BM25 score of a text. The texts of `corpus` decide how rare a word is, whatever the other conditions are."""
 
     column: str
     words: tuple[str, ...]
@@ -148,7 +149,7 @@ class EdgeScan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Walk:
-    """Each pair of ends that is so many edges apart, once. It begins at `start`."""
+    """Each pair of ends that is `minimum` to `maximum` edges apart, once. It begins at `start`."""
 
     relation: Relation
     table_key: str
@@ -244,3 +245,29 @@ class Relational:
 
 
 Rest: TypeAlias = Direct | Count | Relational
+
+
+class GraphReader(Protocol):
+    """One consistent version of a graph. Tables are named by their key: ``node:Person``, ``edge:Knows``."""
+
+    def scan(
+        self,
+        table_key: str,
+        *,
+        columns: Sequence[str],
+        filter: str | None = None,
+        check: Callable[[int], None] = ...,
+    ) -> pa.Table:
+        """Exactly these columns of the rows that pass `filter`, a predicate in Lance's SQL; in any order.
+
+        `check` is called with the bytes of every batch, and ends the scan by raising an error.
+        """
+        ...
+
+    def version(self, table_key: str) -> Hashable:
+        """What identifies the exact content of a table: two equal versions hold the same rows."""
+        ...
+
+    def table(self, table_key: str) -> Table:
+        """The table itself at this version, for searches through its indexes."""
+        ...

@@ -1,6 +1,6 @@
-"""Walks along edges in the process: from a small start by asking for its edges, else over the whole adjacency."""
+"""Walks along edges in the process: from few nodes by reading their edges, otherwise over the whole adjacency."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,16 +11,14 @@ from numpy.typing import NDArray
 
 from omnigraph.catalog.model import DESTINATION, SOURCE
 from omnigraph.compiler.ir import Direction
-from omnigraph.query.adjacency import Adjacency, AdjacencyCache, Codes, Neighbours, adjacency_of, codes_of
+from omnigraph.query.adjacency import Adjacency, AdjacencyCache, Codes, Neighbours, adjacency_of, codes_of, distinct
 from omnigraph.query.cancelling import NEVER, Cancellation
 from omnigraph.query.leaves import Ids
-from omnigraph.query.reach import reached
-from omnigraph.query.source import GraphReader
-from omnigraph.query.steps import Walk
+from omnigraph.query.steps import GraphReader, Walk
 from omnigraph.storage.predicates import among
 
 SMALL_FRONTIER = 256
-"""Up to how many nodes have their edges read by a filter; beyond, all edges are read once and kept."""
+"""Up to this many nodes, edges are read by a filter; beyond, all edges are read once and cached."""
 
 OPPOSITE = {
     Direction.FORWARD: Direction.BACKWARD,
@@ -48,7 +46,7 @@ class Prepared:
     def pairs(self) -> Iterator[tuple[NDArray[Any], NDArray[Any]]]:
         """The pairs of numbers, block by block."""
         bounds = self.minimum, self.maximum
-        for begin, end in reached(self.neighbours, self.starts, *bounds, cancellation=self.cancellation):
+        for begin, end in reachable_pairs(self.neighbours, self.starts, *bounds, cancellation=self.cancellation):
             if self.wanted is None:
                 yield begin, end
             else:
@@ -66,7 +64,7 @@ class Walker:
 
     def pairs(self, walk: Walk, start: Ids | None, end: Ids | None) -> tuple[pa.Array, pa.Array]:
         """The ids of the pairs of a walk, as its source and its destination."""
-        prepared = self.prepared(walk, start, end)
+        prepared = self.prepare(walk, start, end)
         blocks = []
         for block in prepared.pairs():
             self.cancellation.hold(sum(each.nbytes for each in block))
@@ -77,7 +75,7 @@ class Walker:
             begins, ends = (pa.concat_arrays([each.cast(pa.string()), prepared.lonely]) for each in (begins, ends))
         return (begins, ends) if walk.start == walk.source.variable else (ends, begins)
 
-    def prepared(self, walk: Walk, start: Ids | None, end: Ids | None) -> Prepared:
+    def prepare(self, walk: Walk, start: Ids | None, end: Ids | None) -> Prepared:
         """A walk from ids that are known, or from everywhere, to ids that are known, or to anywhere."""
         direction = walk.direction if walk.start == walk.source.variable else OPPOSITE[walk.direction]
         is_explicit = start is not None and (start.narrowing or walk.minimum == 0)
@@ -175,3 +173,193 @@ def _ids(ids: pa.Array, blocks: list[NDArray[Any]]) -> pa.Array:
 
 def _flat(values: pa.Array | pa.ChunkedArray) -> pa.Array:
     return values.combine_chunks() if isinstance(values, pa.ChunkedArray) else values
+
+
+# --- pairs of nodes by their distance ---
+
+# How many pairs are kept at once, about: sorting is fastest in the processor's cache, and memory stays bounded.
+_BLOCK_PAIRS = 1 << 18
+# Up to this many (start, node) combinations, a table of flags finds the visited nodes faster than sorting does.
+_FLAGS = 1 << 24
+
+
+def reachable_pairs(
+    neighbours: Neighbours,
+    starts: Codes,
+    minimum: int,
+    maximum: int | None,
+    *,
+    cancellation: Cancellation = NEVER,
+) -> Iterator[tuple[NDArray[Any], NDArray[Any]]]:
+    """The pairs of a start and a node, a block of starts at a time, ascending by start in each block.
+
+    A pair counts when the shortest path of at least one edge between its ends has `minimum` to `maximum` edges. A path
+    of no edge leads to the start itself, and is a path only when `minimum` is 0.
+    """
+    if (minimum, maximum) == (1, 1):
+        yield neighbours.expand(starts, starts)
+        return
+    for block in _blocks(neighbours, starts, maximum):
+        keys: NDArray[Any] = block[:0]
+        if maximum != 0:
+            keys = _levels(neighbours, block, max(minimum, 1), maximum, cancellation=cancellation)
+        if minimum == 0:
+            themselves = np.arange(len(block), dtype=np.int64) * neighbours.count + block
+            keys = distinct(np.concatenate((keys, themselves)))
+        origins, nodes = np.divmod(keys, max(neighbours.count, 1))
+        yield block[origins], nodes
+
+
+def _blocks(neighbours: Neighbours, starts: Codes, maximum: int | None) -> Iterator[Codes]:
+    """Starts in groups that make about as many pairs as fit a block, by what two steps are expected to reach."""
+    if len(starts) == 0:
+        return
+    degrees = neighbours.degrees(starts).astype(np.float64)
+    if maximum != 1:
+        degrees *= max(len(neighbours.targets) / max(neighbours.count, 1), 1.0)
+    ends = np.cumsum(degrees + 1)
+    cuts = np.searchsorted(ends, np.arange(_BLOCK_PAIRS, ends[-1], _BLOCK_PAIRS)) + 1
+    for block in np.split(starts, cuts):
+        if len(block):
+            yield block
+
+
+def _levels(
+    neighbours: Neighbours, starts: Codes, minimum: int, maximum: int | None, *, cancellation: Cancellation
+) -> NDArray[Any]:
+    """Every pair whose distance is within the bounds, as ``start's position * count of nodes + node``, ascending."""
+    count = neighbours.count
+    size = len(starts) * count
+    # Twice the size must fit, because visited pairs are marked in an additional bit.
+    width = np.int32 if 2 * size < 2**31 else np.int64
+    visited: _Flags | _Sorted = _Flags(size) if size <= _FLAGS else _Sorted(width)
+    origins, nodes = neighbours.expand(starts, np.arange(0, size, count, dtype=width))
+    level = visited.fresh(origins + nodes)
+    kept = [level] if minimum <= 1 else []
+    distance = 1
+    cancellation.check()
+    while len(level) and (maximum is None or distance < maximum):
+        at = level % count
+        origins, nodes = neighbours.expand(at, level - at)
+        level = visited.fresh(origins + nodes)
+        cancellation.check()
+        distance += 1
+        if distance >= minimum:
+            kept.append(level)
+    if minimum <= 1:
+        return visited.all()
+    return np.sort(np.concatenate(kept)) if len(kept) > 1 else (kept or [level[:0]])[0]
+
+
+class _Flags:
+    """Remembers pairs by a flag for every possible one."""
+
+    def __init__(self, size: int) -> None:
+        self._flags = np.zeros(size, dtype=np.bool_)
+
+    def fresh(self, pairs: NDArray[Any]) -> NDArray[Any]:
+        """The pairs that were not seen before, each once, ascending; they are seen now."""
+        new = distinct(pairs[~self._flags[pairs]])
+        self._flags[new] = True
+        return new
+
+    def all(self) -> NDArray[Any]:
+        """Every pair that was seen, ascending."""
+        return np.flatnonzero(self._flags)
+
+
+class _Sorted:
+    """Remembers pairs in their order. Old and new ones are sorted together, distinguished by the lowest bit."""
+
+    def __init__(self, width: type[np.int32 | np.int64]) -> None:
+        self._seen: NDArray[Any] = np.empty(0, dtype=width)
+
+    def fresh(self, pairs: NDArray[Any]) -> NDArray[Any]:
+        """The pairs that were not seen before, each once, ascending; they are seen now."""
+        if len(self._seen) == 0:
+            self._seen = distinct(pairs)
+            return self._seen
+        both = np.concatenate((self._seen << 1, (pairs << 1) | 1))
+        both.sort()
+        keys = both >> 1
+        is_first = np.empty(len(keys), dtype=np.bool_)
+        is_first[:1] = True
+        np.not_equal(keys[1:], keys[:-1], out=is_first[1:])
+        self._seen = keys[is_first]
+        is_new = (both[is_first] & 1).astype(np.bool_)
+        return self._seen[is_new]
+
+    def all(self) -> NDArray[Any]:
+        """Every pair that was seen, ascending."""
+        return self._seen
+
+
+# --- counting rows along walks ---
+
+
+@dataclass(frozen=True, slots=True)
+class _Weights:
+    """In how many ways each of these nodes continues; a node that is not here does not."""
+
+    ids: pa.Array
+    values: Codes
+
+    def at(self, ids: pa.Array) -> Codes:
+        """The weights of other nodes, in their order."""
+        if ids is self.ids:
+            return self.values
+        places = pc.index_in(ids, value_set=self.ids)
+        weights = np.where(places.is_valid().to_numpy(zero_copy_only=False), 1, 0)
+        return weights * self.values[places.fill_null(0).to_numpy()] if len(self.values) else weights * 0
+
+
+def row_count(walks: Sequence[Walk], walker: Walker, narrowed: Mapping[str, Ids], counts: Mapping[str, int]) -> int:
+    """The number of rows that the walks make together.
+
+    Each walk begins at a variable that is bound before it, so from the last walk to the first, what continues at the
+    end of a walk is known when the walk is counted. `counts` has the number of ids of scanned variables.
+    """
+    weights: dict[str, _Weights] = {}
+    for walk in reversed(walks):
+        is_forward = walk.start == walk.source.variable
+        end = walk.destination.variable if is_forward else walk.source.variable
+        prepared = walker.prepare(walk, narrowed.get(walk.start), narrowed.get(end))
+        ways = _ways(prepared, weights.pop(end, None))
+        before = weights.get(walk.start)
+        if before is not None:
+            ways = ways * before.at(prepared.start_ids)
+        weights[walk.start] = _Weights(prepared.start_ids, ways)
+    total = 1
+    touched = {end.variable for walk in walks for end in (walk.source, walk.destination)}
+    for each in weights.values():
+        total *= int(each.values.sum())
+    for variable, count in counts.items():
+        if variable not in touched:
+            total *= count
+    return total
+
+
+def _ways(prepared: Prepared, onward: _Weights | None) -> Codes:
+    """For each node in how many ways a walk from it goes on."""
+    weight = onward.at(prepared.end_ids) if onward is not None else None
+    if prepared.wanted is not None:
+        weight = prepared.wanted.astype(np.int64) if weight is None else weight * prepared.wanted
+    ways = np.zeros(len(prepared.start_ids), dtype=np.int64)
+    if (prepared.minimum, prepared.maximum) == (1, 1):
+        neighbours = prepared.neighbours
+        if weight is None:
+            ways[prepared.starts] = neighbours.degrees(prepared.starts)
+        else:
+            sums = np.concatenate(([0], np.cumsum(weight[neighbours.targets])))
+            offsets = neighbours.offsets
+            ways[prepared.starts] = sums[offsets[prepared.starts + 1]] - sums[offsets[prepared.starts]]
+        return ways
+    for begin, end in prepared.pairs():
+        # Pairs come ascending by their start, so each start is one run.
+        if weight is None:
+            ways += np.bincount(begin, minlength=len(ways))
+        else:
+            sums = np.concatenate(([0], np.cumsum(weight[end])))
+            cuts = np.flatnonzero(np.diff(begin, prepend=-1))
+            ways[begin[cuts]] = sums[np.append(cuts[1:], len(begin))] - sums[cuts]
+    return ways

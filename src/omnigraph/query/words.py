@@ -72,7 +72,7 @@ def _has_phrase(found: Sequence[str], phrase: Sequence[str]) -> bool:
 
 
 def within_edits(one: str, other: str, edits: int) -> bool:
-    """Whether a word becomes the other by inserting, dropping or exchanging at most so many letters."""
+    """Whether a word becomes the other by inserting, deleting or replacing at most `edits` letters."""
     if abs(len(one) - len(other)) > edits:
         return False
     row = list(range(len(other) + 1))
@@ -98,13 +98,13 @@ class Corpus:
         return self.length / self.count if self.count else 0.0
 
     def weight(self, word: str) -> float:
-        """How much a word tells: the rarer, the more."""
+        """The weight of a word: the rarer, the higher."""
         having = self.having[word]
         return math.log(1 + (self.count - having + 0.5) / (having + 0.5))
 
 
 def corpus_of(texts: Iterable[str | None], words: Iterable[str]) -> Corpus:
-    """The statistics of all texts, for the words of a query. A text without words is no text."""
+    """The statistics of all texts, for the words of a query. A text without words does not count."""
     having = dict.fromkeys(words, 0)
     count = total = 0
     for text in texts:
@@ -117,7 +117,7 @@ def corpus_of(texts: Iterable[str | None], words: Iterable[str]) -> Corpus:
     return Corpus(count, total, having)
 
 
-def joined(corpora: Iterable[Corpus], words: Iterable[str]) -> Corpus:
+def join_corpora(corpora: Iterable[Corpus], words: Iterable[str]) -> Corpus:
     """The statistics of texts that were counted in parts."""
     having = dict.fromkeys(words, 0)
     count = length = 0

@@ -13,9 +13,11 @@ from omnigraph.api.upkeep import Recovery, RecoveryKind, TableOutcome
 from omnigraph.errors import InternalError
 from omnigraph.failpoints import Point
 from omnigraph.recovery.audit import record
-from omnigraph.recovery.decide import Action, Decision
+from omnigraph.recovery.decide import RecoveryAction, RecoveryDecision
 from omnigraph.recovery.observe import Observation, TableSighting, pinned_key
-from omnigraph.storage import Location, Table, open_table, restore, sync_versions
+from omnigraph.storage.commits import restore, sync_versions
+from omnigraph.storage.location import Location
+from omnigraph.storage.tables import Table, open_table
 from omnigraph.versioning import ManifestLog, Pin, Publication, new_commit_id, publish
 from omnigraph.versioning.schemas import settle_schema_files
 from omnigraph.write.fence import WriteFence
@@ -34,16 +36,22 @@ class Unfinished:
     fence: WriteFence
 
 
-def apply(unfinished: Unfinished, seen: Observation, decision: Decision) -> Recovery:
+def apply(unfinished: Unfinished, seen: Observation, decision: RecoveryDecision) -> Recovery:
     """Brings a sidecar to its end. That the locks of all its tables are still held is checked before each effect."""
     graph, log, sidecar, fence = unfinished.graph, unfinished.log, unfinished.sidecar, unfinished.fence
     match decision.action:
-        case Action.RECORD_FORWARD | Action.RECORD_BACK:
-            _keep(log, seen)
-        case Action.ROLL_FORWARD:
+        case RecoveryAction.RECORD_FORWARD | RecoveryAction.RECORD_BACK:
+            # The commit is visible, but whoever made it may have died before it was on the disk.
+            for commit in (seen.published, seen.undone):
+                if commit is not None:
+                    log.keep(commit.manifest_version)
+        case RecoveryAction.ROLL_FORWARD:
             sync_versions(open_table(graph.child(each.path), each.version_after) for each in sidecar.tables)
-            _roll_forward(unfinished)
-        case Action.ROLL_BACK:
+            fence.check()
+            failpoints.hit(Point.RECOVERY_BEFORE_PUBLISH)
+            message = f"completed {_description(sidecar)}"
+            publish(log, sidecar.publication(actor=RECOVERY_ACTOR, message=message))
+        case RecoveryAction.ROLL_BACK:
             _roll_back(unfinished, seen, decision)
     failpoints.hit(Point.RECOVERY_AFTER_PUBLISH)
     if sidecar.schema_change is not None and sidecar.branch == MAIN:
@@ -53,8 +61,8 @@ def apply(unfinished: Unfinished, seen: Observation, decision: Decision) -> Reco
 
 def abandon(graph: Location, sidecar: Sidecar, fence: WriteFence, *, was_visible: bool) -> Recovery:
     """Ends a sidecar whose branch was deleted, and with it everything that the write had done."""
-    action = Action.RECORD_FORWARD if was_visible else Action.ROLL_BACK
-    return _end(graph, sidecar, fence, _recovery(sidecar, (), Decision(action, {})))
+    action = RecoveryAction.RECORD_FORWARD if was_visible else RecoveryAction.ROLL_BACK
+    return _end(graph, sidecar, fence, _recovery(sidecar, (), RecoveryDecision(action, {})))
 
 
 def _end(graph: Location, sidecar: Sidecar, fence: WriteFence, recovery: Recovery) -> Recovery:
@@ -67,22 +75,7 @@ def _end(graph: Location, sidecar: Sidecar, fence: WriteFence, recovery: Recover
     return recovery
 
 
-def _keep(log: ManifestLog, seen: Observation) -> None:
-    """The commit is visible, but whoever made it may have died before it was on the disk."""
-    for commit in (seen.published, seen.undone):
-        if commit is not None:
-            log.keep(commit.manifest_version)
-
-
-def _roll_forward(unfinished: Unfinished) -> None:
-    sidecar = unfinished.sidecar
-    unfinished.fence.check()
-    failpoints.hit(Point.RECOVERY_BEFORE_PUBLISH)
-    message = f"completed {_described(sidecar)}"
-    publish(unfinished.log, sidecar.publication(actor=RECOVERY_ACTOR, message=message))
-
-
-def _roll_back(unfinished: Unfinished, seen: Observation, decision: Decision) -> None:
+def _roll_back(unfinished: Unfinished, seen: Observation, decision: RecoveryDecision) -> None:
     """Restores what moved, and pins the restored versions: after this, the newest version of each table is the pin.
 
     A write that was undone already, and of which a late commit came since, gets one more commit that undoes it.
@@ -110,20 +103,20 @@ def _roll_back(unfinished: Unfinished, seen: Observation, decision: Decision) ->
         expected={key: head.pins[key].version for key in restored},
         branch=sidecar.branch,
         actor=RECOVERY_ACTOR,
-        message=f"undid {_described(sidecar)}",
+        message=f"undid {_description(sidecar)}",
         rival_id=sidecar.operation_id,
         since=sidecar.manifest_version,
     )
     publish(log, publication)
 
 
-def _described(sidecar: Sidecar) -> str:
+def _description(sidecar: Sidecar) -> str:
     words = f"{sidecar.kind} {sidecar.operation_id}"
     return f"{words} ({sidecar.message})" if sidecar.message else words
 
 
-def _recovery(sidecar: Sidecar, tables: Iterable[TableSighting], decision: Decision) -> Recovery:
-    forward = decision.action in (Action.ROLL_FORWARD, Action.RECORD_FORWARD)
+def _recovery(sidecar: Sidecar, tables: Iterable[TableSighting], decision: RecoveryDecision) -> Recovery:
+    forward = decision.action in (RecoveryAction.ROLL_FORWARD, RecoveryAction.RECORD_FORWARD)
     return Recovery(
         operation_id=sidecar.operation_id,
         graph_commit_id=sidecar.operation_id if forward else sidecar.undo_id,
@@ -133,14 +126,13 @@ def _recovery(sidecar: Sidecar, tables: Iterable[TableSighting], decision: Decis
         branch=sidecar.branch,
         started_at=sidecar.started_at,
         recovered_at=datetime.now(UTC),
-        outcomes=tuple(_outcome(table, decision, forward=forward) for table in tables),
-    )
-
-
-def _outcome(table: TableSighting, decision: Decision, *, forward: bool) -> TableOutcome:
-    return TableOutcome(
-        table_key=table.table_key,
-        state=decision.states[table.table_key],
-        from_version=table.head,
-        to_version=table.after if forward else table.pin,
+        outcomes=tuple(
+            TableOutcome(
+                table_key=table.table_key,
+                state=decision.states[table.table_key],
+                from_version=table.head,
+                to_version=table.after if forward else table.pin,
+            )
+            for table in tables
+        ),
     )

@@ -4,20 +4,21 @@ Rows are only ever added. A write has one row, or several if attempts to settle 
 added says how it ended.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from datetime import UTC
-from typing import Any
+from typing import Any, Protocol
 
 import pyarrow as pa
 
 from omnigraph import failpoints
 from omnigraph.api.upkeep import Recovery, RecoveryKind, TableOutcome
-from omnigraph.errors import Damaged, StorageError
+from omnigraph.errors import Damaged, NotFound, RecoveryFailed, StorageError
 from omnigraph.failpoints import Point
-from omnigraph.storage import Location, append_row, has_version, listed_versions, open_table
-from omnigraph.storage.tables import NO_TABLE, version_file
-from omnigraph.write.sidecar import pending_operations
+from omnigraph.storage.commits import append_row
+from omnigraph.storage.location import Location
+from omnigraph.storage.tables import NO_TABLE, has_version, listed_versions, open_table, version_file
+from omnigraph.write.sidecar import Sidecar, pending_operations, read_sidecar
 
 AUDIT_FOLDER = "_graph_commit_recoveries"
 
@@ -55,7 +56,13 @@ def record(graph: Location, recovery: Recovery) -> None:
 
 
 def recoveries(graph: Location) -> list[Recovery]:
-    """What became of each write that was settled, oldest first.
+    """What became of each write that was settled, oldest first."""
+    check_newest_version(graph)
+    return sorted(_last_rows(graph).values(), key=lambda each: each.recovered_at)
+
+
+def check_newest_version(graph: Location) -> None:
+    """Raises `Damaged` if the newest version of the table of recoveries is damaged.
 
     A sidecar goes after its row is there. So without one, the newest version was whole, and is damaged if it is not.
     """
@@ -64,7 +71,6 @@ def recoveries(graph: Location) -> list[Recovery]:
     if newest is not None and not has_version(location, newest) and not pending_operations(graph):
         problem = f"version {newest} of the table of recoveries is damaged; restore it from a backup"
         raise Damaged(location.child(version_file(newest)).uri, problem)
-    return sorted(_last_rows(graph).values(), key=lambda each: each.recovered_at)
 
 
 def _last_rows(graph: Location) -> dict[str, Recovery]:
@@ -88,3 +94,68 @@ def _recovery(row: Mapping[str, Any]) -> Recovery:
             "outcomes": tuple(TableOutcome(**outcome) for outcome in row["outcomes"]),
         }
     )
+
+
+class Recoveries:
+    """The recoveries of a graph, and what is left to recover. Only reads."""
+
+    def __init__(self, graph: Location) -> None:
+        self._graph = graph
+
+    def pending(self) -> list[Sidecar | RecoveryFailed]:
+        """The sidecars that are there, of writers at work too; one that cannot be understood is given as its error."""
+        found: list[Sidecar | RecoveryFailed] = []
+        for operation_id in pending_operations(self._graph):
+            try:
+                sidecar = read_sidecar(self._graph, operation_id)
+            except RecoveryFailed as error:
+                found.append(error)
+            else:
+                found += [sidecar] if sidecar is not None else []
+        return found
+
+    def show(self, id: str) -> Recovery:
+        """One recovery, by the id of the write or of the commit that settled it."""
+        for recovery in self.list():
+            if id in (recovery.operation_id, recovery.graph_commit_id):
+                return recovery
+        raise NotFound("recovery", id)
+
+    def list(self) -> list[Recovery]:
+        """The writes that were completed or undone, newest first."""
+        return recoveries(self._graph)[::-1]
+
+
+def recoveries_json(pending: Sequence[Sidecar | RecoveryFailed], settled: Sequence[Recovery]) -> dict[str, Any]:
+    """What is left to recover and what was recovered, as scripts read it."""
+    return {"pending": [_pending_json(each) for each in pending], "recoveries": [each.as_json() for each in settled]}
+
+
+class KnowsRecoveries(Protocol):
+    """The recoveries of a graph, here or on a server."""
+
+    def pending(self) -> Sequence[Sidecar | RecoveryFailed]: ...
+
+    def show(self, id: str) -> Recovery: ...
+
+
+def recovery_json(recoveries: KnowsRecoveries, id: str) -> dict[str, Any]:
+    """One write, by its id or by that of the commit that settled it, as scripts read it: pending, or settled."""
+    for each in recoveries.pending():
+        if id == operation_of(each):
+            return _pending_json(each)
+    try:
+        return recoveries.show(id).as_json()
+    except NotFound as error:
+        raise NotFound("sidecar or recovery", id) from error
+
+
+def _pending_json(pending: Sidecar | RecoveryFailed) -> dict[str, Any]:
+    if isinstance(pending, RecoveryFailed):
+        return {"state": "unreadable", "operation_id": operation_of(pending), "problem": pending.problem}
+    return {"state": "pending", **asdict(pending)}
+
+
+def operation_of(pending: Sidecar | RecoveryFailed) -> str:
+    """The id of a write that has a sidecar, even one that cannot be understood."""
+    return pending.operation_id if isinstance(pending, Sidecar) else pending.sidecar.removesuffix(".json")

@@ -1,6 +1,5 @@
-"""Decides what becomes of a write that did not finish, on what was observed and nothing else."""
+"""Decides how a write that did not finish is recovered, from what was observed and nothing else."""
 
-from collections.abc import Collection
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -27,7 +26,7 @@ class Mode(StrEnum):
     """Takes the write back even if it could be completed: for its own writer, who reports that it failed."""
 
 
-class Action(StrEnum):
+class RecoveryAction(StrEnum):
     """What to do about a sidecar."""
 
     RECORD_FORWARD = "record_forward"
@@ -39,10 +38,10 @@ class Action(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Decision:
+class RecoveryDecision:
     """One action for all tables of a sidecar; `restore` has those that moved and must not have."""
 
-    action: Action
+    action: RecoveryAction
     states: dict[str, TableState]
     restore: tuple[TableSighting, ...] = ()
 
@@ -62,7 +61,7 @@ def state_of(table: TableSighting) -> TableState:
             return TableState.UNEXPECTED_MULTISTEP
 
 
-def decide(seen: Observation, mode: Mode) -> Decision:
+def decide(seen: Observation, mode: Mode) -> RecoveryDecision:
     """One outcome for every table that a sidecar names, because its writer promised one commit.
 
     What the history has is never decided again. A write whose files are not all there is undone. A version that no
@@ -71,18 +70,15 @@ def decide(seen: Observation, mode: Mode) -> Decision:
     """
     states = {table.table_key: state_of(table) for table in seen.tables}
     if seen.published is not None:
-        return Decision(Action.RECORD_FORWARD, states)
+        return RecoveryDecision(RecoveryAction.RECORD_FORWARD, states)
     if seen.undone is not None and all(table.head == table.pin for table in seen.tables):
-        return Decision(Action.RECORD_BACK, states)
+        return RecoveryDecision(RecoveryAction.RECORD_BACK, states)
     if TableState.INVARIANT_VIOLATION in states.values():
-        return Decision(Action.ABORT, states)
-    if mode is not Mode.UNDO and seen.still_valid and not seen.missing and _all_moved(states.values()):
-        return Decision(Action.ROLL_FORWARD, states)
+        return RecoveryDecision(RecoveryAction.ABORT, states)
+    all_moved = {*states.values()} <= {TableState.ROLLED_PAST_EXPECTED}
+    if mode is not Mode.UNDO and seen.still_valid and not seen.missing and all_moved:
+        return RecoveryDecision(RecoveryAction.ROLL_FORWARD, states)
     restore = tuple(table for table in seen.tables if table.head != table.pin)
     if restore and mode is Mode.FORWARD_ONLY:
-        return Decision(Action.DEFER, states)
-    return Decision(Action.ROLL_BACK, states, restore)
-
-
-def _all_moved(states: Collection[TableState]) -> bool:
-    return all(state is TableState.ROLLED_PAST_EXPECTED for state in states)
+        return RecoveryDecision(RecoveryAction.DEFER, states)
+    return RecoveryDecision(RecoveryAction.ROLL_BACK, states, restore)

@@ -6,15 +6,11 @@ from dataclasses import dataclass
 from omnigraph.api.base import MAIN
 from omnigraph.api.history import Commit
 from omnigraph.errors import Conflict, StorageError
-from omnigraph.storage import (
-    Location,
-    missing_files,
-    newest_version,
-    open_table,
-    operation_at,
-    remove_torn_versions,
-)
-from omnigraph.storage.tables import NO_TABLE
+from omnigraph.storage.commits import remove_torn_versions
+from omnigraph.storage.drift import operation_at
+from omnigraph.storage.location import Location
+from omnigraph.storage.references import missing_files
+from omnigraph.storage.tables import NO_TABLE, newest_version, open_table
 from omnigraph.versioning import Manifest, ManifestLog, commit_since
 from omnigraph.versioning.publisher import check_expectations
 from omnigraph.versioning.schemas import staged_operation

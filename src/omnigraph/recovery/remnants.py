@@ -9,32 +9,23 @@ is never touched here.
 
 import logging
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from omnigraph.errors import FenceLost
 from omnigraph.recovery.apply import Unfinished
 from omnigraph.recovery.decide import Mode
 from omnigraph.recovery.sweep import settle
-from omnigraph.storage import Location, writes_after
+from omnigraph.storage.drift import writes_after
+from omnigraph.storage.location import Location
 from omnigraph.versioning import ManifestLog, Pin, new_commit_id
 from omnigraph.write.fence import WriteFence
 from omnigraph.write.forks import is_own
-from omnigraph.write.sidecar import Sidecar, SidecarTable, pending_operations, read_sidecar, write_sidecar
+from omnigraph.write.sidecar import Sidecar, SidecarTable, announcing_operation, write_sidecar
 
 REMNANT = "remnant"
 """The kind of the sidecar that covers the undoing of remnants."""
 
 _logger = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True)
-class Held:
-    """A branch, and a fence that holds the locks of the tables in question."""
-
-    graph: Location
-    log: ManifestLog
-    fence: WriteFence
 
 
 def undo_remnants(graph: Location, log: ManifestLog, table_key: str) -> bool:
@@ -43,13 +34,13 @@ def undo_remnants(graph: Location, log: ManifestLog, table_key: str) -> bool:
         fence.take([table_key])
         log.check_exists()
         pin = log.head().pins.get(table_key)
-        if pin is None or not is_own(log, pin.path) or _is_announced(graph, pin):
+        if pin is None or not is_own(log, pin.path) or announcing_operation(graph, pin.path) is not None:
             return False
         writes = writes_after(graph.child(pin.path), pin.version)
         if not writes or None in writes.values():
             return False
         try:
-            undo_versions(Held(graph, log, fence), table_key)
+            undo_versions(graph, log, fence, table_key)
         except FenceLost as error:
             # Whoever has the table now finds the sidecar.
             _logger.warning("what failed writes left in %s is left to another: %s", table_key, error)
@@ -57,23 +48,16 @@ def undo_remnants(graph: Location, log: ManifestLog, table_key: str) -> bool:
     return True
 
 
-def undo_versions(held: Held, table_key: str) -> None:
+def undo_versions(graph: Location, log: ManifestLog, fence: WriteFence, table_key: str) -> None:
     """Makes the version that the graph sees the newest of a table again, whoever made those after it.
 
     It goes the way of every undoing: a sidecar first, so that whoever dies in the middle leaves it to the next.
     """
-    graph, log, fence = held.graph, held.log, held.fence
     pin = log.head().pins[table_key]
     sidecar = _sidecar(log, table_key, pin, writes_after(graph.child(pin.path), pin.version))
     fence.check()
     write_sidecar(graph, sidecar)
     settle(Unfinished(graph, log, sidecar, fence), Mode.UNDO)
-
-
-def _is_announced(graph: Location, pin: Pin) -> bool:
-    """Whether a sidecar names a table: then it is for whoever settles that to say what becomes of its versions."""
-    found = (read_sidecar(graph, each) for each in pending_operations(graph))
-    return any(sidecar is not None and any(each.path == pin.path for each in sidecar.tables) for sidecar in found)
 
 
 def _sidecar(log: ManifestLog, table_key: str, pin: Pin, writes: Mapping[int, str | None]) -> Sidecar:

@@ -9,9 +9,9 @@ from omnigraph.api.upkeep import Recovery
 from omnigraph.errors import Conflict, FenceHeld, FenceLost, HeadMoved, NotFound, OutcomeUnknown, RecoveryFailed
 from omnigraph.failpoints import Point
 from omnigraph.recovery.apply import Unfinished, abandon, apply
-from omnigraph.recovery.decide import Action, Decision, Mode, TableState, decide
+from omnigraph.recovery.decide import Mode, RecoveryAction, RecoveryDecision, TableState, decide
 from omnigraph.recovery.observe import observe
-from omnigraph.storage import Location
+from omnigraph.storage.location import Location
 from omnigraph.versioning import Branches, ManifestLog
 from omnigraph.versioning.history import commit_with_id
 from omnigraph.write.attempt import WriteAttempt
@@ -53,19 +53,14 @@ def recover(
             if operation_id in but or (sidecar := read_sidecar(graph, operation_id)) is None:
                 continue
             try:
-                settled += _settled_or_abandoned(graph, branches, sidecar, fence, mode)
+                if (log := _log_of(branches, sidecar)) is not None:
+                    settled += settle(Unfinished(graph, log, sidecar, fence), mode)
+                else:
+                    was_visible = _was_visible(branches, sidecar)
+                    settled.append(abandon(graph, sidecar, fence, was_visible=was_visible))
             except FenceLost as error:
                 _logger.warning("%s is left to whoever has its tables now: %s", operation_id, error)
     return settled
-
-
-def _settled_or_abandoned(
-    graph: Location, branches: Branches, sidecar: Sidecar, fence: WriteFence, mode: Mode
-) -> list[Recovery]:
-    log = _log_of(branches, sidecar)
-    if log is not None:
-        return settle(Unfinished(graph, log, sidecar, fence), mode)
-    return [abandon(graph, sidecar, fence, was_visible=_was_visible(branches, sidecar))]
 
 
 def _was_visible(branches: Branches, sidecar: Sidecar) -> bool:
@@ -105,7 +100,7 @@ def _log_of(branches: Branches, sidecar: Sidecar) -> ManifestLog | None:
 
 
 def remove_torn_head(log: ManifestLog) -> None:
-    """Removes a version of the manifest that a power cut left torn; nobody was told of it."""
+    """Removes a version of the manifest that a power cut left torn; it was never acknowledged."""
     with log.turn():
         log.remove_torn_head()
 
@@ -121,13 +116,13 @@ def settle(unfinished: Unfinished, mode: Mode) -> list[Recovery]:
         unfinished.fence.check()
         seen = observe(unfinished.graph, unfinished.log, sidecar)
         decision = decide(seen, mode)
-        if decision.action is Action.ABORT:
-            raise RecoveryFailed(f"{sidecar.operation_id}.json", _violated(decision))
-        if decision.action is Action.DEFER:
+        if decision.action is RecoveryAction.ABORT:
+            raise RecoveryFailed(f"{sidecar.operation_id}.json", _violation_problem(decision))
+        if decision.action is RecoveryAction.DEFER:
             _logger.warning("write %s did not finish and must be undone when the graph is opened", sidecar.operation_id)
             return []
         failpoints.hit(Point.RECOVERY_DECIDED)
-        if decision.action is Action.ROLL_FORWARD:
+        if decision.action is RecoveryAction.ROLL_FORWARD:
             unfinished.fence.check()
             claimed = claim_completion(unfinished.graph, sidecar.operation_id)
             if claimed is None:
@@ -147,6 +142,6 @@ def settle(unfinished: Unfinished, mode: Mode) -> list[Recovery]:
     raise AssertionError("the loop returns or raises")
 
 
-def _violated(decision: Decision) -> str:
+def _violation_problem(decision: RecoveryDecision) -> str:
     tables = [key for key, state in decision.states.items() if state is TableState.INVARIANT_VIOLATION]
     return f"the newest version of {', '.join(tables)} is older than the one the graph sees; nothing was changed"

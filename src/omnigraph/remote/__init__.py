@@ -1,6 +1,5 @@
-"""A graph that a server has: the same verbs, over HTTP."""
+"""A graph of a server: the same verbs, over HTTP."""
 
-from omnigraph.remote.connecting import connect
-from omnigraph.remote.graph import RemoteGraph
+from omnigraph.remote.graph import RemoteGraph, connect
 
 __all__ = ["RemoteGraph", "connect"]

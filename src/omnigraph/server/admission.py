@@ -1,4 +1,4 @@
-"""How much an actor may ask of the server at once."""
+"""Limits how much an actor has in flight at once: requests, and bytes."""
 
 import threading
 from collections import Counter
@@ -8,19 +8,19 @@ from omnigraph.errors import TooBusy
 
 RETRY_AFTER = 1
 FREE_BYTES = 64 * 1024
-"""What each request may send and hold whatever else its actor does, so that large work does not keep it from small."""
+"""Each request may send and hold this much in any case, so that large requests do not block small ones."""
 
 
 @dataclass(slots=True)
 class _Share:
-    """What one actor has in flight."""
+    """What an actor has in flight."""
 
     requests: int = 0
     taken: Counter[str] = field(default_factory=Counter)
 
 
 class Ticket:
-    """A request that was let in, and what of its actor's budgets it holds until it ends."""
+    """An admitted request, and what it takes of the budgets of its actor until it ends."""
 
     __slots__ = ("_admission", "_released", "_share", "_taken", "holder")
 
@@ -32,38 +32,38 @@ class Ticket:
         self._released = False
 
     def take(self, count: int) -> None:
-        """Takes bytes of a body; refuses when the actor's other requests leave no room for them."""
+        """Takes bytes of a body; raises `TooBusy` when the other requests of the actor leave no room for them."""
         self._count("sent", count)
 
     def hold(self, count: int) -> None:
-        """The same for bytes of rows that a query holds. Bodies do not count here: a load lies on the disk."""
+        """The same for bytes of rows that a query holds. Bodies do not count here: a load is on disk."""
         self._count("held", count)
 
     def _count(self, kind: str, count: int) -> None:
-        with self._admission.turn:
+        with self._admission.lock:
             if self._released:
                 return
             mine, all_of_actor = self._taken[kind], self._share.taken[kind]
             is_alone = all_of_actor == mine
             if mine + count > FREE_BYTES and not is_alone and all_of_actor + count > self._admission.actor_bytes:
-                raise TooBusy("your requests in flight are too large together", RETRY_AFTER)
+                raise TooBusy("the requests of the actor in flight exceed the limit of bytes", RETRY_AFTER)
             self._taken[kind] += count
             self._share.taken[kind] += count
 
     def release(self) -> None:
-        """Gives all of it back; a second time does nothing."""
-        with self._admission.turn:
+        """Releases everything; a second call does nothing."""
+        with self._admission.lock:
             if not self._released:
                 self._released = True
                 self._admission.forget(self.holder, self._taken)
 
 
 class Admission:
-    """Counts what is in flight. Any thread may call it."""
+    """Counts what is in flight. Threads may share it."""
 
     def __init__(self, *, actor_requests: int, actor_bytes: int, total_requests: int) -> None:
         self.actor_bytes = actor_bytes
-        self.turn = threading.Lock()
+        self.lock = threading.Lock()
         self._actor_requests = actor_requests
         self._total_requests = total_requests
         self._shares: dict[str, _Share] = {}
@@ -71,23 +71,23 @@ class Admission:
 
     @property
     def in_flight(self) -> int:
-        """How many requests are let in."""
+        """How many requests are admitted."""
         return self._in_flight
 
     def admit(self, holder: str) -> Ticket:
-        """Lets a request in, or raises `TooBusy`."""
-        with self.turn:
+        """Admits a request, or raises `TooBusy`."""
+        with self.lock:
             if self._in_flight >= self._total_requests:
-                raise TooBusy("the server has as many requests in flight as it takes", RETRY_AFTER)
+                raise TooBusy("the server has reached its limit of requests in flight", RETRY_AFTER)
             share = self._shares.setdefault(holder, _Share())
             if share.requests >= self._actor_requests:
-                raise TooBusy(f"you have {share.requests} requests in flight, which is as many as you may", RETRY_AFTER)
+                raise TooBusy(f"the actor has reached its limit of {share.requests} requests in flight", RETRY_AFTER)
             share.requests += 1
             self._in_flight += 1
             return Ticket(self, holder, share)
 
     def forget(self, holder: str, taken: Counter[str]) -> None:
-        """Takes back what a ticket held; called by the ticket, in its turn."""
+        """Releases what a ticket held; called by the ticket, which has the lock."""
         share = self._shares[holder]
         share.requests -= 1
         share.taken.subtract(taken)

@@ -1,4 +1,4 @@
-"""One request while it is answered: who asks, what it holds, and how it is stopped."""
+"""One request while it is answered: its actor, what it holds, and how it is stopped."""
 
 import time
 from dataclasses import dataclass, field
@@ -10,14 +10,14 @@ from omnigraph.query.cancelling import Cancellation
 
 if TYPE_CHECKING:
     from omnigraph.server.admission import Ticket
-    from omnigraph.server.bodies import Body
+    from omnigraph.server.bodies import RequestBody
 
 _KEY = "omnigraph.exchange"
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class Exchange:
-    """What is known of a request in flight; it is filled in on the request's way to its route."""
+    """A request in flight; the fields are set on its way to the route."""
 
     request_id: str
     method: str
@@ -27,17 +27,17 @@ class Exchange:
     graph: str | None = None
     cancellation: Cancellation = field(default_factory=Cancellation)
     ticket: "Ticket | None" = None
-    body: "Body | None" = None
+    body: "RequestBody | None" = None
     began: float = field(default_factory=time.monotonic)
     status: int = 0
     sent_bytes: int = 0
     code: str | None = None
     """The code of the error that it was answered with."""
     failure: BaseException | None = None
-    """What went wrong in a way that its client is not told."""
+    """The error, if the client is not given all of it."""
 
     def as_json(self) -> dict[str, Any]:
-        """What `GET /requests` tells of it."""
+        """The request as `GET /requests` lists it."""
         return {
             "request_id": self.request_id,
             "actor": self.actor,
@@ -48,8 +48,8 @@ class Exchange:
         }
 
 
-def bind(scope: Scope, exchange: Exchange) -> None:
-    """Makes an exchange that of a scope."""
+def attach_exchange(scope: Scope, exchange: Exchange) -> None:
+    """Attaches an exchange to a scope."""
     scope[_KEY] = exchange
 
 

@@ -12,9 +12,9 @@ _USUAL = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "ta
 
 
 class JsonLines(logging.Formatter):
-    """Formats a record, with all that was given as `extra`, as one line of JSON.
+    """Formats a record, with its `extra` fields, as one line of JSON.
 
-    Whatever came from a client is escaped by JSON, so it can neither end a line nor reach a terminal.
+    JSON escapes the texts of clients, so they can neither end a line nor control a terminal.
     """
 
     def format(self, record: logging.LogRecord) -> str:
@@ -33,7 +33,7 @@ class JsonLines(logging.Formatter):
 
 @contextmanager
 def json_logs(level: int = logging.INFO) -> Iterator[None]:
-    """Sends what OmniGraph logs from this level, and warnings of all others, to stderr as lines of JSON."""
+    """Logs records of OmniGraph from this level, and warnings of other packages, to stderr as lines of JSON."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(JsonLines())
     root, ours = logging.getLogger(), logging.getLogger("omnigraph")

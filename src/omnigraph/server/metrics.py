@@ -1,4 +1,4 @@
-"""What `/metrics` shows: counts and times of requests, and what the process uses."""
+"""The metrics of a server: counts and durations of requests, and the resources of the process."""
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
@@ -14,7 +14,7 @@ UNKNOWN_ROUTE = "unknown"
 class Metrics:
     """The counters of one server, in a registry of their own.
 
-    No label holds what a client chose: routes are named by their templates, and methods by those that there are.
+    No label has a value that a client chose: routes are named by their templates, and unknown methods are `other`.
     """
 
     def __init__(self) -> None:
@@ -32,17 +32,17 @@ class Metrics:
         self._refused = Counter("omnigraph_refused", "Requests refused, by code.", ("code",), registry=registry)
         self.cancelled = Counter(
             "omnigraph_cancelled",
-            "Requests whose client left or was too slow, or that were cancelled.",
+            "Requests whose client disconnected or was too slow, or that were cancelled.",
             registry=registry,
         )
         self.graphs = Gauge("omnigraph_open_graphs", "Graphs that are open.", registry=registry)
         ProcessCollector(registry=registry)
         PlatformCollector(registry=registry)
 
-    def answered(
+    def count_request(
         self, route: str, method: str, status: int, *, seconds: float, received: int, sent: int, code: str | None
     ) -> None:
-        """Counts a request that has ended."""
+        """Counts a finished request."""
         self._requests.labels(route, method if method in _METHODS else "other", str(status)).inc()
         self._seconds.labels(route).observe(seconds)
         if received:
@@ -53,5 +53,5 @@ class Metrics:
             self._refused.labels(code).inc()
 
     def text(self) -> bytes:
-        """All of it in the format of Prometheus."""
+        """All metrics in the format of Prometheus."""
         return generate_latest(self.registry)

@@ -1,4 +1,4 @@
-"""Requests of the library out of what clients send: each parameter of a verb as a field of a body, or of an address."""
+"""Builds the requests of verbs from bodies and addresses: each parameter is a field of one of them."""
 
 from collections.abc import Mapping
 from inspect import Parameter as Argument
@@ -7,10 +7,10 @@ from typing import Any, Literal, get_args
 from fastapi import Path, Query
 from pydantic import BaseModel, Field, create_model, model_validator
 
-from omnigraph.api.base import MAIN, Parameter, Request, parameters_of
+from omnigraph.api.base import MAIN, Request, VerbParameter, description_of, parameters_of
 from omnigraph.api.http import ADDRESSES
 from omnigraph.diagnostics import Source
-from omnigraph.server.models.words import Body, Name, Number, Plain, Text, Words, state_in_address, state_of
+from omnigraph.server.fields import BodyModel, Name, Number, Plain, Text, Words, state_in_address, state_of
 
 _MOST_NAMES = 10_000
 _MOST_NAMES_IN_ADDRESS = 1_000
@@ -21,38 +21,38 @@ _LEAST_TIMEOUT = 0.1
 _STATES = ("snapshot", "at", "left", "right")
 
 
-def sent_parameters(request: type[Request[Any]]) -> list[Parameter]:
-    """The parameters of a verb that clients give: none that only a process knows, and never the actor."""
+def sent_parameters(request: type[Request[Any]]) -> list[VerbParameter]:
+    """The parameters of a verb that clients may send: none that only a process knows, and never the actor."""
     return [each for each in parameters_of(request) if each.scope is None]
 
 
-def in_path(request: type[Request[Any]]) -> set[str]:
+def path_parameters(request: type[Request[Any]]) -> set[str]:
     """The names of the parameters that are part of the path."""
     return {part[1:-1] for part in ADDRESSES[request].path.split("/") if part.startswith("{")}
 
 
-def body_model(request: type[Request[Any]], *more: tuple[str, Any, Any]) -> type[Body]:
+def body_model(request: type[Request[Any]], *more: tuple[str, Any, Any]) -> type[BodyModel]:
     """The body that describes a request, with more fields that only the route knows: name, type and `Field`."""
     fields: dict[str, Any] = {each.name: _field(each) for each in sent_parameters(request)}
     fields |= {name: (kind, field) for name, kind, field in more}
-    base = _OneState if {"branch", "snapshot"} <= fields.keys() else Body
+    base = _OneState if {"branch", "snapshot"} <= fields.keys() else BodyModel
     name = request.__name__.removesuffix("Request") + "Body"
-    made: type[Body] = create_model(name, __base__=base, __doc__=request.__doc__, **fields)
+    made: type[BodyModel] = create_model(name, __base__=base, __doc__=description_of(request), **fields)
     return made
 
 
-class _OneState(Body):
+class _OneState(BodyModel):
     """A body that names the head of a branch, or another state of the graph."""
 
     @model_validator(mode="after")
     def _names_one(self) -> "_OneState":
         values = vars(self)
         if values["snapshot"] is not None and values["branch"] != MAIN and not values.get("write"):
-            raise ValueError("a branch or a snapshot is read, not both")
+            raise ValueError("set branch or snapshot, not both")
         return self
 
 
-def _field(parameter: Parameter) -> tuple[Any, Any]:
+def _field(parameter: VerbParameter) -> tuple[Any, Any]:
     """The type and the `Field` of a parameter in a body."""
     options: dict[str, Any] = {"description": parameter.doc, "alias": parameter.wire_name}
     kind = _kind(parameter)
@@ -65,7 +65,7 @@ def _field(parameter: Parameter) -> tuple[Any, Any]:
     return (kind | None if parameter.default is None else kind), Field(default, **options)
 
 
-def _bounds(parameter: Parameter) -> dict[str, Any]:
+def _bounds(parameter: VerbParameter) -> dict[str, Any]:
     if parameter.takes_many or "Mapping[" in str(parameter.hint):
         return {} if parameter.wire_name == "params" else {"max_length": _MOST_NAMES}
     bounds = {"ge": parameter.bounds.least, "le": parameter.bounds.most}
@@ -76,8 +76,8 @@ def _bounds(parameter: Parameter) -> dict[str, Any]:
     return {name: value for name, value in bounds.items() if value is not None}
 
 
-def _kind(parameter: Parameter) -> Any:
-    """The type of a parameter as clients give it: texts are bounded, and a state is named."""
+def _kind(parameter: VerbParameter) -> Any:
+    """The type of a parameter in requests: strings are bounded, and a state is a name."""
     name, kinds = parameter.wire_name, {*get_args(parameter.hint)} or {parameter.hint}
     words = Words if name in _LONG_WORDS else Name
     if parameter.choices:
@@ -98,40 +98,40 @@ def _kind(parameter: Parameter) -> Any:
     return words
 
 
-def request_of(request: type[Request[Any]], body: BaseModel) -> Request[Any]:
+def request_from_body(request: type[Request[Any]], body: BaseModel) -> Request[Any]:
     """The request that a body describes."""
     return build(request, {each.name: getattr(body, each.name) for each in sent_parameters(request)}, state_of)
 
 
-def request_in_address(request: type[Request[Any]], values: Mapping[str, Any]) -> Request[Any]:
+def request_from_address(request: type[Request[Any]], values: Mapping[str, Any]) -> Request[Any]:
     """The request that the parts of an address describe, by the names of the parameters."""
     return build(request, values, state_in_address)
 
 
 def build(request: type[Request[Any]], values: Mapping[str, Any], state: Any) -> Request[Any]:
-    """A request of these values; what names a state is read as `state` does."""
+    """A request of these values; `state` decodes the names of states."""
     given = {name: state(value) if name in _STATES else value for name, value in values.items()}
-    if "new" in given:  # a schema is a text always, and never the path of a file of the server
+    if "new" in given:  # a schema is always a text, never the path of a file of the server
         given["new"] = Source("<schema>", given["new"])
     durations = {each.name for each in parameters_of(request) if "timedelta" in str(each.hint)}
     return request(**{name: value for name, value in given.items() if not (name in durations and value is None)})
 
 
-def arguments_of(request: type[Request[Any]]) -> list[Argument]:
+def route_arguments(request: type[Request[Any]]) -> list[Argument]:
     """The parameters of a verb as those of a route: parts of the path, and of the query of a GET."""
-    places = in_path(request)
+    places = path_parameters(request)
     found = [_path_argument(each) for each in sent_parameters(request) if each.wire_name in places]
     return [*found, *query_arguments(request)] if ADDRESSES[request].method == "GET" else found
 
 
-def _path_argument(parameter: Parameter) -> Argument:
+def _path_argument(parameter: VerbParameter) -> Argument:
     described = Path(description=parameter.doc, alias=parameter.wire_name)
     return Argument(parameter.name, Argument.KEYWORD_ONLY, annotation=_kind(parameter), default=described)
 
 
 def query_arguments(request: type[Request[Any]]) -> list[Argument]:
     """The parameters of a verb that are in the query of its address."""
-    places = in_path(request)
+    places = path_parameters(request)
     found = []
     for each in sent_parameters(request):
         if each.wire_name not in places:
@@ -142,8 +142,8 @@ def query_arguments(request: type[Request[Any]]) -> list[Argument]:
     return found
 
 
-def _in_query(parameter: Parameter) -> tuple[Any, dict[str, Any]]:
-    """The type of a parameter in a query, where everything is a text."""
+def _in_query(parameter: VerbParameter) -> tuple[Any, dict[str, Any]]:
+    """The type of a parameter in a query, where everything is a string."""
     if parameter.takes_many:
         return list[Name] | None, {"max_length": _MOST_NAMES_IN_ADDRESS}
     kind = Name if parameter.hint is Any else _kind(parameter)

@@ -1,4 +1,4 @@
-"""Folders of a server for what does not fit into memory. They end with their use, or at the next start after a kill."""
+"""Temporary folders for data that does not fit into memory. After a crash, the next start removes them."""
 
 import fcntl
 import os
@@ -12,41 +12,41 @@ _YOUNG_SECONDS = 60
 
 
 class Scratch:
-    """A new folder that only this user can look into. It is locked, which says that its server lives."""
+    """A new folder that only this user can read. Its lock shows that the server is running."""
 
     PREFIX = "omnigraph-scratch-"
 
     def __init__(self) -> None:
         self.path = Path(tempfile.mkdtemp(prefix=self.PREFIX))
         try:
-            self._held = _held(self.path)
+            self._lock = _lock_folder(self.path)
         except OSError:
             self.path.rmdir()
             raise
 
     def remove(self) -> None:
-        """Ends it, with all that is in it; a second time does nothing."""
+        """Removes the folder with its content; a second call does nothing."""
         shutil.rmtree(self.path, ignore_errors=True)
-        if self._held is not None:
-            os.close(self._held)
-            self._held = None
+        if self._lock is not None:
+            os.close(self._lock)
+            self._lock = None
 
 
 def remove_left_over() -> None:
-    """Removes what servers left that were killed."""
+    """Removes the folders of servers that were killed."""
     for folder in Path(tempfile.gettempdir()).glob(f"{Scratch.PREFIX}*"):
         with suppress(OSError):
             found = folder.lstat()
-            # A server makes a folder before it locks it.
+            # A server creates a folder before it locks it.
             if found.st_uid == os.getuid() and time.time() - found.st_mtime > _YOUNG_SECONDS:
-                held = _held(folder)
-                if held is not None:
+                lock = _lock_folder(folder)
+                if lock is not None:
                     shutil.rmtree(folder, ignore_errors=True)
-                    os.close(held)
+                    os.close(lock)
 
 
-def _held(folder: Path) -> int | None:
-    """A lock on a folder, which ends with the process at the latest; None if somebody else has it."""
+def _lock_folder(folder: Path) -> int | None:
+    """Locks a folder until the descriptor is closed, or the process ends; None if another process has the lock."""
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -1,4 +1,4 @@
-"""What a server is told when it starts: its graphs, who may come in, and how much each may ask of it."""
+"""The settings of a server: its graphs, tokens, policy and limits."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -8,7 +8,7 @@ from types import MappingProxyType
 
 from omnigraph.errors import UsageError
 from omnigraph.policy import graph_id
-from omnigraph.server.tokens import Tokens
+from omnigraph.server.auth import Tokens
 
 MEBIBYTE = 1024 * 1024
 GIBIBYTE = 1024 * MEBIBYTE
@@ -19,8 +19,8 @@ _MAY_BE_ZERO = {"port", "grace_seconds"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Settings:
-    """All that a server does not decide itself. The limits hold for each request, or for each actor."""
+class ServerSettings:
+    """The settings of a server. A limit holds for each request, or for each actor."""
 
     graphs: Mapping[str, str]
     tokens: Tokens = field(default_factory=Tokens)
@@ -50,37 +50,36 @@ class Settings:
             else:
                 wrong = isinstance(value, (int, float)) and not isinstance(value, bool) and not value > 0
             if wrong:
-                raise UsageError(f"{each.name.replace('_', ' ')} is a number above 0, not {value}")
+                raise UsageError(f"invalid {each.name.replace('_', ' ')} {value}: expected a number above 0")
         if self.unauthenticated and not self.tokens.is_empty:
-            raise UsageError("a server has tokens or is --unauthenticated, not both")
+            raise UsageError("set tokens or --unauthenticated, not both")
         if not self.unauthenticated and self.tokens.is_empty:
             raise UsageError(
-                "no tokens: name their file in $OMNIGRAPH_SERVER_BEARER_TOKENS_FILE, or give them in "
-                "$OMNIGRAPH_SERVER_BEARER_TOKENS_JSON; with --unauthenticated everybody who reaches the server may do "
-                "everything"
+                "no tokens: set $OMNIGRAPH_SERVER_BEARER_TOKENS_FILE or $OMNIGRAPH_SERVER_BEARER_TOKENS_JSON; with "
+                "--unauthenticated, everybody who reaches the server may do everything"
             )
 
 
-def graphs_of(given: Sequence[str]) -> Mapping[str, str]:
-    """The graphs by their ids. `ID=URI` names one; without an id it is the last part of the URI without `.omni`."""
+def parse_graphs(given: Sequence[str]) -> Mapping[str, str]:
+    """The graphs by id, from `ID=URI`, or from a URI, whose last segment without `.omni` is the id."""
     graphs: dict[str, str] = {}
     for each in given:
         named = _NAMED.fullmatch(each)
         id, uri = (named[1], named[2]) if named else (graph_id(each), each)
         if not _GRAPH_ID.fullmatch(id):
-            raise UsageError(f"`{id}` cannot be the id of a graph; name it with ID=URI, in letters, digits, - _ and .")
+            raise UsageError(f"invalid graph id `{id}`: expected letters, digits, - _ and .; set the id with ID=URI")
         if id in graphs:
-            raise UsageError(f"two graphs have the id `{id}`; name one of them with ID=URI")
+            raise UsageError(f"two graphs have the id `{id}`; set the id of one with ID=URI")
         graphs[id] = uri
     return MappingProxyType(graphs)
 
 
-def address_of(bind: str) -> tuple[str, int]:
+def parse_address(bind: str) -> tuple[str, int]:
     """The host and the port of `HOST:PORT`; an IPv6 host is written in brackets."""
     host, colon, port = bind.rpartition(":")
     if not colon or not port.isascii() or not port.isdigit() or int(port) > 65535:
-        raise UsageError(f"--bind is HOST:PORT, not {bind}")
+        raise UsageError(f"invalid --bind {bind}: expected HOST:PORT")
     host = host[1:-1] if host.startswith("[") and host.endswith("]") else host
     if not host:
-        raise UsageError(f"--bind names no host: {bind}; 0.0.0.0 is all of this machine's")
+        raise UsageError(f"invalid --bind {bind}: expected a host; 0.0.0.0 binds all addresses of this machine")
     return host, int(port)

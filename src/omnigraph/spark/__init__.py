@@ -6,16 +6,21 @@ Names are imported when they are first used, so that `omnigraph.spark` is there 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from omnigraph.extras import SPARK, require_extra
+
 if TYPE_CHECKING:
     from omnigraph.spark.engine import SparkEngine
+    from omnigraph.spark.executor import frame_of, read_on_spark
     from omnigraph.spark.sessions import session, stop
     from pyspark_omnigraph import DataSource
 
-__all__ = ["DataSource", "SparkEngine", "session", "stop"]
+__all__ = ["DataSource", "SparkEngine", "frame_of", "read_on_spark", "session", "stop"]
 
 _HOMES = {
     "DataSource": "pyspark_omnigraph",
     "SparkEngine": "omnigraph.spark.engine",
+    "frame_of": "omnigraph.spark.executor",
+    "read_on_spark": "omnigraph.spark.executor",
     "session": "omnigraph.spark.sessions",
     "stop": "omnigraph.spark.sessions",
 }
@@ -24,6 +29,7 @@ _HOMES = {
 def __getattr__(name: str) -> Any:
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    require_extra(SPARK, "Spark")
     return getattr(import_module(_HOMES[name]), name)
 
 

@@ -1,6 +1,6 @@
-"""Runs a planned read on Spark: scans and walks as data frames, and the rest as the SQL that the planner wrote.
+"""Runs a planned read on Spark: scans and walks as data frames, and the rest as the SQL of the plan.
 
-The plan is the one for this process without its shortcuts. So the rows are the same, in the same order.
+The plan is the one for this process without its shortcuts, so the rows are the same, in the same order.
 """
 
 from collections.abc import Iterator
@@ -21,13 +21,12 @@ from omnigraph.catalog.model import ID
 from omnigraph.query.cancelling import NEVER, Cancellation
 from omnigraph.query.leaves import Embed
 from omnigraph.query.plan import Plan
-from omnigraph.query.reading import embedded_text
-from omnigraph.query.results import assembled
+from omnigraph.query.reading import embed_query_text
+from omnigraph.query.results import assemble_answer
 from omnigraph.query.steps import (
     TYPE,
     ConstantOutput,
     EdgeScan,
-    End,
     EntityOutput,
     NodeScan,
     Output,
@@ -36,8 +35,8 @@ from omnigraph.query.steps import (
     ValueOutput,
     Walk,
 )
-from omnigraph.spark.engine import failure
-from omnigraph.spark.jobs import tagged
+from omnigraph.spark.engine import find_failure
+from omnigraph.spark.jobs import tag_jobs
 from omnigraph.spark.paths import Paths, Start
 from omnigraph.spark.relations import STAGE, PinnedTables, Relations
 from omnigraph.spark.sessions import session
@@ -46,7 +45,7 @@ from omnigraph.spark.types import local_frame, spark_type
 
 
 class SparkResult(QueryResult):
-    """The answer of a read that Spark has planned and not yet run: the rows are fetched when they are first needed."""
+    """The result of a read that Spark has planned and not yet run: the rows are fetched when they are first needed."""
 
     __slots__ = ("_fetched", "_outputs", "_rows")
     _rows: DataFrame
@@ -54,7 +53,7 @@ class SparkResult(QueryResult):
     _fetched: list[pa.Table]
 
     def __init__(self, rows: DataFrame, outputs: tuple[Output, ...], commit_id: str) -> None:
-        # The class above is frozen, and has a table from the beginning.
+        # The base class is frozen, and has a table from the beginning.
         fields = {"_rows": rows, "_outputs": outputs, "_fetched": [], "commit_id": commit_id, "to_frame": no_frame}
         for name, value in fields.items():
             object.__setattr__(self, name, value)
@@ -64,30 +63,31 @@ class SparkResult(QueryResult):
 
     @property
     def columns(self) -> list[str]:
-        """The names of the columns, which need no rows."""
+        """The names of the columns; no rows are fetched."""
         return [output.name for output in self._outputs]
 
     @property
     def table(self) -> pa.Table:
-        """The rows here, as Arrow."""
+        """The rows as Arrow, fetched to this process."""
         if not self._fetched:
-            self._fetched.append(self._fetch())
+            with _translate_errors():
+                self._fetched.append(assemble_answer(self._rows.toArrow(), self._outputs))
         return self._fetched[0]
 
-    def _fetch(self) -> pa.Table:
-        try:
-            rows = self._rows.toArrow()
-        except (PySparkException, Py4JError) as error:
-            # Not raised from it: pages of Java say nothing that this does not.
-            raise failure(STAGE, str(error)) from None
-        return assembled(rows, self._outputs)
-
     def to_spark(self) -> DataFrame:
-        """The rows where they are, with the names of the answer and the Spark types of its property types.
+        """The rows as a data frame, with the names of the result and the Spark types of its property types.
 
-        A sum that its type cannot hold is an error of Spark when the frame is run.
+        A sum that exceeds its type is an error of Spark when the frame is run.
         """
         return self._rows.select([_column(output) for output in self._outputs])
+
+
+@contextmanager
+def _translate_errors() -> Iterator[None]:
+    try:
+        yield
+    except (PySparkException, Py4JError) as error:
+        raise find_failure(STAGE, str(error)) from None
 
 
 def execute_on_spark(
@@ -98,54 +98,42 @@ def execute_on_spark(
     embed: Embed | None = None,
     cancellation: Cancellation = NEVER,
 ) -> SparkResult:
-    """The answer of a read that was planned without shortcuts.
+    """The result of a read that was planned without shortcuts.
 
-    Only what the rows are made of is found at once: the statistics of texts, and walks of more than one edge, whose
-    end is not known before. With a cancellation, the rows are fetched too: it stops what this does, and nothing later.
+    Statistics of texts and walks of more than one edge are computed at once, because the frame depends on them. With a
+    cancellation, the rows are fetched at once too: it can stop only what runs in this call.
     """
-    with _stopped_by(cancellation, spark):
-        answer = _planned(plan, snapshot, spark, embed)
-        if cancellation is not NEVER:
-            cancellation.hold(answer.table.nbytes)
-        return answer
-
-
-@contextmanager
-def _stopped_by(cancellation: Cancellation, spark: SparkSession) -> Iterator[None]:
-    """Has the jobs of this thread cancelled when the query shall stop."""
     if cancellation is NEVER:
-        yield
-        return
-    tag = f"omnigraph-{ULID()}"
-    with tagged(spark, tag) as cancel, cancellation.watching(cancel):
-        yield
+        return _plan_result(plan, snapshot, spark, embed)
+    with tag_jobs(spark, f"omnigraph-{ULID()}") as cancel, cancellation.watching(cancel):
+        result = _plan_result(plan, snapshot, spark, embed)
+        cancellation.hold(result.table.nbytes)
+        return result
 
 
-def _planned(plan: Plan, snapshot: PinnedTables, spark: SparkSession, embed: Embed | None) -> SparkResult:
+def _plan_result(plan: Plan, snapshot: PinnedTables, spark: SparkSession, embed: Embed | None) -> SparkResult:
     rest = plan.rest
     assert isinstance(rest, Relational), "a plan for Spark has no shortcuts"
     run = _Run(plan, Relations(spark, snapshot, embed))
-    try:
+    with _translate_errors():
         frames = {step.relation.name: run.relation(step) for step in plan.steps}
         rows = spark.sql(spark_sql(rest.statement), spark_arguments(dict(rest.parameters)), **frames)
-    except (PySparkException, Py4JError) as error:
-        raise failure(STAGE, str(error)) from None
     return SparkResult(rows, plan.outputs, snapshot.commit_id)
 
 
 def read_on_spark(plan: Plan, snapshot: PinnedTables, cancellation: Cancellation = NEVER) -> SparkResult:
-    """Answers a query from one snapshot in the Spark session that is there, or is started now."""
-    return execute_on_spark(plan, snapshot, session(), embed=embedded_text, cancellation=cancellation)
+    """Answers a query from one snapshot in the Spark session, which is started if there is none."""
+    return execute_on_spark(plan, snapshot, session(), embed=embed_query_text, cancellation=cancellation)
 
 
 def frame_of(table: pa.Table) -> DataFrame:
-    """The answer of a query that ran in this process as a data frame."""
+    """The result of a query that ran in this process as a data frame."""
     return local_frame(session(), table)
 
 
 @dataclass(slots=True)
 class _Run:
-    """Makes the relations of a plan in their order, and remembers where the ids of each variable stand."""
+    """Makes the relations of a plan in their order, and keeps the ids of each variable."""
 
     plan: Plan
     relations: Relations
@@ -169,18 +157,17 @@ class _Run:
                 frame = Paths(self.relations).pairs(step, self._start(step))
         for end, name in zip((step.source, step.destination), step.relation.schema.names[:2], strict=True):
             if not end.is_outer:
-                # Every row of the answer has these ends, so later steps need no others.
+                # Every row of the result has these ends, so later steps need no others.
                 self.ids[end.variable] = {end.type: frame.select(name)}
         return frame
 
     def _start(self, walk: Walk) -> Start:
         end = walk.source if walk.start == walk.source.variable else walk.destination
-        return Start(frame=self._learnt(end)) if end.variable in self.ids else Start(self.plan.known.get(end.variable))
-
-    def _learnt(self, end: End) -> DataFrame:
-        """The ids of a variable, of those that have a type; a type that it cannot have has none."""
+        if end.variable not in self.ids:
+            return Start(self.plan.known.get(end.variable))
+        # A variable has no ids of a type that it cannot have.
         found = self.ids[end.variable].get(end.type)
-        return found if found is not None else self.relations.local(pa.table({ID: pa.array([], pa.string())}))
+        return Start(frame=self.relations.local(pa.table({ID: pa.array([], pa.string())})) if found is None else found)
 
 
 def _ids_of_type(step: NodeScan, frame: DataFrame, type: str) -> DataFrame:
@@ -189,7 +176,7 @@ def _ids_of_type(step: NodeScan, frame: DataFrame, type: str) -> DataFrame:
     return frame.select(step.relation.alias(ID))
 
 
-# --- the answer as a frame ---
+# --- the result as a frame ---
 
 
 def _column(output: Output) -> Column:

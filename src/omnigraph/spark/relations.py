@@ -1,6 +1,6 @@
 """The leaves of a plan as data frames: a task scans some fragments and makes the rows of a relation of them.
 
-A table of few rows is read here and sent along with the plan. That costs less than a task, and Spark then knows how
+A small table is read in this process and sent with the plan. That costs less than a task, and Spark then knows how
 small it is and joins accordingly.
 """
 
@@ -14,19 +14,18 @@ from pyspark.sql import DataFrame, SparkSession
 
 from omnigraph.query.fields import Knowledge, edge_rows, node_rows
 from omnigraph.query.leaves import NARROWING_IDS, Embed, Ids, Leaves, between, together
-from omnigraph.query.source import GraphReader
-from omnigraph.query.steps import Distance, EdgeScan, NodeScan, Relevance, TableScan, TextToEmbed
-from omnigraph.query.words import Corpus, corpus_of, joined
+from omnigraph.query.steps import Distance, EdgeScan, GraphReader, NodeScan, Relevance, TextToEmbed
+from omnigraph.query.words import Corpus, corpus_of, join_corpora
 from omnigraph.spark.engine import SparkEngine
 from omnigraph.spark.scans import TablePart, parts_of
 from omnigraph.spark.tasks import task_of_rows
 from omnigraph.spark.types import exchanged_schema, local_frame, spark_schema, to_spark
 
 SMALL_TABLE = 1000
-"""Up to how many rows of a table are read here."""
+"""Up to how many rows a table is read in this process."""
 
 RANKED_HERE = 1_000_000
-"""Up to how many rows of a table are ranked here, by an index. Tasks read more of them, and each computes its rows."""
+"""Up to how many rows a table is ranked in this process, by an index. Larger tables are ranked by tasks."""
 
 STAGE = "query"
 Rows = Callable[[pa.Table], pa.Table]
@@ -42,20 +41,20 @@ class PinnedTables(GraphReader, Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ScanPart:
-    """A part of a table, and what its rows become."""
+    """A part of a table, and the function that makes rows of the relation of it."""
 
     part: TablePart
     rows: Rows
 
     def batches(self) -> Iterator[pa.RecordBatch]:
-        """The rows of the relation that this part makes."""
+        """The rows of the relation."""
         for batch in self.part.batches():
             yield from self.rows(pa.Table.from_batches([batch])).to_batches()
 
 
 @dataclass(slots=True)
 class Relations:
-    """Makes data frames of the scans of one snapshot; what several of them need is made once."""
+    """Makes data frames of the scans of one snapshot; what several scans need is computed once."""
 
     session: SparkSession
     snapshot: PinnedTables
@@ -71,23 +70,23 @@ class Relations:
             return self.local(self._here.nodes(step, {}))
         knowledge = self._knowledge(step)
         parts = [
-            ScanPart(part, partial(_node_rows, step, scan, knowledge))
+            ScanPart(part, partial(node_rows, step, scan, knowledge=knowledge))
             for scan in step.tables
             for part in self.parts(scan.table_key, scan.columns, scan.filter)
         ]
-        return self.scanned(parts, step.relation.schema)
+        return self.scan_parts(parts, step.relation.schema)
 
     def edges(self, step: EdgeScan, source: Sequence[str] | None, destination: Sequence[str] | None) -> DataFrame:
-        """The rows of an edge variable, between ends that are given or not."""
+        """The rows of an edge variable, between the given ends if there are any."""
         if self.is_small(step.table.table_key) or self._is_ranked_here(step):
             return self.local(self._here.edges(step, known_ids(source), known_ids(destination)))
-        filter = together(step.table.filter, between(step, few(source), few(destination)))
-        rows = partial(_edge_rows, step, self._knowledge(step))
+        filter = together(step.table.filter, between(step, narrowing_ids(source), narrowing_ids(destination)))
+        rows = partial(edge_rows, step, knowledge=self._knowledge(step))
         parts = [ScanPart(part, rows) for part in self.parts(step.table.table_key, step.table.columns, filter)]
-        return self.scanned(parts, step.relation.schema)
+        return self.scan_parts(parts, step.relation.schema)
 
     def _knowledge(self, step: NodeScan | EdgeScan) -> Knowledge:
-        """What a step needs to know, and nothing else: it is sent to every task."""
+        """What a step needs to know, without the rest: it is sent to every task."""
         known = self._here.knowledge(step)
         queries = [each.query for each in step.computed if isinstance(each, Distance)]
         return Knowledge(
@@ -96,7 +95,7 @@ class Relations:
         )
 
     def _is_ranked_here(self, step: NodeScan | EdgeScan) -> bool:
-        """Whether an index ranks the rows of a step, and there are few or only the best of them are asked for."""
+        """Whether an index ranks the rows of a step, and there are few or only the best ones are requested."""
         if isinstance(step, EdgeScan):
             few = self.snapshot.table(step.table.table_key).count() <= RANKED_HERE
         else:
@@ -107,7 +106,7 @@ class Relations:
     # --- frames ---
 
     def is_small(self, table_key: str) -> bool:
-        """Whether a table is read here."""
+        """Whether a table is read in this process."""
         return self.snapshot.table(table_key).count() <= SMALL_TABLE
 
     def parts(self, table_key: str, columns: Sequence[str], filter: str | None) -> list[TablePart]:
@@ -115,11 +114,11 @@ class Relations:
         return parts_of(self.snapshot.table(table_key), columns=columns, filter=filter)
 
     def local(self, table: pa.Table) -> DataFrame:
-        """Rows that are here, as a frame that carries them."""
+        """Rows of this process as a frame."""
         return local_frame(self.session, table)
 
-    def scanned(self, parts: Sequence[ScanPart], schema: pa.Schema) -> DataFrame:
-        """Rows that tasks read."""
+    def scan_parts(self, parts: Sequence[ScanPart], schema: pa.Schema) -> DataFrame:
+        """The rows of parts, read by tasks."""
         if not parts:
             return self.local(schema.empty_table())
         moved = exchanged_schema(schema)
@@ -135,7 +134,7 @@ class Relations:
 
 
 class _SparkLeaves(Leaves):
-    """Leaves that are read here, but for the statistics of large tables, which tasks count."""
+    """Leaves that are read in this process; only the statistics of large tables are computed by tasks."""
 
     __slots__ = ("_session", "_snapshot")
 
@@ -149,7 +148,7 @@ class _SparkLeaves(Leaves):
             return super().corpus(relevance)
         parts = [part for table in tables for part in parts_of(table, columns=[relevance.column])]
         counted = SparkEngine(self._session).run("statistics", partial(_corpus_of_part, relevance), parts)
-        return joined(counted, relevance.words)
+        return join_corpora(counted, relevance.words)
 
 
 def _corpus_of_part(relevance: Relevance, part: TablePart) -> Corpus:
@@ -157,21 +156,13 @@ def _corpus_of_part(relevance: Relevance, part: TablePart) -> Corpus:
     return corpus_of(texts, relevance.words)
 
 
-def _node_rows(step: NodeScan, scan: TableScan, knowledge: Knowledge, table: pa.Table) -> pa.Table:
-    return node_rows(step, scan, table, knowledge)
-
-
-def _edge_rows(step: EdgeScan, knowledge: Knowledge, table: pa.Table) -> pa.Table:
-    return edge_rows(step, table, knowledge)
-
-
-def few(ids: Sequence[str] | None) -> Sequence[str] | None:
-    """Ids, where they are worth naming in a filter."""
+def narrowing_ids(ids: Sequence[str] | None) -> Sequence[str] | None:
+    """Ids, if they are few enough for a filter."""
     return ids if ids is not None and len(ids) <= NARROWING_IDS else None
 
 
 def known_ids(ids: Sequence[str] | None) -> Ids | None:
-    """Ids that conditions give, as a step in this process takes them."""
+    """Ids that conditions give, in the form for a step in this process."""
     if ids is None:
         return None
     given = pa.array(ids, pa.string())

@@ -1,20 +1,20 @@
-"""A table at one exact version as parts that tasks can read, each on its own."""
+"""A table at one exact version as parts that tasks read independently."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
 
-from omnigraph.storage import Location, Table, open_table
-from omnigraph.storage.tables import fragment_groups
+from omnigraph.storage.location import Location
+from omnigraph.storage.tables import Table, fragment_groups, open_table
 
 PART_ROWS = 1 << 18
-"""About how many rows one task reads. A task costs some 50 ms, and reading so many rows not much more."""
+"""About how many rows one task reads: a task costs some 50 ms, and reading these rows not much more."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TablePart:
-    """Some columns of some fragments of a table at one version, of the rows that pass a filter. It pickles."""
+    """Some columns of some fragments of a table at one version, for the rows that pass a filter. It can be pickled."""
 
     location: Location
     version: int
@@ -23,7 +23,7 @@ class TablePart:
     filter: str | None = None
 
     def batches(self) -> Iterator[pa.RecordBatch]:
-        """The rows, read where this is called."""
+        """The rows, read by the process that calls this."""
         table = open_table(self.location, self.version)
         return table.fragment_batches(self.fragments, self.columns, filter=self.filter)
 
@@ -31,7 +31,7 @@ class TablePart:
 def parts_of(
     table: Table, *, columns: Sequence[str], filter: str | None = None, rows: int = PART_ROWS
 ) -> list[TablePart]:
-    """A table in parts of about so many rows; an empty table has none."""
+    """A table in parts of about `rows` rows; an empty table has none."""
     return [
         TablePart(
             location=table.location,

@@ -1,7 +1,7 @@
 """The relational rest of a read as Spark SQL.
 
-The statement is the one that DuckDB runs. What Spark does not do as DuckDB does is put differently here, and nowhere
-else: sums of whole numbers, and conditions that reach over more than one query around them.
+The statement is the one that DuckDB runs. All differences between Spark and DuckDB are handled here: sums of whole
+numbers, and conditions that refer to relations more than one query further out.
 """
 
 from decimal import Decimal
@@ -24,9 +24,9 @@ def spark_sql(statement: exp.Select) -> str:
     copy = statement.copy()
     for total in copy.find_all(exp.Sum):
         if isinstance(total.this, exp.Column):
-            # A sum of whole numbers is one that is not cast; Spark would add them up in 64 bits, and fail beyond.
+            # Only sums of whole numbers have no cast. Spark would compute them in 64 bits, and fail beyond.
             total.set("this", exp.Cast(this=total.this.copy(), to=_WIDEST.copy()))
-    _bring_nearer(copy)
+    _nest_directly(copy)
     for table in copy.find_all(exp.Table):
         alias = table.alias or table.name
         table.replace(exp.alias_(exp.Table(this=exp.Identifier(this=f"{{{table.name}}}")), alias, table=True))
@@ -34,7 +34,7 @@ def spark_sql(statement: exp.Select) -> str:
 
 
 def spark_arguments(parameters: dict[str, Value]) -> dict[str, Any]:
-    """Parameters as `SparkSession.sql` takes them; a whole number that is none to Java is a decimal."""
+    """Parameters as `SparkSession.sql` takes them; a whole number beyond 64 bits becomes a decimal."""
     low, high = INTEGER_BOUNDS[Scalar.I64]
     return {
         name: Decimal(value) if type(value) is int and not low <= value <= high else value
@@ -45,12 +45,11 @@ def spark_arguments(parameters: dict[str, Value]) -> dict[str, Any]:
 # --- nested queries ---
 
 
-def _bring_nearer(statement: exp.Select) -> None:
+def _nest_directly(statement: exp.Select) -> None:
     """Rewrites nested queries so that each names only its own relations and those of the query right around it.
 
-    Where a query inside another reaches further out, the one between gets a copy of the relation, tied to the row
-    around it by the columns that are used. Whether something is found depends on nothing but their values, so a copy
-    of a row with the same values is as good as the row.
+    If a query refers to a relation further out, the query in between gets a copy of the relation, joined to the outer
+    row by the columns that are used. The result depends only on their values, so a copy of the row is equivalent.
     """
     for exists in statement.find_all(exp.Exists, bfs=True):
         select = exists.this
@@ -68,7 +67,7 @@ def _bring_nearer(statement: exp.Select) -> None:
 
 
 def _relations(select: exp.Select) -> set[str]:
-    """What a query calls the relations in its own `FROM`."""
+    """The names of the relations in the `FROM` of a query."""
     sources = [select.args["from_"], *select.args.get("joins", ())]
     return {source.this.alias or source.this.name for source in sources}
 

@@ -1,8 +1,8 @@
-"""What happens in a Spark task: one function is called on one part, and its result or its error becomes a row.
+"""The code of a Spark task: one function is called on one part, and its result or its error becomes a row.
 
-An error that says that the input is wrong would be the same at every attempt. It comes back as a row, so that Spark
-does not try the task again. Any other error fails the task, and Spark tries it once more; what the last attempt raised
-is found again in the message of the failure, because that is the only thing that every kind of session brings back.
+An error of the input would occur at every attempt. It is returned as a row, so that Spark does not repeat the task. Any
+other error fails the task, and Spark repeats it. The error of the last attempt is read from the message of the failure,
+because that is the only thing that every kind of session returns.
 """
 
 import base64
@@ -11,7 +11,6 @@ import pickle
 import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
@@ -23,20 +22,28 @@ ROW = "part long, failed boolean, payload binary"
 _SCHEMA = pa.schema([("part", pa.int64()), ("failed", pa.bool_()), ("payload", pa.binary())])
 _MARK = "omnigraph-task-error:"
 _MARKED = re.compile(_MARK + r"([A-Za-z0-9+/=]+);")
-_LONGEST_PROBLEM = 2_000
-_LARGEST_ERROR = 16_000
+_MAX_PROBLEM_CHARACTERS = 2_000
+_MAX_ERROR_BYTES = 16_000
 
 Batches = Iterator[pa.RecordBatch]
 
 
 class _TaskFailed(Exception):
-    """Carries an error of ours, pickled in its message, through the JVM."""
+    """Carries an error, pickled in its message, through the JVM."""
+
+    def __init__(self, stage: str, error: Exception) -> None:
+        """An error of ours as it is, any other as a failure of the stage."""
+        summary = EngineFailed(stage, f"{type(error).__name__}: {error}"[:_MAX_PROBLEM_CHARACTERS])
+        pickled = pickle.dumps(error if isinstance(error, OmnigraphError) else summary)
+        if len(pickled) > _MAX_ERROR_BYTES:
+            pickled = pickle.dumps(summary)
+        super().__init__(f"{_MARK}{base64.b64encode(pickled).decode()};")
 
 
 def task_of_parts(stage: str, work: Callable[[Any], Any], parts: Sequence[Any]) -> Callable[[Batches], Batches]:
-    """A task for the numbers of some parts: each becomes a row with the result of `work` on that part.
+    """A task for the numbers of parts: each becomes a row with the result of `work` on that part.
 
-    All parts travel to every worker, but a task unpacks only its own: of many buckets, all would take long.
+    All parts are sent to every worker, but a task unpickles only its own, because all of them would take long.
     """
     packed = [pickle.dumps(part) for part in parts]
 
@@ -50,7 +57,7 @@ def task_of_parts(stage: str, work: Callable[[Any], Any], parts: Sequence[Any]) 
 
 
 def task_of_partition(stage: str, work: Callable[[int, Batches], Any]) -> Callable[[Batches], Batches]:
-    """A task for the rows of a partition: all of them become one row with the result of `work`."""
+    """A task for the rows of a partition: they become one row with the result of `work`."""
 
     def task(batches: Batches) -> Batches:
         _limit_threads()
@@ -65,41 +72,25 @@ def task_of_partition(stage: str, work: Callable[[int, Batches], Any]) -> Callab
 def _row(stage: str, index: int, work: Callable[[], Any]) -> pa.RecordBatch:
     try:
         failed, value = False, work()
-    except OmnigraphError as error:
-        if isinstance(error, StorageError):
-            raise _TaskFailed(_marked(stage, error)) from error
-        failed, value = True, error
     except Exception as error:
-        raise _TaskFailed(_marked(stage, error)) from error
+        if isinstance(error, StorageError) or not isinstance(error, OmnigraphError):
+            raise _TaskFailed(stage, error) from error
+        failed, value = True, error
     return pa.RecordBatch.from_pydict({"part": [index], "failed": [failed], "payload": [pickle.dumps(value)]}, _SCHEMA)
 
 
 @contextmanager
 def task_of_rows(stage: str) -> Iterator[None]:
-    """Around a task that makes rows: it takes its own cores, and its error is found again in the message of Spark's."""
+    """Wraps a task that makes rows: it uses its own cores, and its error can be read from the message of Spark's."""
     _limit_threads()
     try:
         yield
     except Exception as error:
-        raise _TaskFailed(_marked(stage, error)) from error
-
-
-def _marked(stage: str, error: Exception) -> str:
-    """An error as text: ours as it is, any other as a failure of the stage that says what it was."""
-    failure = error if isinstance(error, OmnigraphError) else EngineFailed(stage, described(error))
-    pickled = pickle.dumps(failure)
-    if len(pickled) > _LARGEST_ERROR:
-        pickled = pickle.dumps(EngineFailed(stage, described(error)))
-    return f"{_MARK}{base64.b64encode(pickled).decode()};"
-
-
-def described(error: BaseException) -> str:
-    """What an error of another library is, in at most a few lines."""
-    return f"{type(error).__name__}: {error}"[:_LONGEST_PROBLEM]
+        raise _TaskFailed(stage, error) from error
 
 
 def error_in(message: str) -> OmnigraphError | None:
-    """The error that a task put into the message of its failure, if it did."""
+    """The error that a task has written into the message of its failure, if any."""
     found = _MARKED.search(message)
     if found is None:
         return None
@@ -107,23 +98,10 @@ def error_in(message: str) -> OmnigraphError | None:
     return error if isinstance(error, OmnigraphError) else None
 
 
-@dataclass(frozen=True, slots=True)
-class Outcome:
-    """What became of one part."""
-
-    part: int
-    failed: bool
-    payload: bytes
-
-    @property
-    def value(self) -> Any:
-        return pickle.loads(self.payload)  # noqa: S301 - our own worker wrote it
-
-
 def _limit_threads() -> None:
-    """Each of the tasks on a machine takes only its own cores, or they would stand in each other's way.
+    """Limits this process to the cores of its task, because other tasks run on the same machine.
 
-    Whoever uses DuckDB in a task asks `pyarrow.cpu_count` for the number of threads.
+    Code that uses DuckDB in a task takes the number of threads from `pyarrow.cpu_count`.
     """
     context = TaskContext.get()
     cores = max(1, context.cpus()) if context is not None else 1

@@ -1,4 +1,4 @@
-"""What each property type is in Spark, and how columns are turned into one another.
+"""What each property type is in Spark, and how columns are converted.
 
 ======================  ==================  =====================================================
 Property                Spark               Why
@@ -23,7 +23,6 @@ import pyarrow.compute as pc
 from pyspark.sql import DataFrame, SparkSession, types
 
 from omnigraph.catalog import Enum, List, PropertyType, Scalar, Vector, property_type
-from omnigraph.query.results import vectors
 
 _SCALARS: dict[Scalar, types.DataType] = {
     Scalar.STRING: types.StringType(),
@@ -38,7 +37,7 @@ _SCALARS: dict[Scalar, types.DataType] = {
     Scalar.DATETIME: types.TimestampType(),
     Scalar.BLOB: types.BinaryType(),
 }
-# Only those that Spark takes in another form than we keep.
+# Only the types that Spark takes in another form than tables have.
 _EXCHANGED: dict[pa.DataType, pa.DataType] = {
     pa.uint32(): pa.int64(),
     pa.uint64(): pa.decimal128(20, 0),
@@ -48,7 +47,7 @@ _EXCHANGED: dict[pa.DataType, pa.DataType] = {
 
 
 def spark_type(type: PropertyType) -> types.DataType:
-    """The Spark type of a property type; in an answer, a whole entity is a struct of them and a bare null is void."""
+    """The Spark type of a property type."""
     match type:
         case Enum():
             return _SCALARS[Scalar.STRING]
@@ -61,7 +60,7 @@ def spark_type(type: PropertyType) -> types.DataType:
 
 
 def exchanged_type(type: pa.DataType) -> pa.DataType:
-    """The Arrow type in which a column of one of our types goes to Spark and comes back."""
+    """The Arrow type in which a column of a table is sent to Spark."""
     if pa.types.is_struct(type):
         return pa.struct(list(exchanged_schema(pa.schema(list(type)))))
     if pa.types.is_fixed_size_list(type) or pa.types.is_list(type):
@@ -70,12 +69,12 @@ def exchanged_type(type: pa.DataType) -> pa.DataType:
 
 
 def exchanged_schema(schema: pa.Schema) -> pa.Schema:
-    """The schema in which a table of ours goes to Spark."""
+    """The schema in which a table is sent to Spark."""
     return pa.schema([pa.field(each.name, exchanged_type(each.type), nullable=each.nullable) for each in schema])
 
 
 def spark_schema(schema: pa.Schema) -> types.StructType:
-    """The Spark schema of an Arrow schema of ours."""
+    """The Spark schema of the Arrow schema of a table or a result: an entity is a struct, a bare null is void."""
     return types.StructType([types.StructField(each.name, _column_type(each), each.nullable) for each in schema])
 
 
@@ -90,20 +89,20 @@ def _column_type(field: pa.Field) -> types.DataType:
 
 
 def to_spark(batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-    """Batches of our types as Spark takes them; `schema` is the exchanged one, and its columns are theirs."""
+    """Converts batches to the schema that `exchanged_schema` gives for theirs."""
     for batch in batches:
-        arrays = [_exchanged(batch.column(each.name), each.type) for each in schema]
+        arrays = [_convert(batch.column(each.name), each.type) for each in schema]
         yield pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
-def _exchanged(array: pa.Array, type: pa.DataType) -> pa.Array:
+def _convert(array: pa.Array, type: pa.DataType) -> pa.Array:
     if array.type == type:
         return array
     if pa.types.is_struct(type):
-        fields = [_exchanged(each, type.field(index).type) for index, each in enumerate(array.flatten())]
+        fields = [_convert(each, type.field(index).type) for index, each in enumerate(array.flatten())]
         return pa.StructArray.from_arrays(fields, fields=list(type), mask=array.is_null())
     if pa.types.is_fixed_size_list(array.type) and array.null_count:
-        # A null vector has its numbers all the same, and they may be null, which a list says that its are not.
+        # A null vector still has numbers, which may be null, and the elements of the list must not be null.
         lengths = pc.multiply(pc.cast(array.is_valid(), pa.int32()), pa.scalar(array.type.list_size, pa.int32()))
         offsets = pa.concat_arrays([pa.array([0], pa.int32()), pc.cumulative_sum(lengths)])
         return pa.ListArray.from_arrays(offsets, array.flatten(), type=type, mask=array.is_null())
@@ -111,23 +110,9 @@ def _exchanged(array: pa.Array, type: pa.DataType) -> pa.Array:
 
 
 def local_frame(session: SparkSession, table: pa.Table) -> DataFrame:
-    """Rows that are here as a data frame that carries them."""
+    """Rows of this process as a data frame."""
     schema = exchanged_schema(table.schema)
     batches = list(to_spark(table.to_batches(), schema))
-    # Spark looks at the type of a first chunk, so there must be one.
+    # Spark reads the type of the first chunk, so there must be one.
     moved = pa.Table.from_batches(batches) if batches else schema.empty_table()
     return session.createDataFrame(moved, spark_schema(table.schema))
-
-
-def from_spark(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-    """A batch that came from Spark in our own types: those of `schema`, whose columns it has.
-
-    Raises `pyarrow.ArrowInvalid` for a value that the type does not hold: a number out of range, a vector of another
-    length, an instant that is no whole millisecond.
-    """
-    arrays = [_returned(batch.column(each.name), each.type) for each in schema]
-    return pa.RecordBatch.from_arrays(arrays, schema=schema)
-
-
-def _returned(array: pa.Array, type: pa.DataType) -> pa.Array:
-    return vectors(array, type) if pa.types.is_fixed_size_list(type) else array.cast(type)

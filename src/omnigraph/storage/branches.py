@@ -1,7 +1,7 @@
-"""Branches of tables: a fork shares all that its parent had, and goes on by itself from the same version number.
+"""Branches of tables: a fork shares all files of its parent, and continues from the same version number.
 
-Lance writes the fork's first version, and then the ref that lists it. A crash in between leaves a tree that is not
-listed and that nobody can fork over; whoever creates a branch is alone in doing so, and removes it.
+Lance writes the first version of a fork, and then the ref that lists it. A crash in between leaves a tree that is not
+listed and that blocks another fork of that name. The creator of a branch holds a lock, so it removes such a tree.
 """
 
 import json
@@ -20,9 +20,9 @@ from omnigraph.storage.tables import Table, listed_versions, open_table, typed_e
 
 TREES, _REFS, _SUFFIX = "tree", "_refs/branches", ".json"
 _NO_REF = (ValueError, KeyError, TypeError, IndexError, AttributeError, OverflowError, OSError)
-"""What reading a content ends in that is not a ref."""
+"""The errors of reading a content that is not a ref."""
 _DELETIONS = 20
-"""How often a branch is deleted anew when others are deleted at the same time."""
+"""How often the deletion of a branch is retried when others are deleted at the same time."""
 _logger = logging.getLogger(__name__)
 
 
@@ -38,15 +38,15 @@ class BranchRef:
 
 
 def branch_location(root: Location, name: str) -> Location:
-    """Where a branch of a table lies."""
+    """The location of a branch of a table."""
     return root.child(TREES, name)
 
 
 def branch_ref(root: Location, name: str) -> BranchRef | None:
     """A branch of a table, or None when there is none of that name.
 
-    A ref that cannot be read is what a power cut left of a branch that nobody was told of, as long as the branch has
-    no version of its own. If it has one, the ref was whole once: it is damaged, and the branch is not gone.
+    If the branch has no version of its own, a ref that cannot be read is what a power cut left of a branch whose
+    creation was never acknowledged. Otherwise the ref was whole once: it is damaged, and the branch exists.
     """
     content = objects_at(root).read(ref_file(name))
     if content is None:
@@ -60,15 +60,15 @@ def branch_ref(root: Location, name: str) -> BranchRef | None:
 
 
 def branch_refs(root: Location, but: Collection[str] = ()) -> list[BranchRef]:
-    """All branches of a table but some, by name."""
+    """All branches of a table except those in `but`, by name."""
     found = (branch_ref(root, name) for name in ref_names(root) if name not in but)
     return [ref for ref in found if ref is not None]
 
 
 def check_refs(root: Location, but: Collection[str] = ()) -> None:
-    """Raises `Damaged` when the ref of a branch cannot be read, be the branch used or not: what it needs is not known.
+    """Raises `Damaged` when the ref of a branch cannot be read, because the files that the branch needs are not known.
 
-    Whoever is about to remove what no branch needs asks for this first. Those in `but` are known to be nobody's.
+    It is called before files that no branch needs are removed. Branches in `but` are known to be unused.
     """
     for name in ref_names(root):
         content = None if name in but else objects_at(root).read(ref_file(name))
@@ -95,7 +95,7 @@ def ref_file(name: str) -> str:
 
 
 def create_branch(root: Location, name: str, *, parent: Location, version: int) -> Table:
-    """Forks a table: at a version of its own line or of another branch. The caller is alone in creating this one."""
+    """Forks a table, at a version of its own line or of another branch. The caller holds the lock of the new branch."""
     source = open_table(parent, version)
     target = branch_location(root, name)
     if branch_ref(root, name) is None:
@@ -111,9 +111,9 @@ def create_branch(root: Location, name: str, *, parent: Location, version: int) 
 
 
 def delete_branch(root: Location, name: str) -> None:
-    """Removes a branch and what only it has; one that is not there is no matter. Refuses while others fork from it.
+    """Removes a branch and its own files, if it exists. Refuses while other branches fork from it.
 
-    The caller knows that it is nobody's: one whose ref cannot be read goes too.
+    The caller knows that it is unused: a branch whose ref cannot be read is removed too.
     """
     if not _is_listed(root, name):
         objects_at(root).delete_folder(f"{TREES}/{name}")
@@ -124,7 +124,7 @@ def delete_branch(root: Location, name: str) -> None:
             lance.dataset(root.uri, storage_options=root.storage_options).branches.delete(name)
         except (OSError, ValueError) as error:
             if not _is_listed(root, name):
-                _logger.warning("branch %s of %s is gone, but not all of its files: %s", name, root.uri, error)
+                _logger.warning("branch %s of %s was deleted, but some of its files remain: %s", name, root.uri, error)
                 return
             # Lance reads the refs of all branches, and others may be deleted meanwhile.
             if "Not found" not in str(error) or attempt + 1 == _DELETIONS:
@@ -143,10 +143,13 @@ def _is_listed(root: Location, name: str) -> bool:
 
 def _ref(name: str, content: bytes) -> BranchRef:
     data = json.loads(content)
+    began_at, identity = data["identifier"]["version_mapping"][-1]
+    if data["parentVersion"] != began_at:
+        raise ValueError(f"it began at version {data['parentVersion']}, or at {began_at}")
     return BranchRef(
         name=name,
-        identity=data["identifier"]["version_mapping"][-1][1],
+        identity=identity,
         parent=data["parentBranch"],
-        parent_version=data["parentVersion"],
+        parent_version=began_at,
         created_at=datetime.fromtimestamp(data["createAt"], UTC),
     )

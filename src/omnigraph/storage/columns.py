@@ -1,8 +1,8 @@
-"""Changing the columns of a table: some come, some go, some are called otherwise, all in one version.
+"""Changing the columns of a table: columns are added, dropped and renamed in one version.
 
-Nothing that stays is written anew or read: a column that goes leaves the schema only, a column that gets another name
-keeps its stored values, and one that comes is written beside the others, in files of its own. Rows keep what identifies
-them, and the versions that made and changed them. Earlier versions keep the columns that they had.
+No stored value is rewritten: a dropped column only leaves the schema, a renamed column keeps its stored values, and an
+added column is written to files of its own. Rows keep their ids and the versions that created and changed them. Earlier
+versions keep the columns that they had.
 """
 
 from collections.abc import Iterator, Mapping, Sequence, Set
@@ -18,7 +18,7 @@ import lance
 from lance import LanceOperation as Operation
 from omnigraph.errors import ensure
 from omnigraph.storage.lance_schema import StoredColumn, lance_schema, new_columns, stored_columns
-from omnigraph.storage.objects import objects_at
+from omnigraph.storage.soundness import check_presence
 from omnigraph.storage.staging import StagedWrite, fragment_of, staged_operation
 from omnigraph.storage.tables import ROW_ADDRESS, Table, typed_errors
 
@@ -28,10 +28,10 @@ _NO_LIMIT = 2**62
 
 @dataclass(frozen=True, slots=True)
 class LayoutColumn:
-    """A column that a table is to have: one that is there, under whatever name, or one that comes.
+    """A column of the new layout: an existing column, possibly under a new name, or an added one.
 
-    `continues` is the column whose stored values it has, which must be of the same type. Nobody checks whether a column
-    that is not nullable has nulls: whoever says so must know it.
+    `continues` is the column whose stored values it has, which must be of the same type. The caller guarantees that a
+    column that is not nullable has no nulls; this is not checked.
     """
 
     field: pa.Field
@@ -39,21 +39,21 @@ class LayoutColumn:
 
 
 class Maker(Protocol):
-    """Where the values of a column that comes are taken from; it can be sent elsewhere."""
+    """Computes the values of an added column; it can be sent to other processes."""
 
     @property
     def reads(self) -> tuple[str, ...]:
-        """The columns that are there and that the values follow from; none for values that are always the same."""
+        """The existing columns that the values are computed from; none for constant values."""
 
-    def made(self, rows: pa.RecordBatch, count: int) -> pa.Array:
-        """The values for so many rows, of which `rows` has the columns that are read and no other."""
+    def make(self, rows: pa.RecordBatch, count: int) -> pa.Array:
+        """The values of `count` rows. `rows` has the columns that are read and no other."""
 
 
 @dataclass(frozen=True, slots=True)
 class WrittenColumns:
-    """Values of columns for all rows of one fragment, in a file that no version has yet, with numbers from zero.
+    """Values of columns for all rows of one fragment, in a file that no version has yet, with field ids from zero.
 
-    Whoever stages them may be another process.
+    They may be staged by another process.
     """
 
     fragment: int
@@ -62,10 +62,10 @@ class WrittenColumns:
 
 
 def write_columns(table: Table, fragments: Sequence[int], makers: Mapping[str, Maker]) -> list[WrittenColumns]:
-    """Writes the values of columns that come, for some fragments of a table; only what the makers read is read."""
+    """Writes the values of added columns, for some fragments of a table; only the columns that makers need are read."""
     if not makers:
         return []
-    found = (_written(table, number, makers) for number in fragments)
+    found = (_write_fragment(table, number, makers) for number in fragments)
     return [each for each in found if each is not None]
 
 
@@ -74,39 +74,35 @@ def stage_columns(
 ) -> list[StagedWrite]:
     """A table with these columns, in this order, and no others; an index goes with its column.
 
-    A column that comes has the values that were written of it, for all fragments, or is null in all rows. It is one
-    change, or two that are committed in turn: the columns, and then the values that were written. Lance can do both at
-    once, but then takes every row for changed, and refuses some changes of other columns.
+    An added column has the values that were written for it, in all fragments, or is null in all rows. It is one
+    change, or two that are committed in order: the columns, and then the written values. Lance can do both in one, but
+    then counts every row as changed, and refuses some changes of other columns.
     """
+    check_presence(table.location, table.dataset)
     there = stored_columns(table.dataset)
     first = table.dataset.max_field_id + 1
-    coming = _coming(table, layout, _made(table, layout, written))
+    coming = _coming(table, layout, _written_schema(table, layout, written))
     columns = [
-        coming[column.field.name].numbered_from(first) if column.continues is None else _continued(there, column)
+        coming[column.field.name].with_ids_from(first)
+        if column.continues is None
+        else there[column.continues].with_name(column.field.name, nullable=column.field.nullable)
         for column in layout
     ]
     schema = staged_operation(table, Operation.Project(lance_schema(table.dataset, columns)), operation)
     if not written:
         return [schema]
-    numbers = {number for column in columns for number in column.numbers}
-    files = {each.fragment: _numbered_from(first, each.file) for each in written}
-    fragments = [_with_file(table, number, file, numbers) for number, file in files.items()]
+    ids = {id for column in columns for id in column.ids}
+    files = {each.fragment: _with_ids_from(first, each.file) for each in written}
+    fragments = [_with_file(table, number, file, ids) for number, file in files.items()]
     update = Operation.Update(removed_fragment_ids=[], updated_fragments=fragments, new_fragments=[])
-    values = replace(schema.followed_by(update, operation), beside=tuple(str(file.path) for file in files.values()))
+    values = replace(schema.then(update, operation), beside=tuple(str(file.path) for file in files.values()))
     return [schema, values]
-
-
-def discard_columns(table: Table, written: Sequence[WrittenColumns]) -> None:
-    """Removes the files of columns that will not be in any version."""
-    objects = objects_at(table.location)
-    for each in written:
-        objects.delete(f"data/{each.file.path}")
 
 
 # --- the schema ---
 
 
-def _made(table: Table, layout: Sequence[LayoutColumn], written: Sequence[WrittenColumns]) -> pa.Schema:
+def _written_schema(table: Table, layout: Sequence[LayoutColumn], written: Sequence[WrittenColumns]) -> pa.Schema:
     """The columns that were written, which must be the same for all fragments that have rows."""
     filled = [size.number for size in table.fragment_sizes() if size.rows]
     schema = written[0].schema if written else pa.schema([])
@@ -118,9 +114,9 @@ def _made(table: Table, layout: Sequence[LayoutColumn], written: Sequence[Writte
 
 
 def _coming(table: Table, layout: Sequence[LayoutColumn], made: pa.Schema) -> dict[str, StoredColumn]:
-    """The columns that come, numbered from zero: first those that were written, as their files number them.
+    """The added columns with ids from zero: first those that were written, with the ids in their files.
 
-    Lance numbers the parts of a Blob in one place and not in the other, so Blobs come only without values.
+    Lance gives ids to the parts of a Blob in a table but not in such a file, so Blobs are added only without values.
     """
     fields = {column.field.name: column.field for column in layout if column.continues is None}
     for field in made:
@@ -130,22 +126,17 @@ def _coming(table: Table, layout: Sequence[LayoutColumn], made: pa.Schema) -> di
     return new_columns(pa.schema([fields[name] for name in order]), table.dataset.data_storage_version)
 
 
-def _continued(there: Mapping[str, StoredColumn], column: LayoutColumn) -> StoredColumn:
-    assert column.continues is not None
-    return there[column.continues].called(column.field.name, nullable=column.field.nullable)
-
-
-def _with_file(table: Table, number: int, file: DataFile, numbers: Set[int]) -> FragmentMetadata:
-    """A fragment with one more file, and without those in which nothing is left that a column has."""
+def _with_file(table: Table, number: int, file: DataFile, ids: Set[int]) -> FragmentMetadata:
+    """A fragment with one more file, and without files that no column needs any more."""
     fragment = fragment_of(table, number).metadata
-    return replace(fragment, files=[*(each for each in fragment.files if not numbers.isdisjoint(each.fields)), file])
+    return replace(fragment, files=[*(each for each in fragment.files if not ids.isdisjoint(each.fields)), file])
 
 
-def _numbered_from(first: int, file: DataFile) -> DataFile:
-    """A file whose columns have numbers that are so much higher."""
+def _with_ids_from(first: int, file: DataFile) -> DataFile:
+    """A file with `first` added to the ids of all its columns."""
     return DataFile(
         str(file.path),
-        [number + first for number in file.fields],
+        [id + first for id in file.fields],
         file.column_indices,
         file.file_major_version,
         file.file_minor_version,
@@ -157,7 +148,7 @@ def _numbered_from(first: int, file: DataFile) -> DataFile:
 # --- values ---
 
 
-def _written(table: Table, number: int, makers: Mapping[str, Maker]) -> WrittenColumns | None:
+def _write_fragment(table: Table, number: int, makers: Mapping[str, Maker]) -> WrittenColumns | None:
     """The columns of one fragment; None if no row is left in it."""
     fragment = fragment_of(table, number)
     batches = _batches(table, fragment, makers)
@@ -197,7 +188,7 @@ def _batches(table: Table, fragment: lance.LanceFragment, makers: Mapping[str, M
             continue
         places = batch.column(ROW_ADDRESS).to_numpy().astype(np.uint32).astype(np.int64)
         last = _values(makers, batch, batch.num_rows)
-        # A deleted row has a place too, and gets the values of the next one: nobody reads them.
+        # A deleted row has a place too. It gets the values of the next row, which are never read.
         yield last.take(pa.array(np.searchsorted(places, np.arange(end, places[-1] + 1))))
         end = int(places[-1]) + 1
     if last is not None and end < rows:
@@ -205,4 +196,4 @@ def _batches(table: Table, fragment: lance.LanceFragment, makers: Mapping[str, M
 
 
 def _values(makers: Mapping[str, Maker], rows: pa.RecordBatch, count: int) -> pa.RecordBatch:
-    return pa.record_batch({name: maker.made(rows.select(maker.reads), count) for name, maker in makers.items()})
+    return pa.record_batch({name: maker.make(rows.select(maker.reads), count) for name, maker in makers.items()})

@@ -1,6 +1,6 @@
-"""Commits of single tables: a staged change becomes the next version, or an old version does again.
+"""Commits of single tables: a staged change becomes the next version, or an old version is restored.
 
-None of them decides anything: what is committed here is visible to the graph only when a manifest pins it.
+A committed version is visible to the graph only when a manifest pins it.
 """
 
 from collections.abc import Iterable
@@ -28,26 +28,26 @@ from omnigraph.storage.tables import (
 )
 
 _APPENDS = 20
-"""How often a row is appended anew when others append at the same time."""
+"""How often an append is retried when others append at the same time."""
 
 
 def commit_staged(table: Table, staged: StagedWrite) -> Table:
     """Makes a staged change the table's newest version.
 
-    Lance would put it on top of whatever came in between; that would be a version that nobody validated, so anything
-    but the next number is an error (the surplus version is then for recovery to undo).
+    Lance would put it on top of versions that came in between, and that combination was not validated. So any number
+    but the next is an error, and recovery undoes the surplus version.
     """
-    return _committed(table, staged.transaction, staged.version_after)
+    return _commit(table, staged.transaction, staged.version_after)
 
 
-def _committed(table: Table, transaction: Transaction, version: int) -> Table:
+def _commit(table: Table, transaction: Transaction, version: int) -> Table:
     try:
         with typed_errors(table.location, "a version cannot be committed"):
             dataset = lance.LanceDataset.commit(table.dataset, transaction, max_retries=0)
     except StorageError as error:
         if not isinstance(error.__cause__, CommitConflictError):
             raise
-        landed = _landed(table.location, transaction, version)
+        landed = _own_version(table.location, transaction, version)
         if landed is None:
             raise HeadMoved(table.location.uri, version, None) from error
         return landed
@@ -56,8 +56,8 @@ def _committed(table: Table, transaction: Transaction, version: int) -> Table:
     return Table(table.location, dataset)
 
 
-def _landed(location: Location, transaction: Transaction, version: int) -> Table | None:
-    """The version that a refused commit made after all: a put whose answer was lost is sent again, and meets itself."""
+def _own_version(location: Location, transaction: Transaction, version: int) -> Table | None:
+    """The version that a refused commit made nevertheless: a put whose answer was lost is repeated, and refused."""
     if not has_version(location, version):
         return None
     table = open_table(location, version)
@@ -66,7 +66,7 @@ def _landed(location: Location, transaction: Transaction, version: int) -> Table
 
 
 def commit_created(staged: StagedWrite) -> Table:
-    """Makes a staged new table exist; refuses where one is already."""
+    """Creates a staged new table; refuses where one exists."""
     location = staged.location
     try:
         dataset = lance.LanceDataset.commit(
@@ -77,7 +77,7 @@ def commit_created(staged: StagedWrite) -> Table:
             storage_options=location.storage_options,
         )
     except OSError as error:
-        landed = _landed(location, staged.transaction, staged.version_after)
+        landed = _own_version(location, staged.transaction, staged.version_after)
         if landed is not None:
             return landed
         raise creation_error(location, error) from error
@@ -87,18 +87,18 @@ def commit_created(staged: StagedWrite) -> Table:
 
 
 def restore(location: Location, *, head: int, version: int, operation: str) -> Table:
-    """Makes what a table held at an old version its newest version again.
+    """Makes the content of an old version the newest version of a table.
 
-    Lance lets a restore win over every change that is being committed at the same time, without a word to its writer.
-    So this is only for those who know that there is none.
+    In Lance a restore silently wins over every change that is committed at the same time. So the caller must know that
+    there is none.
     """
     table = open_table(location, head)
     transaction = Transaction(head, Operation.Restore(version), transaction_properties={OPERATION: operation})
-    return _committed(table, transaction, head + 1)
+    return _commit(table, transaction, head + 1)
 
 
 def append_row(location: Location, row: pa.Table, operation: str) -> None:
-    """Appends to a table that several processes append to in any order, and creates it if it is not there."""
+    """Appends to a table that several processes append to in any order, and creates it if it does not exist."""
     for _ in range(_APPENDS):
         try:
             if has_version(location, 1):
@@ -122,12 +122,12 @@ def append_row(location: Location, row: pa.Table, operation: str) -> None:
 
 
 def sync_staged(writes: Iterable[StagedWrite]) -> None:
-    """Puts the files of staged changes on the disk, before any version refers to them."""
+    """Writes the files of staged changes through to the disk, before any version refers to them."""
     sync_files(file for staged in writes if staged.location.durable for file in staged.new_files())
 
 
 def sync_versions(tables: Iterable[Table]) -> None:
-    """Puts versions that were committed on the disk."""
+    """Writes committed versions through to the disk."""
     sync_files(
         table.location.path / version_file(table.version)
         for table in tables
@@ -148,7 +148,7 @@ def remove_torn_versions(location: Location, newest: int) -> None:
 def remove_torn_version(location: Location, version: int) -> bool:
     """Removes a version whose file a power cut left without its end, which no reader could open.
 
-    It was not on the disk, so nobody was told of it. A file that has its end is left alone, whatever it says.
+    It was not on the disk, so it was never acknowledged. A file that has its end is left alone, whatever its content.
     """
     if location.path is None:
         return False

@@ -1,13 +1,13 @@
-"""Compaction: fragments written anew as fewer, and drafts in which their indexes are built before any version has them.
+"""Compaction: fragments are rewritten as fewer, with drafts in which their indexes are built before the commit.
 
-Lance can write fragments anew without a commit, but its own commit of them moves the head twice and writes the indexes
-on the way. So the commit is made here, of one transaction, with numbers for the new fragments that are chosen
-beforehand. A draft is a version that no table counts among its own (Lance calls it detached): it has the new fragments
-under these numbers, so that indexes over them can be written while the head stands still.
+Lance can rewrite fragments without a commit, but its own commit of them moves the head twice and rewrites the indexes.
+So the commit is made here, as one transaction, with numbers for the new fragments that are chosen beforehand. A draft
+is a version outside the line of the table (Lance calls it detached): it has the new fragments under these numbers, so
+that indexes over them can be written while the head does not move.
 """
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Collection, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import count
 from typing import Any
@@ -20,16 +20,16 @@ import lance
 from lance import LanceOperation as Operation
 from omnigraph.catalog import IndexIntent
 from omnigraph.errors import StorageError
-from omnigraph.storage.indexes import described_intent
-from omnigraph.storage.lance_schema import stored_columns
+from omnigraph.storage.indexes import described_intent, stored_segment
+from omnigraph.storage.lance_schema import field_ids
 from omnigraph.storage.objects import objects_at
 from omnigraph.storage.staging import StagedWrite, staged_operation
 from omnigraph.storage.tables import Table, typed_errors
 
 _ALWAYS = -1.0
-"""A share of deleted rows that every fragment is above, also one that has none and no neighbour."""
+"""A threshold of deleted rows that every fragment exceeds, even one without deletions."""
 _SPARE_NUMBERS = 4_096
-"""How many fragments others may add while a compaction is at work, before its numbers collide with theirs."""
+"""How many fragments other writers may add during a compaction before its numbers collide with theirs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,17 +51,17 @@ class Segment:
 
     identity: str
     intent: IndexIntent | None
-    """What the index is an index of; None for a kind that is none of ours."""
+    """What the index is an index of; None for a kind that OmniGraph does not use."""
 
     fragments: frozenset[int]
     built_at: int
     """The version whose rows it has."""
 
     by_address: bool
-    """Whether it knows rows by their places. One that knows them by their ids follows them to other places."""
+    """Whether it refers to rows by their addresses. An index by row ids stays valid when rows move."""
 
     index: Index
-    """What a transaction must say of it when it goes."""
+    """How a transaction that removes it describes it."""
 
 
 def fragment_states(table: Table) -> list[FragmentState]:
@@ -74,13 +74,13 @@ def fragment_states(table: Table) -> list[FragmentState]:
 
 
 def fragments_with_dropped_columns(table: Table) -> frozenset[int]:
-    """The fragments whose files still have values of columns that the table has no more."""
-    there = {number for column in stored_columns(table.dataset).values() for number in column.numbers}
+    """The fragments whose files still have values of dropped columns."""
+    there = field_ids(table.dataset, table.schema.names)
     return frozenset(
         fragment.fragment_id
         for fragment in table.dataset.get_fragments()
-        # Lance itself marks values that others stand for by a number below zero.
-        if any(number >= 0 and number not in there for file in fragment.metadata.files for number in file.fields)
+        # Lance itself marks values that others replace by an id below zero.
+        if any(id >= 0 and id not in there for file in fragment.metadata.files for id in file.fields)
     )
 
 
@@ -95,14 +95,7 @@ def index_segments(table: Table) -> tuple[Segment, ...]:
             fragments=frozenset(segment.fragment_ids),
             built_at=segment.dataset_version_at_last_update,
             by_address=index.index_type == "BTree",
-            index=Index(
-                uuid=segment.uuid,
-                name=index.name,
-                fields=index.fields,
-                dataset_version=segment.dataset_version_at_last_update,
-                fragment_ids=segment.fragment_ids,
-                index_version=segment.index_version,
-            ),
+            index=stored_segment(index, segment),
         )
         for index in described
         if index.field_names
@@ -111,7 +104,7 @@ def index_segments(table: Table) -> tuple[Segment, ...]:
 
 
 def oldest_row(table: Table, fragments: Collection[int]) -> int | None:
-    """The version that brought the oldest row of some fragments, whatever became of it since."""
+    """The version that inserted the oldest row of some fragments."""
     wanted = [each for each in table.dataset.get_fragments() if each.fragment_id in fragments]
     if not wanted:
         return None
@@ -125,9 +118,9 @@ def oldest_row(table: Table, fragments: Collection[int]) -> int | None:
 
 @dataclass(frozen=True, slots=True)
 class Rewritten:
-    """Fragments and the one that has their rows now, if any are left; in no version yet.
+    """Fragments and the one that replaces them, if any rows are left; in no version yet.
 
-    Whoever stages it may be another process.
+    It may be staged by another process.
     """
 
     old: tuple[FragmentMetadata, ...]
@@ -148,15 +141,15 @@ def rewrite_fragments(draft: Table) -> Rewritten:
         "target_rows_per_fragment": sum(each.rows for each in fragment_states(draft)) + 1,
         "materialize_deletions_threshold": _ALWAYS,
     }
-    with typed_errors(draft.location, "fragments cannot be written anew"):
+    with typed_errors(draft.location, "fragments cannot be rewritten"):
         plan = Compaction.plan(draft.dataset, options)
         if plan.num_tasks() != 1:
-            raise StorageError(draft.location.uri, f"its fragments do not become one, but {plan.num_tasks()}")
+            raise StorageError(draft.location.uri, f"expected one rewriting task, found {plan.num_tasks()}")
         result: Any = plan.tasks[0].execute(draft.dataset)
     return Rewritten(tuple(result.original_fragments), tuple(result.new_fragments))
 
 
-def numbered(rewritten: Iterable[Rewritten], first: int) -> list[Rewritten]:
+def with_numbers(rewritten: Iterable[Rewritten], first: int) -> list[Rewritten]:
     """The same, with numbers for the new fragments."""
     numbers = count(first)
     return [
@@ -165,12 +158,12 @@ def numbered(rewritten: Iterable[Rewritten], first: int) -> list[Rewritten]:
 
 
 def rewrite_operation(rewritten: Iterable[Rewritten]) -> Any:
-    """What puts new fragments in the place of old ones."""
+    """The operation that replaces old fragments by new ones."""
     return Operation.Rewrite([Operation.RewriteGroup(list(each.old), list(each.new)) for each in rewritten], [])
 
 
 def unchanged_in(table: Table, rewritten: Iterable[Rewritten]) -> bool:
-    """Whether a version has all the old fragments as they were when they were written anew."""
+    """Whether a version has all the old fragments unchanged since they were rewritten."""
     there = {each.fragment_id: each.metadata.to_json() for each in table.dataset.get_fragments()}
     return all(there.get(fragment.id) == fragment.to_json() for each in rewritten for fragment in each.old)
 
@@ -179,7 +172,7 @@ def unchanged_in(table: Table, rewritten: Iterable[Rewritten]) -> bool:
 
 
 class Drafts:
-    """The drafts of one writer, removed at the end of the block that they are made in."""
+    """The drafts of one writer, removed when it closes them."""
 
     def __init__(self) -> None:
         self._made: list[tuple[Table, Transaction]] = []
@@ -195,25 +188,25 @@ class Drafts:
 
     def without_indexes(self, table: Table) -> Table:
         """A draft of a table with none of its indexes."""
-        return self.after(table, removal(index_segments(table)))
+        return self.after(table, index_removal(index_segments(table)))
 
     def only(self, draft: Table, fragments: Collection[int]) -> Table:
-        """A draft with no fragments but these; Lance puts only those together that have no others between them."""
+        """A draft with only these fragments; Lance combines only fragments without others between them."""
         others = [each.number for each in fragment_states(draft) if each.number not in fragments]
         return self.after(draft, Operation.Delete([], others, "true")) if others else draft
 
     def first_spare_number(self, draft: Table, rewritten: Sequence[Rewritten]) -> int:
-        """A number that no fragment ever had, and that none gets before this writer is done.
+        """A fragment number that was never used, and that no other writer gets before this one is done.
 
-        Lance knows which were used, and tells by the numbers that it gives.
+        Lance knows which were used, and shows it by the numbers that it assigns in a trial.
         """
         before = {each.fragment_id for each in draft.dataset.get_fragments()}
-        trial = self.after(draft, rewrite_operation(numbered(rewritten, 0)[:1]))
+        trial = self.after(draft, rewrite_operation(with_numbers(rewritten, 0)[:1]))
         given = {each.fragment_id for each in trial.dataset.get_fragments()} - before
         return max(given, default=0) + _SPARE_NUMBERS
 
-    def remove(self) -> None:
-        """Removes the drafts; what cannot be removed now is left to cleanup."""
+    def close(self) -> None:
+        """Removes the drafts. Cleanup removes those that cannot be removed now."""
         for draft, transaction in self._made:
             objects = objects_at(draft.location)
             with suppress(StorageError):
@@ -222,34 +215,24 @@ class Drafts:
         self._made.clear()
 
 
-@contextmanager
-def drafting() -> Iterator[Drafts]:
-    """A block in which drafts are made."""
-    drafts = Drafts()
-    try:
-        yield drafts
-    finally:
-        drafts.remove()
-
-
 # --- transactions ---
 
 
-def removal(segments: Iterable[Segment]) -> Any:
-    """What ends segments of indexes."""
+def index_removal(segments: Iterable[Segment]) -> Any:
+    """The operation that removes segments of indexes."""
     return Operation.CreateIndex([], [segment.index for segment in segments])
 
 
-def addition(indexes: Iterable[Index], removed: Iterable[Segment], *, built_at: int) -> Any:
-    """What brings indexes that were built on a draft of a version, in the place of some that were there."""
+def index_addition(indexes: Iterable[Index], removed: Iterable[Segment], *, built_at: int) -> Any:
+    """The operation that adds indexes that were built on a draft, and removes some segments."""
     new = [replace(index, dataset_version=built_at) for index in indexes]
     return Operation.CreateIndex(new, [segment.index for segment in removed])
 
 
-def staged_in_turn(table: Table, operations: Sequence[Any], name: str) -> list[StagedWrite]:
+def stage_in_order(table: Table, operations: Sequence[Any], name: str) -> list[StagedWrite]:
     """Operations that are committed one after the other, each on top of the one before."""
     first = staged_operation(table, operations[0], name)
     staged = [first]
     for operation in operations[1:]:
-        staged.append(staged[-1].followed_by(operation, name))
+        staged.append(staged[-1].then(operation, name))
     return staged

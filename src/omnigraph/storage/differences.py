@@ -1,17 +1,17 @@
-"""What differs between two versions of one table, at a cost that follows the difference.
+"""The differences between two versions of one table, at a cost that follows the difference.
 
-The versions may stand in any relation: older and newer, before and after a restore, a fork and its parent, two forks.
-Three things say that rows are the same without a look at their values, the first two without a read of any data:
+The versions may be related in any way: older and newer, before and after a restore, a fork and its parent, two forks.
+Rows are known to be the same in three ways, the first two of which read no data:
 
 - A data file never changes, and no other has its name. So a row of a file that both versions have, at the same place,
   is the same row; the versions can only differ in which rows of it they have deleted.
-- Compaction writes rows anew as they are, under their row ids, and keeps the version that wrote them last. In one line
+- Compaction rewrites rows unchanged, under their row ids, and keeps the version that wrote them last. In one line
   of versions, and in what forks have in common, that version and the row id stand for one content.
 - What is left is matched by `id`. Only rows that both have are compared by value, since a write may also carry rows
   along that it does not change.
 
-A column that only one of the versions has is a difference of their schemas, and not of any row. One that was written
-anew beside rows that stayed, with other values, is compared for all rows, and no other is read for that.
+A column that only one of the versions has is a difference of their schemas, not of rows. A column that was replaced
+without rewriting the rows is compared for all rows, and no other column is read for that.
 """
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -25,15 +25,16 @@ import pyarrow.compute as pc
 
 import lance
 from omnigraph.errors import ensure
-from omnigraph.storage.column_match import ColumnMatch, by_name, field_ids, stored_as_one, trust
+from omnigraph.storage.column_match import ColumnMatch, by_name, stored_as_one, trust
 from omnigraph.storage.equality import equal_rows
+from omnigraph.storage.lance_schema import field_ids
 from omnigraph.storage.tables import ROW_ADDRESS, ROW_ID, ROW_VERSION, Table
 
 _ID = "id"
 _BATCH = 2_000
 """How many rows are read at a time; a row can be large."""
 _DENSE = 100
-"""Where more than one in so many rows is wanted, reading a column whole is faster than picking from it."""
+"""If more than one row in this many is needed, reading a whole column is faster than picking values from it."""
 
 _FRAGMENT_SHIFT = np.uint64(32)
 
@@ -123,7 +124,7 @@ class DifferenceSamples:
 
 
 def difference_samples(left: Table, right: Table, most: int) -> DifferenceSamples:
-    """How much differs, with up to so many ids of each kind. Only rows that may have been updated are read whole."""
+    """How much differs, with up to `most` ids of each kind. Only rows that may have been updated are read whole."""
     columns = by_name(left, right)
     candidates = _candidates(left, right, columns)
     updated, ids = 0, list[str]()
@@ -188,10 +189,10 @@ def _candidates(left: Table, right: Table, match: ColumnMatch) -> _Candidates:
     before, after = _in_other_places(before, after, shared)
     all_stored = len(stored) == len(match.names)
     if all_stored and not (len(before.addresses) and len(after.addresses)):
-        return _matched(_Side(left, mine, before.addresses), _Side(right, yours, after.addresses))
+        return _match_by_id(_Side(left, mine, before.addresses), _Side(right, yours, after.addresses))
     known = trust(left, right, match)
     before, after = _written_apart(before, after, known.version)
-    found = _matched(_Side(left, mine, before.addresses), _Side(right, yours, after.addresses))
+    found = _match_by_id(_Side(left, mine, before.addresses), _Side(right, yours, after.addresses))
     if not known.apart:
         return found
     if not all_stored:
@@ -228,21 +229,16 @@ def _fragments(table: Table, columns: Collection[str]) -> dict[Any, lance.LanceF
 
     A file that a fork inherits has the same name there, and only another base.
     """
-    numbers = frozenset(
-        number
-        for field in table.dataset.lance_schema.fields()
-        if field.name() in columns
-        for number in field_ids(field)
-    )
+    ids = field_ids(table.dataset, columns)
 
     @cache
-    def stored(fields: tuple[int, ...]) -> frozenset[int]:
-        return numbers.intersection(fields)
+    def ids_in(fields: tuple[int, ...]) -> frozenset[int]:
+        return ids.intersection(fields)
 
     found: dict[Any, lance.LanceFragment] = {}
     for fragment in table.dataset.get_fragments():
         metadata = fragment.metadata
-        places = ((file.path, stored(tuple(file.fields))) for file in metadata.files)
+        places = ((file.path, ids_in(tuple(file.fields))) for file in metadata.files)
         overlaid = tuple((each.data_file.path, each.committed_version) for each in metadata.overlays)
         found[fragment.fragment_id, frozenset(place for place in places if place[1]), overlaid] = fragment
     return found
@@ -297,7 +293,7 @@ def _written_apart(left: _Rows, right: _Rows, common: int) -> tuple[_Rows, _Rows
 # --- rows that are matched by id ---
 
 
-def _matched(left: _Side, right: _Side) -> _Candidates:
+def _match_by_id(left: _Side, right: _Side) -> _Candidates:
     nothing: _Numbers = np.empty(0, np.uint64)
     if not len(left.addresses) or not len(right.addresses):
         return _Candidates(right.addresses, left.addresses, nothing, nothing)
@@ -359,8 +355,10 @@ class _Whole:
 
 def _with_values_apart(left: _Whole, right: _Whole, columns: Mapping[str, str], found: _Candidates) -> _Candidates:
     """What was found, and the rows that are the same but for the values of these columns."""
-    others = _matched(left.rows_except([found.before, found.deleted]), right.rows_except([found.after, found.inserted]))
-    ensure(not len(others.inserted) + len(others.deleted), "what came or went was found before")
+    others = _match_by_id(
+        left.rows_except([found.before, found.deleted]), right.rows_except([found.after, found.inserted])
+    )
+    ensure(not len(others.inserted) + len(others.deleted), "inserted and deleted rows were found before")
     mine, yours = [found.before], [found.after]
     match = ColumnMatch(columns)
     for before, after in zip(_batches(others.before), _batches(others.after), strict=True):

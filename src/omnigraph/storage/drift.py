@@ -1,17 +1,17 @@
-"""What was done to a table after one of its versions, as the transaction in each later version tells.
+"""What was done to a table after one of its versions, according to the transactions of the later versions.
 
-Every version holds the transaction that made it. Lance gives Python only some kinds of them back: a reservation of
-fragments comes without a name, and a rewrite that took indexes along does not come at all. So the kind is read here,
-from the file of the version, by the numbers that Lance's format fixes.
+Every version holds the transaction that made it. `LanceDataset.read_transaction` cannot be used for all of them: it
+gives a reservation of fragments without its kind, and fails for a rewrite that replaced indexes (pinned by
+`tests/lance/test_transactions.py`). So the kind is read from the file of the version, by the numbers of Lance's format.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from typing import TypeAlias
 
 from omnigraph.storage.durability import sync_files
 from omnigraph.storage.location import Location
 from omnigraph.storage.objects import objects_at
-from omnigraph.storage.protobuf import MessageField, message_fields
 from omnigraph.storage.staging import OPERATION
 from omnigraph.storage.tables import VERSION_END, has_version, newest_version, version_file, versions_after
 
@@ -35,18 +35,20 @@ _OPERATIONS = {
 }
 _FIRST_OPERATION, _AFTER_OPERATIONS = 100, 200
 _PROPERTIES = 4
-"""The field of a transaction that has what its writer said of it."""
-# Of the message that describes a version: the file of its transaction, and where in its own file that is repeated.
+"""The field of a transaction that has the properties that its writer gave it."""
+# Fields of the message that describes a version: the file of its transaction, and its offset in the version's own file.
 _TRANSACTION_FILE, _TRANSACTION_AT = 12, 23
+_Field: TypeAlias = tuple[int, int | bytes]
+"""A field of a Protocol Buffers message: its number, and its value."""
 _FOOTER = 16
 _FOLDERS = ("data", "_deletions", "_indices", "_transactions", "_versions")
 
 
 @dataclass(frozen=True, slots=True)
 class Drift:
-    """The versions of a table after one: up to which, what made them, in order, and why that is not known whole.
+    """The versions of a table after one: the newest, the kinds of operations in order, and what could not be read.
 
-    `owners` has the OmniGraph write that made each of them, or None for one that something else made.
+    `owners` has the OmniGraph write that made each of them, or None for a version that another program made.
     """
 
     head: int
@@ -54,24 +56,24 @@ class Drift:
     problem: str | None = None
     owners: tuple[str | None, ...] = ()
     is_known_where_listed: bool = True
-    """Whether it is known of every version that is there what made it; in a gap there is none."""
+    """Whether the transaction of every version that exists could be read; versions in a gap do not exist."""
 
 
 def drift_after(location: Location, version: int) -> Drift:
-    """Everything after a version of a table. One that is newer than all there are has a head before it."""
+    """Everything after a version of a table. If that version is newer than all that exist, the head is before it."""
     head = newest_version(location)
-    made: list[_Made] = []
+    found: list[_Origin] = []
     problems = {}
     for each in range(version + 1, head + 1):
         try:
-            made.append(_made(location, each))
+            found.append(_origin(location, each))
         except ValueError as error:
             problems[each] = str(error)
     return Drift(
         head,
-        operations=tuple(each.operation for each in made),
+        operations=tuple(each.operation for each in found),
         problem="; ".join(f"version {each}: {problem}" for each, problem in problems.items()) or None,
-        owners=tuple(each.owner for each in made),
+        owners=tuple(each.owner for each in found),
         is_known_where_listed=not any(has_version(location, each) for each in problems),
     )
 
@@ -79,43 +81,36 @@ def drift_after(location: Location, version: int) -> Drift:
 def writes_after(location: Location, version: int) -> dict[int, str | None]:
     """The versions of a table after one, oldest first, each with the OmniGraph write that made it.
 
-    A version that something else made, or of which it cannot be told, has None.
+    A version that another program made, or whose transaction cannot be read, has None.
     """
     return {each: operation_at(location, each) for each in versions_after(location, version)}
 
 
 def operation_at(location: Location, version: int) -> str | None:
-    """The OmniGraph write that made a version; None for another's, and where it cannot be told."""
+    """The OmniGraph write that made a version; None if another program made it, or its transaction is not readable."""
     try:
-        return _made(location, version).owner
+        return _origin(location, version).owner
     except ValueError:
         return None
 
 
 def sync_drift(location: Location) -> None:
-    """Puts all files of a table on the disk: whoever made its newest versions may not have done so."""
+    """Writes all files of a table through to the disk: the program that made its newest versions may not have."""
     if location.path is None or not location.durable:
         return
     sync_files(path for folder in _FOLDERS for path in (location.path / folder).rglob("*") if path.is_file())
 
 
-def operation_name(location: Location, version: int) -> str:
-    """The kind of the transaction that made a version, by the name that Lance gives it.
-
-    `ValueError` says why it cannot be told; a store that does not answer is an error of storage.
-    """
-    return _made(location, version).operation
-
-
 @dataclass(frozen=True, slots=True)
-class _Made:
+class _Origin:
     """What the transaction of a version says: its kind, and the OmniGraph write that it is part of."""
 
     operation: str
     owner: str | None
 
 
-def _made(location: Location, version: int) -> _Made:
+def _origin(location: Location, version: int) -> _Origin:
+    """Raises `ValueError` with the reason if the transaction of a version cannot be read."""
     content = objects_at(location).read(version_file(version))
     if content is None:
         raise ValueError("it is gone")
@@ -123,29 +118,28 @@ def _made(location: Location, version: int) -> _Made:
         raise ValueError("its file is damaged")
     try:
         place = int.from_bytes(content[-_FOOTER:-8], "little")
-        described = {field.number: field.value for field in message_fields(_message_at(content, place))}
-        fields = [*message_fields(_transaction(location, content, described))]
+        fields = [*_fields(_transaction(location, content, dict(_fields(_message_at(content, place)))))]
         owner = _property(fields, OPERATION)
     except (IndexError, UnicodeDecodeError) as error:
-        raise ValueError("its transaction cannot be understood") from error
-    for field in fields:
-        if _FIRST_OPERATION <= field.number < _AFTER_OPERATIONS:
-            return _Made(_OPERATIONS.get(field.number, f"operation {field.number}"), owner)
-    raise ValueError("its transaction does not say what it did")
+        raise ValueError("its transaction cannot be decoded") from error
+    for number, _ in fields:
+        if _FIRST_OPERATION <= number < _AFTER_OPERATIONS:
+            return _Origin(_OPERATIONS.get(number, f"operation {number}"), owner)
+    raise ValueError("its transaction has no operation")
 
 
-def _property(fields: Iterable[MessageField], name: str) -> str | None:
-    """A property of a transaction, which are entries of a key and a value."""
-    for field in fields:
-        if field.number == _PROPERTIES and isinstance(field.value, bytes):
-            entry = {each.number: each.value for each in message_fields(field.value)}
-            if entry.get(1) == name.encode() and isinstance(value := entry.get(2), bytes):
+def _property(fields: Iterable[_Field], name: str) -> str | None:
+    """A property of a transaction; each is an entry with a key and a value."""
+    for number, entry in fields:
+        if number == _PROPERTIES and isinstance(entry, bytes):
+            found = dict(_fields(entry))
+            if found.get(1) == name.encode() and isinstance(value := found.get(2), bytes):
                 return value.decode()
     return None
 
 
 def _transaction(location: Location, content: bytes, described: dict[int, int | bytes]) -> bytes:
-    """The transaction of a version: as its own file repeats it, or else as a file beside it has it."""
+    """The transaction of a version: from the version's own file, or from a file beside it."""
     place = described.get(_TRANSACTION_AT)
     if isinstance(place, int):
         return _message_at(content, place)
@@ -157,9 +151,45 @@ def _transaction(location: Location, content: bytes, described: dict[int, int | 
 
 
 def _message_at(content: bytes, place: int) -> bytes:
-    """A message that stands in a file behind its length."""
+    """The message at an offset of a file, where its length comes first."""
     start = place + 4
     end = start + int.from_bytes(content[place:start], "little")
     if end > len(content):
         raise IndexError(end)
     return content[start:end]
+
+
+def _fields(message: bytes) -> Iterator[_Field]:
+    """The fields of a message of Protocol Buffers, in order. Content that is not a message raises `IndexError`."""
+    at = 0
+    while at < len(message):
+        key, at = _number(message, at)
+        match key & 7:
+            case 0:
+                value, at = _number(message, at)
+                yield key >> 3, value
+                continue
+            case 1:
+                length = 8
+            case 2:
+                length, at = _number(message, at)
+            case 5:
+                length = 4
+            case kind:
+                raise IndexError(f"unknown kind of field: {kind}")
+        if at + length > len(message):
+            raise IndexError(at + length)
+        yield key >> 3, message[at : at + length]
+        at += length
+
+
+def _number(message: bytes, at: int) -> tuple[int, int]:
+    """A number of variable length, and the place after it."""
+    number = shift = 0
+    while True:
+        byte = message[at]
+        at += 1
+        number |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return number, at
+        shift += 7

@@ -1,7 +1,7 @@
-"""What survives a power cut: files and the folders that name them, written through to a local disk.
+"""Durability: files and the folders that name them are written through to a local disk, to survive a power cut.
 
-A file is on the disk when its content is, and its name in its folder, and that folder's name in the one above. An
-object store acknowledges only what it keeps, so there is nothing to do.
+A file is on the disk when its content is, its name in its folder, and the name of that folder in the one above. An
+object store acknowledges only what it has stored, so nothing is done there.
 """
 
 import os
@@ -35,19 +35,19 @@ def sync_files(files: Iterable[Path]) -> None:
 
 
 def sync_everything() -> None:
-    """Writes through all that anybody has written, for one who relies on what others may not have put on the disk."""
+    """Writes everything through that any process has written, for a caller that relies on the files of others."""
     os.sync()
 
 
-# A folder whose name is on the disk stays there; so the way up to it is written through once by each process.
+# A folder whose name is on the disk stays there, so each process writes its ancestors through once.
 _kept: set[tuple[str, int]] = set()
 _lock = threading.Lock()
 _MOST_KEPT = 100_000
-"""When there are so many, all are forgotten, and written through once more."""
+"""At this number all are forgotten, and written through once more."""
 
 
 def forget(folder: Path) -> None:
-    """Takes nothing below a folder for being on the disk: it may have been removed and made again."""
+    """Forgets that folders below one are on the disk: they may have been removed and created again."""
     path = str(folder)
     with _lock:
         _kept.difference_update([each for each in _kept if each[0] == path or each[0].startswith(f"{path}/")])
@@ -73,7 +73,7 @@ def _sync(path: Path) -> None:
         finally:
             os.close(descriptor)
     except OSError as error:
-        # A folder far above the graph that we may pass through but not open has nothing new of ours in it.
+        # A folder above the graph that we may traverse but not open has no new entries of ours.
         if not (isinstance(error, PermissionError) and path.is_dir()):
             raise StorageError(str(path), f"cannot be written through to the disk: {error}") from error
 

@@ -1,6 +1,6 @@
-"""Indexes: written where no version sees them, staged together, and compared with what a table holds.
+"""Indexes: written without a version, staged together, and compared with the fragments of a table.
 
-A table may have any of them or none, over all of its fragments or over some: what is read is always the same.
+A table may have any of them or none, over all of its fragments or some: results of reads are always the same.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -35,17 +35,17 @@ FULL_TEXT_PARAMETERS: Mapping[str, Any] = {
     "with_position": True,
     "max_token_length": None,
 }
-"""How texts become words. Nothing is dropped and nothing is made equal but capitals."""
+"""How texts become words: no word is dropped, and only the case is ignored."""
 
 VECTOR_METRIC = "cosine"
 NEAREST_PROBES = 64
-"""How many groups of vectors a search looks into: all of them up to a quarter of a million vectors."""
+"""How many groups of vectors a search reads: all of them up to a quarter of a million vectors."""
 
 NEAREST_REFINE = 4
 """How many times more candidates than asked for are compared by their whole vectors."""
 
 FEWEST_VECTORS = 256
-"""With fewer there is nothing to group, and comparing all of them is faster."""
+"""With fewer vectors, comparing all of them is faster."""
 
 _VECTOR_INDEX = "IVF_SQ"
 _VECTORS_IN_A_GROUP = 4_096
@@ -58,7 +58,7 @@ _KINDS = {
     _FULL_TEXT_INDEX: IndexKind.FULL_TEXT,
 }
 _FILTER_DETAILS = frozenset(f"/lance.table.{name}IndexDetails" for name, kind in _KINDS.items() if kind in FILTERS)
-"""What an index for conditions is told by, whatever it is called."""
+"""The types of details that identify an index for conditions, whatever its name."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,7 +66,7 @@ class Coverage:
     """How much of a table one index serves; rows in fragments that it does not cover are read one by one."""
 
     name: str
-    """What it is called in the table, maybe after what its column was once called."""
+    """Its name in the table, which may be derived from an earlier name of its column."""
 
     column: str
     kind: IndexKind
@@ -81,22 +81,18 @@ class Coverage:
         """What the index is an index of."""
         return IndexIntent(self.column, self.kind)
 
-    @property
-    def is_partial(self) -> bool:
-        return bool(self.covered and self.uncovered)
-
 
 def index_coverage(table: Table) -> dict[IndexIntent, Coverage]:
-    """The indexes of a table by what they are indexes of, but for those that storage keeps for itself."""
+    """The indexes of a table by what they are indexes of, without internal ones of Lance."""
     sizes = {fragment.number: fragment for fragment in table.fragment_sizes()}
     return {intent: _coverage(intent, each, sizes) for intent, each in described_indexes(table).items()}
 
 
 def described_indexes(table: Table) -> dict[IndexIntent, Any]:
-    """What Lance tells of each index of a table, by what it is an index of.
+    """Lance's description of each index of a table, by what it is an index of.
 
-    What an index is called says nothing: its column may have got another name since. If there are two for the same, the
-    one that is called after it counts.
+    The name of an index is not reliable: its column may have been renamed since. If there are two for the same, the one
+    with the expected name counts.
     """
     found: dict[IndexIntent, Any] = {}
     for each in _descriptions(table):
@@ -107,7 +103,7 @@ def described_indexes(table: Table) -> dict[IndexIntent, Any]:
 
 
 def described_intent(description: Any) -> IndexIntent | None:
-    """What an index is an index of; None for one that storage keeps for itself, or of a kind that is none of ours."""
+    """What an index is an index of; None for an internal one of Lance, or a kind that OmniGraph does not use."""
     kind = IndexKind.VECTOR if description.index_type.startswith("IVF") else _KINDS.get(description.index_type)
     return None if kind is None or not description.field_names else IndexIntent(description.field_names[0], kind)
 
@@ -131,11 +127,11 @@ def _coverage(intent: IndexIntent, description: Any, sizes: Mapping[int, Fragmen
 def pending_reason(table: Table, intent: IndexIntent) -> str | None:
     """Why an index cannot be built yet, or None when it can."""
     if not table.count():
-        return "there are no rows"
+        return "the table has no rows"
     if intent.kind is IndexKind.VECTOR:
         usable = _usable_vectors(table, intent.column, enough=FEWEST_VECTORS)
         if usable < FEWEST_VECTORS:
-            return f"it needs {FEWEST_VECTORS} vectors and has {usable}"
+            return f"expected at least {FEWEST_VECTORS} vectors, found {usable}"
     return None
 
 
@@ -150,7 +146,7 @@ def write_index(table: Table, intent: IndexIntent) -> Index:
     if intent.kind is IndexKind.VECTOR:
         groups = max(1, _usable_vectors(table, intent.column) // _VECTORS_IN_A_GROUP)
         options = {"metric": VECTOR_METRIC, "num_partitions": groups}
-    return _written(table, intent, _free_name(table, intent), fragments, options)
+    return _write_segment(table, intent, _free_name(table, intent), fragments, options)
 
 
 def write_extension(table: Table, intent: IndexIntent, fragments: Sequence[int]) -> Index:
@@ -164,7 +160,7 @@ def write_extension(table: Table, intent: IndexIntent, fragments: Sequence[int])
         with _index_errors(table.location):
             centroids = table.dataset.get_ivf_model(name).centroids
         options = {"metric": VECTOR_METRIC, "num_partitions": len(centroids), "ivf_centroids": centroids}
-    return _written(table, intent, name, fragments, options)
+    return _write_segment(table, intent, name, fragments, options)
 
 
 def _free_name(table: Table, intent: IndexIntent) -> str:
@@ -179,13 +175,13 @@ def stage_indexes(
 ) -> StagedWrite:
     """Indexes that were written, all in one transaction, in which those named in `replaced` go."""
     known = _descriptions(table) if replaced else ()
-    gone = [_index(each, segment) for each in known if each.name in replaced for segment in each.segments]
-    behind = put_behind(table, indexes, gone)
+    gone = [stored_segment(each, segment) for each in known if each.name in replaced for segment in each.segments]
+    behind = segments_to_reorder(table, indexes, gone)
     first = sorted(indexes, key=lambda index: not _serves_conditions(index))
     return staged_operation(table, Operation.CreateIndex([*first, *behind], [*gone, *behind]), operation)
 
 
-def put_behind(table: Table, indexes: Iterable[Index], gone: Iterable[Index] = ()) -> list[Index]:
+def segments_to_reorder(table: Table, indexes: Iterable[Index], gone: Iterable[Index] = ()) -> list[Index]:
     """Segments of full-text indexes that a transaction with these new indexes must take out and put in again.
 
     For a condition on a column Lance asks the index that came first, and no other even if that cannot answer. So those
@@ -194,7 +190,7 @@ def put_behind(table: Table, indexes: Iterable[Index], gone: Iterable[Index] = (
     columns = {field for index in indexes if _serves_conditions(index) for field in index.fields}
     leaving = {index.uuid for index in gone}
     return [
-        _index(each, segment, details=_full_text_details())
+        stored_segment(each, segment, details=_full_text_sample().index_details)
         for each in _descriptions(table)
         if each.index_type == _FULL_TEXT_INDEX and columns & {*each.fields} and _is_ours(each)
         for segment in each.segments
@@ -213,7 +209,7 @@ def _is_ours(description: Any) -> bool:
     return parameters == FULL_TEXT_PARAMETERS and versions == {_full_text_sample().index_version}
 
 
-def _index(description: Any, segment: Any, *, details: Any = None) -> Index:
+def stored_segment(description: Any, segment: Any, *, details: Any = None) -> Index:
     """What a transaction must say of a segment that is there: to remove it, or with its details to put it again."""
     return Index(
         uuid=segment.uuid,
@@ -226,10 +222,6 @@ def _index(description: Any, segment: Any, *, details: Any = None) -> Index:
         base_id=segment.base_id,
         index_details=details,
     )
-
-
-def _full_text_details() -> Any:
-    return _full_text_sample().index_details
 
 
 @cache
@@ -249,7 +241,7 @@ def _descriptions(table: Table) -> Sequence[Any]:
     return descriptions
 
 
-def _written(
+def _write_segment(
     table: Table, intent: IndexIntent, name: str, fragments: Sequence[int], options: Mapping[str, Any]
 ) -> Index:
     kind = _VECTOR_INDEX if intent.kind is IndexKind.VECTOR else intent.kind.value

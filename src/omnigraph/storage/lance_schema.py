@@ -1,11 +1,13 @@
-"""The columns of a table as Lance knows them: each with the number that its stored values are found by.
+"""The columns of a table as Lance stores them: each with the field ids by which its values are found in files.
 
-A `LanceSchema` made from Arrow numbers its columns anew, and then values are read under other names or not at all. But
-a schema can be taken apart into the messages that it is stored as, and made from such. So a column is its messages
-here: its own, and those of its parts (the items of a list, what a Blob is made of), which name it as their parent.
+A `LanceSchema` that is made from an Arrow schema numbers its fields from zero, so stored values would be read under
+other names or not at all, and Lance has no function that renames, reorders and adds columns without a commit. A schema
+can be pickled, however: as one Protocol Buffers message for each field, in the order of the tree of fields, and it can
+be made from such messages. In Protocol Buffers the last value of a field counts. So a message is changed by what is
+appended to it, and none is ever parsed.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 from uuid import uuid4
@@ -14,92 +16,104 @@ import pyarrow as pa
 from lance.schema import LanceSchema
 
 import lance
-from omnigraph.storage.protobuf import bytes_field, message_fields, number_field
 
-_NAME, _NUMBER, _PARENT, _NULLABLE = 2, 3, 4, 6
-_NO_PARENT = 2**64 - 1
+_NAME, _ID, _PARENT, _NULLABLE = 2, 3, 4, 6
+
+
+@dataclass(frozen=True, slots=True)
+class _StoredField:
+    """A field: its message, its id, and the id of the field that it is a part of."""
+
+    message: bytes
+    id: int
+    parent: int | None
+
+    def with_ids_from(self, first: int) -> "_StoredField":
+        message = self.message + _number_field(_ID, self.id + first)
+        if self.parent is None:
+            return replace(self, message=message, id=self.id + first)
+        parent = self.parent + first
+        return _StoredField(message + _number_field(_PARENT, parent), self.id + first, parent)
 
 
 @dataclass(frozen=True, slots=True)
 class StoredColumn:
-    """A column and its parts, by their messages."""
+    """A column: its own field, and those of its parts, such as the items of a list or what a Blob is made of."""
 
-    messages: tuple[bytes, ...]
-
-    @property
-    def name(self) -> str:
-        name = _values(self.messages[0])[_NAME]
-        assert isinstance(name, bytes), "a name is text"
-        return name.decode()
+    fields: tuple[_StoredField, ...]
 
     @property
-    def is_nullable(self) -> bool:
-        return bool(_number(self.messages[0], _NULLABLE))
+    def ids(self) -> tuple[int, ...]:
+        """The ids of the column and of its parts."""
+        return tuple(field.id for field in self.fields)
 
-    @property
-    def numbers(self) -> tuple[int, ...]:
-        """The number of the column and those of its parts."""
-        return tuple(_number(message, _NUMBER) for message in self.messages)
-
-    def called(self, name: str, *, nullable: bool) -> "StoredColumn":
+    def with_name(self, name: str, *, nullable: bool) -> "StoredColumn":
         """The same values under a name, with or without nulls among them."""
-        changed = {_NAME: bytes_field(_NAME, name.encode()), _NULLABLE: number_field(_NULLABLE, int(nullable))}
-        first, *parts = self.messages
-        return StoredColumn((_changed(first, changed), *parts))
+        first, *parts = self.fields
+        spelled = name.encode()
+        message = first.message + _number(_NAME << 3 | 2) + _number(len(spelled)) + spelled
+        message += _number_field(_NULLABLE, int(nullable))
+        return StoredColumn((replace(first, message=message), *parts))
 
-    def numbered_from(self, first: int) -> "StoredColumn":
-        """The same column with all numbers so much higher."""
-        return replace(self, messages=tuple(_moved(message, first) for message in self.messages))
+    def with_ids_from(self, first: int) -> "StoredColumn":
+        """The same column, with `first` added to all ids."""
+        return StoredColumn(tuple(field.with_ids_from(first) for field in self.fields))
 
 
 def stored_columns(dataset: lance.LanceDataset) -> dict[str, StoredColumn]:
     """The columns of a table in their order, by name."""
-    _, _, messages = _taken_apart(dataset.lance_schema)
-    groups: list[list[bytes]] = []
-    for message in messages:
-        if _number(message, _PARENT) == _NO_PARENT:
-            groups.append([])
-        groups[-1].append(message)
-    columns = [StoredColumn(tuple(group)) for group in groups]
-    return {column.name: column for column in columns}
+    _, (_, *messages) = _schema_parts(dataset.lance_schema)
+    following = iter(messages)
+    columns = {
+        column.name(): StoredColumn(tuple(_StoredField(next(following), *ids) for ids in _ids(column)))
+        for column in dataset.lance_schema.fields()
+    }
+    assert next(following, None) is None, "each field has one message"
+    return columns
 
 
 def lance_schema(dataset: lance.LanceDataset, columns: Iterable[StoredColumn]) -> LanceSchema:
     """The schema of a table, with these columns in this order."""
-    make, metadata, _ = _taken_apart(dataset.lance_schema)
-    schema: LanceSchema = make(metadata, *(message for column in columns for message in column.messages))
+    make, (metadata, *_) = _schema_parts(dataset.lance_schema)
+    schema: LanceSchema = make(metadata, *(field.message for column in columns for field in column.fields))
     return schema
 
 
 def new_columns(schema: pa.Schema, data_storage_version: Any) -> dict[str, StoredColumn]:
-    """Columns as Lance makes them of Arrow's, numbered from zero; it has a form of its own for some, such as Blobs."""
+    """The columns of an Arrow schema as a table would store them, with ids from zero.
+
+    Only a table that is written has the parts of a Blob.
+    """
     nowhere = f"memory://{uuid4()}"
     return stored_columns(lance.write_dataset(schema.empty_table(), nowhere, data_storage_version=data_storage_version))
 
 
-def _taken_apart(schema: LanceSchema) -> tuple[Callable[..., LanceSchema], str, Sequence[bytes]]:
-    """What makes a schema, its metadata, and the messages of its columns."""
-    parts: Any = schema.__reduce__()
-    make, (metadata, *messages) = parts
-    return make, metadata, messages
+def field_ids(dataset: lance.LanceDataset, columns: Collection[str]) -> frozenset[int]:
+    """The ids of columns and of their parts; a file names the innermost."""
+    found = (column for column in dataset.lance_schema.fields() if column.name() in columns)
+    return frozenset(id for column in found for id, _ in _ids(column))
 
 
-def _values(message: bytes) -> dict[int, int | bytes]:
-    return {field.number: field.value for field in message_fields(message)}
+def _ids(field: Any, parent: int | None = None) -> Iterator[tuple[int, int | None]]:
+    """The ids of a field and of its parts, each with that of its parent, in the order of their messages."""
+    yield field.id(), parent
+    for child in field.children():
+        yield from _ids(child, field.id())
 
 
-def _number(message: bytes, field: int) -> int:
-    number = _values(message).get(field, 0)
-    assert isinstance(number, int), "numbers and parents are numbers"
-    return number
+def _schema_parts(schema: LanceSchema) -> Any:
+    """The function that makes a schema, and its arguments: metadata, and the messages of the fields."""
+    return schema.__reduce__()
 
 
-def _changed(message: bytes, changed: Mapping[int, bytes]) -> bytes:
-    kept = b"".join(field.raw for field in message_fields(message) if field.number not in changed)
-    return kept + b"".join(changed.values())
+def _number_field(number: int, value: int) -> bytes:
+    return _number(number << 3) + _number(value)
 
 
-def _moved(message: bytes, by: int) -> bytes:
-    number, parent = _number(message, _NUMBER), _number(message, _PARENT)
-    moved = parent if parent == _NO_PARENT else parent + by
-    return _changed(message, {_NUMBER: number_field(_NUMBER, number + by), _PARENT: number_field(_PARENT, moved)})
+def _number(number: int) -> bytes:
+    """A number of variable length, as Protocol Buffers write it."""
+    encoded = bytearray()
+    while number >= 0x80:
+        encoded.append(number & 0x7F | 0x80)
+        number >>= 7
+    return bytes([*encoded, number])

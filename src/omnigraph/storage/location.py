@@ -1,4 +1,4 @@
-"""Where a graph lives, and the places below it."""
+"""Locations: folders on disk and prefixes of object stores."""
 
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -21,7 +21,7 @@ class Location:
     upkeep: bool = True
 
     def child(self, *names: str) -> "Location":
-        """A place below this one."""
+        """A location below this one."""
         return replace(self, uri="/".join((self.uri, *names)))
 
     @property
@@ -31,12 +31,12 @@ class Location:
 
     @property
     def path(self) -> Path | None:
-        """The folder, if the place is on a local disk."""
+        """The folder, if it is on a local disk."""
         return None if "://" in self.uri else Path(self.uri)
 
 
 def location_of(uri: str | Path, storage_options: dict[str, str] | None = None, *, durable: bool = True) -> Location:
-    """The place that a path or URI names; a local one becomes absolute, so that a change of folder is no matter."""
+    """The location that a path or URI names; a local one becomes absolute, so that the current folder may change."""
     text = str(uri)
     scheme = urlparse(text).scheme if "://" in text else ""
     options = tuple(sorted((storage_options or {}).items()))
@@ -46,5 +46,5 @@ def location_of(uri: str | Path, storage_options: dict[str, str] | None = None, 
     if not scheme:
         return Location(str(Path(text).expanduser().absolute()).rstrip("/") or "/", options, durable)
     if scheme not in ("s3", "s3a", "gs", "az", "memory"):
-        raise StorageError(text, f"unknown kind of storage `{scheme}`")
+        raise StorageError(text, f"unknown storage scheme `{scheme}`: expected a path, file, s3, s3a, gs, az or memory")
     return Location(text.rstrip("/"), options, durable)

@@ -8,11 +8,11 @@ import os
 import shutil
 import uuid
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import timedelta
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import obstore
 from obstore.exceptions import AlreadyExistsError, BaseError, PreconditionError
@@ -35,58 +35,8 @@ _MAX_RETRIES, _RETRY_TIMEOUT = "client_max_retries", "client_retry_timeout"
 _OF_LANCE_ALONE = ("download_retry_count", "lance_")
 
 
-class Objects(Protocol):
-    """The small files below one place, by their names relative to it."""
-
-    def read(self, name: str) -> bytes | None:
-        """The content of a file, or None when there is none."""
-
-    def exists(self, name: str) -> bool:
-        """Whether there is such a file. A store that fails says nothing about it, and is an error."""
-
-    def size(self, name: str) -> int | None:
-        """The bytes of a file, or None when there is none. A store that fails is an error."""
-
-    def create(self, name: str, content: bytes) -> bool:
-        """Writes a new file whole, and through to the disk; False, and nothing written, when it is there already."""
-
-    def read_tagged(self, name: str) -> tuple[bytes, Tag] | None:
-        """The content of a file, and what tells this writing of it from any other; None when there is none."""
-
-    def swap(self, name: str, content: bytes, tag: Tag) -> Tag | None:
-        """Writes a file if it still is as tagged, and gives its new tag; None, and nothing written, if it is not.
-
-        On a store this is one conditional put. On a disk it is a look and then a write, for those who hold the lock
-        that all writers of the file take.
-        """
-
-    def replace(self, name: str, content: bytes) -> None:
-        """Writes a file whole, and through to the disk, whether or not one was there."""
-
-    def note(self, name: str, content: bytes) -> None:
-        """Like `replace`, for what may be lost or empty after a power cut."""
-
-    def delete(self, name: str) -> None:
-        """Removes a file; one that is not there is no matter."""
-
-    def names(self, folder: str) -> list[str]:
-        """The names of the files in a folder, sorted."""
-
-    def pages(self, folder: str) -> Iterator[list[str]]:
-        """The names of the files in a folder, some at a time, those that sort first in the first page.
-
-        A page costs one request. Who needs only the first names asks for no other page.
-        """
-
-    def folders(self, folder: str) -> list[str]:
-        """The names of the folders in a folder, sorted."""
-
-    def delete_folder(self, folder: str) -> None:
-        """Removes a folder with all that is in it; one that is not there is no matter."""
-
-
-def objects_at(location: Location) -> Objects:
-    """The small files below a place."""
+def objects_at(location: Location) -> "LocalObjects | RemoteObjects":
+    """The small files below a place, by their names relative to it."""
     if location.path is not None:
         return LocalObjects(location.path, durable=location.durable)
     return _remote(location)
@@ -105,35 +55,37 @@ class LocalObjects:
         self._durable = durable
 
     def read(self, name: str) -> bytes | None:
-        with _typed(self._root / name, "be read"):
+        """The content of a file, or None when there is none."""
+        with _storage_errors(self._root / name, "be read"):
             try:
                 return (self._root / name).read_bytes()
             except (FileNotFoundError, NotADirectoryError):
                 return None
 
     def exists(self, name: str) -> bool:
-        with _typed(self._root / name, "be read"):
+        """Whether there is such a file. A store that fails says nothing about it, and is an error."""
+        with _storage_errors(self._root / name, "be read"):
             return (self._root / name).is_file()
 
-    def size(self, name: str) -> int | None:
-        with _typed(self._root / name, "be read"):
-            try:
-                return (self._root / name).stat().st_size
-            except (FileNotFoundError, NotADirectoryError):
-                return None
-
     def read_tagged(self, name: str) -> tuple[bytes, Tag] | None:
+        """The content of a file, and what tells this writing of it from any other; None when there is none."""
         content = self.read(name)
         return None if content is None else (content, content)
 
     def swap(self, name: str, content: bytes, tag: Tag) -> Tag | None:
+        """Writes a file if it still is as tagged, and gives its new tag; None, and nothing written, if it is not.
+
+        On a store this is one conditional put. On a disk it is a look and then a write, for those who hold the lock
+        that all writers of the file take.
+        """
         if self.read(name) != tag:
             return None
         self.replace(name, content)
         return content
 
     def create(self, name: str, content: bytes) -> bool:
-        with _typed(self._root / name, "be written"):
+        """Writes a new file whole, and through to the disk; False, and nothing written, when it is there already."""
+        with _storage_errors(self._root / name, "be written"):
             draft = self._draft(name, content, durable=self._durable)
             try:
                 os.link(draft, self._root / name)
@@ -145,20 +97,24 @@ class LocalObjects:
         return True
 
     def replace(self, name: str, content: bytes) -> None:
-        with _typed(self._root / name, "be written"):
+        """Writes a file whole, and through to the disk, whether or not one was there."""
+        with _storage_errors(self._root / name, "be written"):
             self._draft(name, content, durable=self._durable).replace(self._root / name)
             self._sync(name)
 
     def note(self, name: str, content: bytes) -> None:
-        with _typed(self._root / name, "be written"):
+        """Like `replace`, for what may be lost or empty after a power cut."""
+        with _storage_errors(self._root / name, "be written"):
             self._draft(name, content, durable=False).replace(self._root / name)
 
     def delete(self, name: str) -> None:
-        with _typed(self._root / name, "be deleted"):
+        """Removes a file; one that is not there is no matter."""
+        with _storage_errors(self._root / name, "be deleted"):
             (self._root / name).unlink(missing_ok=True)
 
     def names(self, folder: str) -> list[str]:
-        with _typed(self._root / folder, "be listed"):
+        """The names of the files in a folder, sorted."""
+        with _storage_errors(self._root / folder, "be listed"):
             try:
                 with os.scandir(self._root / folder) as entries:
                     found = [entry.name for entry in entries]
@@ -167,18 +123,24 @@ class LocalObjects:
         return sorted(name for name in found if not name.startswith(_DRAFT))
 
     def pages(self, folder: str) -> Iterator[list[str]]:
+        """The names of the files in a folder, some at a time, those that sort first in the first page.
+
+        A page costs one request. Who needs only the first names asks for no other page.
+        """
         yield self.names(folder)
 
     def folders(self, folder: str) -> list[str]:
-        with _typed(self._root / folder, "be listed"):
+        """The names of the folders in a folder, sorted."""
+        with _storage_errors(self._root / folder, "be listed"):
             try:
                 return sorted(path.name for path in (self._root / folder).iterdir() if path.is_dir())
             except FileNotFoundError:
                 return []
 
     def delete_folder(self, folder: str) -> None:
+        """Removes a folder with all that is in it; one that is not there is no matter."""
         place = self._root / folder
-        with _typed(place, "be deleted"):
+        with _storage_errors(place, "be deleted"):
             for is_last in (False, False, True):
                 try:
                     shutil.rmtree(place)
@@ -209,11 +171,11 @@ class LocalObjects:
 
 
 @contextmanager
-def _typed(path: Path, verb: str) -> Iterator[None]:
+def _storage_errors(uri: Path | str, verb: str) -> Iterator[None]:
     try:
         yield
-    except OSError as error:
-        raise StorageError(str(path), f"cannot {verb}: {error}") from error
+    except (OSError, BaseError) as error:
+        raise StorageError(str(uri), f"cannot {verb}: {error}") from error
 
 
 class RemoteObjects:
@@ -227,88 +189,66 @@ class RemoteObjects:
             raise StorageError(location.uri, f"cannot be reached with these options: {error}") from error
 
     def read(self, name: str) -> bytes | None:
-        try:
-            return bytes(obstore.get(self._store, name).bytes())
-        except FileNotFoundError:
-            return None
-        except BaseError as error:
-            raise StorageError(f"{self._uri}/{name}", f"cannot be read: {error}") from error
+        found = self.read_tagged(name)
+        return None if found is None else found[0]
 
     def exists(self, name: str) -> bool:
-        return self.size(name) is not None
-
-    def size(self, name: str) -> int | None:
-        try:
-            return int(obstore.head(self._store, name)["size"])
-        except FileNotFoundError:
-            return None
-        except BaseError as error:
-            raise StorageError(f"{self._uri}/{name}", f"cannot be read: {error}") from error
+        with _storage_errors(f"{self._uri}/{name}", "be read"):
+            try:
+                obstore.head(self._store, name)
+            except FileNotFoundError:
+                return False
+        return True
 
     def create(self, name: str, content: bytes) -> bool:
         return self.swap(name, content, None) is not None
 
     def replace(self, name: str, content: bytes) -> None:
-        try:
+        with _storage_errors(f"{self._uri}/{name}", "be written"):
             obstore.put(self._store, name, content)
-        except BaseError as error:
-            raise StorageError(f"{self._uri}/{name}", f"cannot be written: {error}") from error
 
     def note(self, name: str, content: bytes) -> None:
         self.replace(name, content)
 
     def read_tagged(self, name: str) -> tuple[bytes, Tag] | None:
-        """The content of an object, and what tells this writing of it from any other."""
-        try:
-            found = obstore.get(self._store, name)
+        with _storage_errors(f"{self._uri}/{name}", "be read"):
+            try:
+                found = obstore.get(self._store, name)
+            except FileNotFoundError:
+                return None
             return bytes(found.bytes()), _tag(found.meta)
-        except FileNotFoundError:
-            return None
-        except BaseError as error:
-            raise StorageError(f"{self._uri}/{name}", f"cannot be read: {error}") from error
 
     def swap(self, name: str, content: bytes, tag: Tag | None) -> Tag | None:
         """Writes an object if it still is as tagged, or, without a tag, if there is none; None if not."""
-        try:
-            return _tag(obstore.put(self._store, name, content, mode="create" if tag is None else tag))
-        except (AlreadyExistsError, PreconditionError, FileNotFoundError):
-            return None
-        except BaseError as error:
-            raise StorageError(f"{self._uri}/{name}", f"cannot be written: {error}") from error
+        with _storage_errors(f"{self._uri}/{name}", "be written"):
+            try:
+                return _tag(obstore.put(self._store, name, content, mode="create" if tag is None else tag))
+            except (AlreadyExistsError, PreconditionError, FileNotFoundError):
+                return None
 
     def delete(self, name: str) -> None:
-        try:
+        with _storage_errors(f"{self._uri}/{name}", "be deleted"), suppress(FileNotFoundError):
             obstore.delete(self._store, name)
-        except FileNotFoundError:
-            return
-        except BaseError as error:
-            raise StorageError(f"{self._uri}/{name}", f"cannot be deleted: {error}") from error
 
     def delete_folder(self, folder: str) -> None:
-        try:
+        with _storage_errors(f"{self._uri}/{folder}", "be deleted"):
             for found in obstore.list(self._store, f"{folder}/"):
                 obstore.delete(self._store, [each["path"] for each in found])
-        except BaseError as error:
-            raise StorageError(f"{self._uri}/{folder}", f"cannot be deleted: {error}") from error
 
     def names(self, folder: str) -> list[str]:
-        return sorted(each["path"].rpartition("/")[2] for each in self._listed(folder)["objects"])
+        return sorted(each["path"].rpartition("/")[2] for each in self._list(folder)["objects"])
 
     def pages(self, folder: str) -> Iterator[list[str]]:
-        try:
+        with _storage_errors(f"{self._uri}/{folder}", "be listed"):
             for page in obstore.list(self._store, f"{folder}/", chunk_size=_PAGE):
                 yield [name for each in page if "/" not in (name := each["path"].removeprefix(f"{folder}/"))]
-        except BaseError as error:
-            raise StorageError(f"{self._uri}/{folder}", f"cannot be listed: {error}") from error
 
     def folders(self, folder: str) -> list[str]:
-        return sorted(each.rstrip("/").rpartition("/")[2] for each in self._listed(folder)["common_prefixes"])
+        return sorted(each.rstrip("/").rpartition("/")[2] for each in self._list(folder)["common_prefixes"])
 
-    def _listed(self, folder: str) -> Any:
-        try:
+    def _list(self, folder: str) -> Any:
+        with _storage_errors(f"{self._uri}/{folder}", "be listed"):
             return obstore.list_with_delimiter(self._store, folder)
-        except BaseError as error:
-            raise StorageError(f"{self._uri}/{folder}", f"cannot be listed: {error}") from error
 
 
 def store_at(location: Location) -> Any:

@@ -20,7 +20,7 @@ from omnigraph.catalog.values import ScalarValue, Value
 from omnigraph.syntax.query_ast import Operator
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_FLIPPED = {
+MIRRORED = {
     Operator.EQUAL: Operator.EQUAL,
     Operator.NOT_EQUAL: Operator.NOT_EQUAL,
     Operator.LESS: Operator.GREATER,
@@ -28,6 +28,8 @@ _FLIPPED = {
     Operator.GREATER: Operator.LESS,
     Operator.GREATER_OR_EQUAL: Operator.LESS_OR_EQUAL,
 }
+"""The operator that means the same with its sides exchanged, where there is one."""
+
 _MOST_PARTS = 16
 """Of more texts than these, an index of parts of texts is not asked for each."""
 _UPWARD = frozenset({Operator.GREATER, Operator.GREATER_OR_EQUAL})
@@ -68,7 +70,7 @@ _COMPARISONS: dict[PredicateKind, Callable[[Any, Any], bool]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Predicate:
+class ColumnPredicate:
     """A test of a column against values of the column's type (of its element type for `ELEMENT`)."""
 
     column: str
@@ -81,7 +83,7 @@ class Predicate:
         return self.type.element if isinstance(self.type, List) else self.type
 
 
-Reduced: TypeAlias = Predicate | bool
+Reduced: TypeAlias = ColumnPredicate | bool
 """A predicate, or what it always is."""
 
 
@@ -90,13 +92,17 @@ def column_predicate(
 ) -> Reduced:
     """``column operator value``; False when it holds for no row."""
     if operator is Operator.STARTS_WITH:
-        return Predicate(column, type, PredicateKind.PREFIX, (_scalar(value),))
+        return ColumnPredicate(column, type, PredicateKind.PREFIX, (_scalar(value),))
     if operator is Operator.CONTAINS:
         if not isinstance(type, List):
-            return Predicate(column, type, PredicateKind.PART, (_scalar(value),))
-        found = _compared(column, type.element, Operator.EQUAL, _rounded(_scalar(value), value_type))
-        return Predicate(column, type, PredicateKind.ELEMENT, found.values) if isinstance(found, Predicate) else False
-    return _compared(column, type, operator, _rounded(_scalar(value), value_type))
+            return ColumnPredicate(column, type, PredicateKind.PART, (_scalar(value),))
+        found = _comparison(column, type.element, Operator.EQUAL, _round_value(_scalar(value), value_type))
+        return (
+            ColumnPredicate(column, type, PredicateKind.ELEMENT, found.values)
+            if isinstance(found, ColumnPredicate)
+            else False
+        )
+    return _comparison(column, type, operator, _round_value(_scalar(value), value_type))
 
 
 def choice_predicate(column: str, type: PropertyType, choices: Value, choice_type: PropertyType) -> Reduced:
@@ -105,15 +111,10 @@ def choice_predicate(column: str, type: PropertyType, choices: Value, choice_typ
     element = choice_type.element if isinstance(choice_type, List) else choice_type
     values: dict[ScalarValue, None] = {}
     for choice in choices:
-        found = _compared(column, type, Operator.EQUAL, _rounded(choice, element))
-        if isinstance(found, Predicate):
+        found = _comparison(column, type, Operator.EQUAL, _round_value(choice, element))
+        if isinstance(found, ColumnPredicate):
             values[found.values[0]] = None
-    return Predicate(column, type, PredicateKind.ONE_OF, tuple(values)) if values else False
-
-
-def flipped(operator: Operator) -> Operator | None:
-    """The operator that means the same with its sides exchanged, where there is one."""
-    return _FLIPPED.get(operator)
+    return ColumnPredicate(column, type, PredicateKind.ONE_OF, tuple(values)) if values else False
 
 
 def _scalar(value: Value) -> ScalarValue:
@@ -121,7 +122,7 @@ def _scalar(value: Value) -> ScalarValue:
     return value
 
 
-def _rounded(value: ScalarValue, type: PropertyType) -> ScalarValue:
+def _round_value(value: ScalarValue, type: PropertyType) -> ScalarValue:
     """A value as its own type holds it: an F32 has fewer digits than Python's float."""
     return _as_f32(float(value)) if type is Scalar.F32 and isinstance(value, int | float) else value
 
@@ -134,12 +135,12 @@ def _as_f32(value: float) -> float:
     return narrow
 
 
-def _compared(column: str, type: PropertyType, operator: Operator, value: ScalarValue) -> Reduced:
+def _comparison(column: str, type: PropertyType, operator: Operator, value: ScalarValue) -> Reduced:
     if type in INTEGERS and isinstance(value, int | float):
         return _with_integer(column, Scalar(type), operator, value)
     if type in FLOATS and isinstance(value, int | float):
         return _with_float(column, Scalar(type), operator, value)
-    return Predicate(column, type, PredicateKind(operator.value), (value,))
+    return ColumnPredicate(column, type, PredicateKind(operator.value), (value,))
 
 
 def _with_integer(column: str, type: Scalar, operator: Operator, value: int | float) -> Reduced:
@@ -151,7 +152,7 @@ def _with_integer(column: str, type: Scalar, operator: Operator, value: int | fl
         return _between(column, type, operator, high, None)
     if isinstance(value, float) and not value.is_integer():
         return _between(column, type, operator, math.floor(value), math.ceil(value))
-    return Predicate(column, type, PredicateKind(operator.value), (int(value),))
+    return ColumnPredicate(column, type, PredicateKind(operator.value), (int(value),))
 
 
 def _with_float(column: str, type: Scalar, operator: Operator, value: int | float) -> Reduced:
@@ -162,7 +163,7 @@ def _with_float(column: str, type: Scalar, operator: Operator, value: int | floa
             below, above = (near, _next_f32(near)) if near < wide else (-_next_f32(-near), near)
             bounds = (None if math.isinf(each) else each for each in (below, above))
             return _between(column, type, operator, *bounds)
-    return Predicate(column, type, PredicateKind(operator.value), (wide + 0.0,))
+    return ColumnPredicate(column, type, PredicateKind(operator.value), (wide + 0.0,))
 
 
 def _next_f32(value: float) -> float:
@@ -181,21 +182,23 @@ def _between(
     if operator is Operator.EQUAL:
         return False
     if operator is Operator.NOT_EQUAL:
-        return Predicate(column, type, PredicateKind.KNOWN)
+        return ColumnPredicate(column, type, PredicateKind.KNOWN)
     upward = operator in _UPWARD
     bound = above if upward else below
     if bound is None:
         return False
     beyond = (below if upward else above) is None
     if beyond:
-        return Predicate(column, type, PredicateKind.KNOWN)
-    return Predicate(column, type, PredicateKind.GREATER_OR_EQUAL if upward else PredicateKind.LESS_OR_EQUAL, (bound,))
+        return ColumnPredicate(column, type, PredicateKind.KNOWN)
+    return ColumnPredicate(
+        column, type, PredicateKind.GREATER_OR_EQUAL if upward else PredicateKind.LESS_OR_EQUAL, (bound,)
+    )
 
 
 # --- the text of a pushed filter ---
 
 
-def lance_filter(predicates: tuple[Predicate, ...], substrings: Collection[str] = ()) -> str | None:
+def lance_filter(predicates: tuple[ColumnPredicate, ...], substrings: Collection[str] = ()) -> str | None:
     """All predicates as one filter in Lance's SQL, or None when there is nothing to filter.
 
     `substrings` are the columns whose index knows parts of texts. It finds a whole text only when asked for a part.
@@ -209,15 +212,15 @@ def lance_filter(predicates: tuple[Predicate, ...], substrings: Collection[str] 
     return " AND ".join(tests) or None
 
 
-def _has_part(predicate: Predicate) -> str:
+def _has_part(predicate: ColumnPredicate) -> str:
     name = quoted_column(predicate.column)
-    parts = [f"contains({name}, {literal})" for literal in _spelled(predicate.values)]
+    parts = [f"contains({name}, {literal})" for literal in _literals(predicate.values)]
     return parts[0] if len(parts) == 1 else f"({' OR '.join(parts)})"
 
 
-def _lance_predicate(predicate: Predicate) -> str:
+def _lance_predicate(predicate: ColumnPredicate) -> str:
     name = quoted_column(predicate.column)
-    literals = _spelled(predicate.values)
+    literals = _literals(predicate.values)
     match predicate.test:
         case PredicateKind.KNOWN:
             return f"{name} IS NOT NULL"
@@ -238,7 +241,7 @@ def _lance_predicate(predicate: Predicate) -> str:
             return f"{name} {predicate.test} {literals[0]}"
 
 
-def _spelled(values: Iterable[ScalarValue]) -> list[str]:
+def _literals(values: Iterable[ScalarValue]) -> list[str]:
     """The values as literals. To Lance the negative zero is another number, just below the positive: a zero is both."""
     literals = []
     for value in values:
@@ -256,11 +259,11 @@ def _element(literal: str, type: PropertyType) -> str:
 
 def among(column: str, values: Iterable[ScalarValue]) -> str:
     """A filter for the rows whose column has one of these values."""
-    literals = ", ".join(_spelled(values))
+    literals = ", ".join(_literals(values))
     return f"{quoted_column(column)} IN ({literals})" if literals else "false"
 
 
-def holds(predicate: Predicate, value: Any) -> bool:
+def holds(predicate: ColumnPredicate, value: Any) -> bool:
     """Whether a value passes a predicate: the same rule as the filter, for rows that storage does not have yet."""
     if value is None:
         return False

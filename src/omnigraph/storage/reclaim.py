@@ -1,11 +1,11 @@
-"""Which files of a table nothing needs: versions that may go, and what no other version refers to.
+"""Which files of a table are not needed: versions that may be removed, and files that no other version refers to.
 
 A table is one folder with several lines of versions: its own, and one below `tree/` for each of its forks, which share
 files with the line that they began on. File names are never used twice, so a file is needed if any version of any line
-that stays names it. What is of no known kind is left alone.
+that stays names it. Files of an unknown kind are left alone.
 
-What cannot be read keeps everything that it might need. A version that stays and is damaged, or that names a file which
-is not there, is an error, and then nothing of the table may go.
+A version that cannot be read keeps everything that it might need. A version that stays and is damaged, or that names a
+missing file, is an error, and then nothing of the table may be removed.
 """
 
 import re
@@ -13,7 +13,7 @@ import uuid
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import UTC, datetime
 
 from omnigraph.errors import Damaged, StorageError
 from omnigraph.storage.files import StoredFile, files_below
@@ -23,13 +23,14 @@ from omnigraph.storage.references import referred_names
 from omnigraph.storage.tables import check_version, open_pinned, typed_errors, version_file, version_in
 
 OWN_LINE = ""
-"""The line of a table that is no fork."""
+"""The main line of a table, which is not a fork."""
 
 _TREE = "tree"
 _DRAFT = re.compile(r"_versions/d\d+\.manifest")
-"""A version that only the writer that made it knew of; what is left is a killed one's."""
+"""A version outside the line of a table; one that still exists was left by a killed writer."""
 
 _FIRST_DRAFT = 2**63
+_FOREVER = datetime.max.replace(tzinfo=UTC)
 _TRANSACTION = re.compile(r"_transactions/(\d+)-[^/]+\.txn")
 _ROWS = re.compile(r"data/([^/]+?)(?:\.lance|/.+)")
 _DELETIONS = re.compile(r"_deletions/[^/]+")
@@ -38,7 +39,7 @@ _INDEX = re.compile(r"_indices/([0-9a-f-]{36})/.+")
 
 @dataclass(frozen=True, slots=True)
 class Reclaim:
-    """What may go of one table: whole versions, and files that no version will refer to."""
+    """What may be removed of one table: whole versions, and files that no version will refer to."""
 
     versions: tuple[StoredFile, ...] = ()
     files: tuple[StoredFile, ...] = ()
@@ -66,19 +67,14 @@ def versions_of(files: Iterable[StoredFile]) -> dict[str, dict[int, StoredFile]]
     return {name: line.versions for name, line in _lines(files).items()}
 
 
-def no_line_ends(_line: str) -> bool:
-    """For a table of which no fork goes while it is looked at."""
-    return False
-
-
 def reclaimable(
     root: Location,
     files: Iterable[StoredFile],
     kept: Mapping[str, Collection[int]],
     *,
-    since: datetime,
+    since: datetime = _FOREVER,
     writers: bool = False,
-    is_gone: Callable[[str], bool] = no_line_ends,
+    is_gone: Callable[[str], bool] = lambda _line: False,
 ) -> Reclaim:
     """What may go when only these versions stay; of a line that is not named, all stay.
 
@@ -88,33 +84,14 @@ def reclaimable(
     """
     lines = _lines(files)
     staying = _staying(root, lines, kept, is_gone)
-    unused = [(name, file) for name, file in _unused(root, lines, staying, is_gone) if file.modified < since]
-    return _reclaim(root, lines, staying, unused, writers=writers)
-
-
-def purgeable(
-    root: Location, files: Iterable[StoredFile], kept: Mapping[str, Collection[int]], *, writers: bool
-) -> Reclaim:
-    """The same with all that versions which go refer to, however young it is: nobody is to read them any more."""
-    lines = _lines(files)
-    staying = _staying(root, lines, kept, no_line_ends)
-    unused = [*_unused(root, lines, staying, no_line_ends)]
-    return _reclaim(root, lines, staying, unused, writers=writers)
-
-
-def _reclaim(
-    root: Location,
-    lines: Mapping[str, _Line],
-    staying: Mapping[str, Collection[int]],
-    unused: Collection[tuple[str, StoredFile]],
-    *,
-    writers: bool,
-) -> Reclaim:
-    """What goes: the versions that do not stay, and of the unused files those that no writer can be about to need."""
+    unused = [(name, file) for name, file in _unused_files(root, lines, staying, is_gone) if file.modified < since]
     if writers and unused:
-        shed = _shed(root, lines, staying)
+        shed = _names_shed(root, lines, staying)
         unused = [(name, file) for name, file in unused if name in shed]
-    return Reclaim(_leaving(lines, staying), tuple(file for _, file in unused))
+    leaving = (
+        file for name, line in lines.items() for version, file in line.versions.items() if version not in staying[name]
+    )
+    return Reclaim(tuple(leaving), tuple(file for _, file in unused))
 
 
 def _staying(
@@ -130,7 +107,7 @@ def _staying(
     return {name: {*kept.get(name, line.versions)} & line.versions.keys() for name, line in lines.items()}
 
 
-def _shed(root: Location, lines: Mapping[str, _Line], staying: Mapping[str, Collection[int]]) -> set[str]:
+def _names_shed(root: Location, lines: Mapping[str, _Line], staying: Mapping[str, Collection[int]]) -> set[str]:
     """The names of all that versions which go refer to. One that cannot be read sheds nothing."""
     names: set[str] = set()
     for name, line in lines.items():
@@ -140,34 +117,24 @@ def _shed(root: Location, lines: Mapping[str, _Line], staying: Mapping[str, Coll
     return names
 
 
-def _leaving(lines: Mapping[str, _Line], staying: Mapping[str, Collection[int]]) -> tuple[StoredFile, ...]:
-    return tuple(
-        file for name, line in lines.items() for version, file in line.versions.items() if version not in staying[name]
-    )
-
-
-def _unused(
+def _unused_files(
     root: Location,
     lines: Mapping[str, _Line],
     staying: Mapping[str, Collection[int]],
     is_gone: Callable[[str], bool],
 ) -> Iterator[tuple[str, StoredFile]]:
     """The files that the versions which stay do not need, with the names that versions know them by."""
-    needed = _needed(root, lines, staying, is_gone)
+    needed = _needed_names(root, lines, staying, is_gone)
     indexes = _unneeded_indexes(root, lines, staying, needed)
     for name, line in lines.items():
-        yield from _unused_of(line, needed, staying[name])
+        yield from ((file.name, file) for file in line.drafts)
+        newest = max(staying[name], default=0)
+        for read_version, file in line.transactions:
+            is_old = read_version + 1 not in staying[name] and read_version + 1 <= newest
+            if is_old or read_version >= _FIRST_DRAFT:
+                yield file.name, file
+        yield from ((known, file) for known, file in (*line.rows, *line.deletions) if known not in needed)
         yield from ((identity, file) for identity, file in line.indexes if identity in indexes)
-
-
-def _unused_of(line: _Line, needed: Collection[str], staying: Collection[int]) -> Iterator[tuple[str, StoredFile]]:
-    yield from ((file.name, file) for file in line.drafts)
-    newest = max(staying, default=0)
-    for read_version, file in line.transactions:
-        is_old = read_version + 1 not in staying and read_version + 1 <= newest
-        if is_old or read_version >= _FIRST_DRAFT:
-            yield file.name, file
-    yield from ((name, file) for name, file in (*line.rows, *line.deletions) if name not in needed)
 
 
 def _unneeded_indexes(
@@ -185,7 +152,7 @@ def _unneeded_indexes(
     return found
 
 
-def _needed(
+def _needed_names(
     root: Location,
     lines: Mapping[str, _Line],
     staying: Mapping[str, Iterable[int]],
@@ -208,7 +175,7 @@ def _needed(
                 # Whoever holds no lock may have brought them after the files were listed.
                 there |= _present(_lines(files_below(root)).values())
             if (missing := names - there) and not is_gone(line):
-                problem = f"version {version} refers to {min(missing)}, which is not there: one of both is damaged"
+                problem = f"version {version} refers to {min(missing)}, which is missing: one of both is damaged"
                 raise Damaged(location.child(version_file(version)).uri, problem)
             needed |= names
     return needed
@@ -267,3 +234,33 @@ def known_name(file: str) -> str | None:
         if found := pattern.fullmatch(name):
             return found[1]
     return name if _DELETIONS.fullmatch(name) else None
+
+
+_LINE = re.compile(r"((?:nodes/|edges/)?[^/]+(?:/tree/[^/]+)?)/(.+)")
+
+
+@dataclass(slots=True)
+class Line:
+    """One line: the bytes of its files, and its versions, each with the time of its file."""
+
+    bytes: int
+    versions: dict[int, datetime]
+
+    @property
+    def newest(self) -> int:
+        """The newest version; 0 when there is none."""
+        return max(self.versions, default=0)
+
+
+def lines_of(files: Iterable[StoredFile]) -> dict[str, Line]:
+    """The lines that files belong to. A folder that is not a table is a line without versions."""
+    lines: dict[str, Line] = {}
+    for file in files:
+        found = _LINE.fullmatch(file.name)
+        path, rest = (found[1], found[2]) if found is not None else ("", file.name)
+        line = lines.setdefault(path, Line(0, {}))
+        line.bytes += file.size
+        version = version_in(rest)
+        if version is not None:
+            line.versions[version] = file.modified
+    return lines

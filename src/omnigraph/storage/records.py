@@ -1,7 +1,7 @@
 """Records: small JSON documents with a checksum, so that a damaged one is never taken for what was written.
 
-The checksum is that of the content and not of its bytes: a record that somebody has formatted again is still whole. A
-record without one was written by an older version. It can be read, and nothing vouches for it.
+The checksum is that of the content and not of its bytes: a record that was formatted again is still whole. A record
+without a checksum was written by an older version. It can be read, but is not verified.
 """
 
 import hashlib
@@ -14,6 +14,8 @@ from typing import Any, TypeVar, cast
 from pydantic import TypeAdapter, ValidationError
 
 from omnigraph.errors import Damaged
+from omnigraph.storage.location import Location
+from omnigraph.storage.objects import objects_at
 
 _CHECKSUM = "checksum"
 _METHOD = "sha256:"
@@ -22,7 +24,7 @@ _Kind = TypeVar("_Kind")
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """What a record says. `verified` tells whether a checksum vouches for it."""
+    """The content of a record. `verified` says whether it has a checksum."""
 
     content: dict[str, Any]
     verified: bool
@@ -39,8 +41,19 @@ def encode_record(content: Mapping[str, Any]) -> bytes:
     return json.dumps({**content, _CHECKSUM: checksum_of(content)}, indent=1, ensure_ascii=True).encode()
 
 
+def read_record(kind: type[_Kind], location: Location, file: str) -> _Kind | None:
+    """The record in a file as a dataclass, or None when there is no such file; raises `Damaged` for any other."""
+    content = objects_at(location).read(file)
+    return None if content is None else decode_as(kind, location.child(file).uri, content)
+
+
+def decode_as(kind: type[_Kind], uri: str, data: bytes) -> _Kind:
+    """A record as a dataclass, with every field of its declared type; raises `Damaged` for any other."""
+    return from_content(kind, uri, decode_record(uri, data).content)
+
+
 def decode_record(uri: str, data: bytes) -> Record:
-    """The record in a file; raises `Damaged` for one that is not as it was written."""
+    """A record with any content; raises `Damaged` when it is not what was written."""
     try:
         content = json.loads(data)
     except (ValueError, RecursionError) as error:
@@ -49,14 +62,15 @@ def decode_record(uri: str, data: bytes) -> Record:
         raise Damaged(uri, "is not a record: expected a JSON object")
     expected = content.pop(_CHECKSUM, None)
     if expected is not None and expected != checksum_of(content):
-        raise Damaged(uri, "does not have the checksum that it was written with")
+        raise Damaged(uri, "does not match its recorded checksum")
     return Record(content, expected is not None)
 
 
-def decode_as(kind: type[_Kind], uri: str, content: Mapping[str, Any]) -> _Kind:
-    """The content of a record as a dataclass, with every field of its declared type; `Damaged` for any other.
+def from_content(kind: type[_Kind], uri: str, content: Mapping[str, Any]) -> _Kind:
+    """The content of a record as a dataclass.
 
-    Only values of exactly these types are taken: the text "3" is not a version, although a number could be made of it.
+    Only values of exactly the declared types are accepted: the text "3" is not a version, although it could be
+    converted to a number.
     """
     try:
         found: _Kind = _adapter(cast("Any", kind)).validate_json(json.dumps(content), strict=True)

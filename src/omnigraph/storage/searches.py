@@ -20,7 +20,7 @@ from omnigraph.storage.tables import ROW_ID, Table, typed_errors
 SCORE, DISTANCE = "_score", "_distance"
 # How many words near a misspelt one are looked for: to leave some out would leave out rows.
 _ALL_NEAR_WORDS = 2**31 - 1
-# A few bytes for each index that was asked; all are forgotten, and asked again, when there are so many.
+# A few bytes for each index that was read. At the limit all are forgotten, and read again.
 _counts: dict[tuple[str, ...], int | None] = {}
 _MOST_COUNTS = 10_000
 
@@ -41,7 +41,7 @@ class SearchIndex:
 
 @dataclass(frozen=True, slots=True)
 class TextQuery:
-    """Words to be found in a column: any of them, all in a row, or any within so many edits."""
+    """Words to be found in a column: any of them, all in sequence, or any within `edits` edits."""
 
     column: str
     kind: TextMatchKind
@@ -71,14 +71,14 @@ def text_index(table: Table, column: str) -> SearchIndex | None:
     if found is None:
         return None
     texts = _counted_texts(table, found)
-    return SearchIndex(intent.name, column, _uncovered(table, found), texts) if texts is not None else None
+    return SearchIndex(intent.name, column, _uncovered_fragments(table, found), texts) if texts is not None else None
 
 
 def vector_index(table: Table, column: str) -> SearchIndex | None:
     """The vector index of a column."""
     intent = IndexIntent(column, IndexKind.VECTOR)
     found = described_indexes(table).get(intent)
-    return SearchIndex(intent.name, column, _uncovered(table, found)) if found is not None else None
+    return SearchIndex(intent.name, column, _uncovered_fragments(table, found)) if found is not None else None
 
 
 def _counted_texts(table: Table, found: Any) -> int | None:
@@ -100,7 +100,7 @@ def _counted_texts(table: Table, found: Any) -> int | None:
     return counted
 
 
-def _uncovered(table: Table, found: Any) -> tuple[int, ...]:
+def _uncovered_fragments(table: Table, found: Any) -> tuple[int, ...]:
     covered = {number for segment in found.segments for number in segment.fragment_ids}
     return tuple(number for each in table.dataset.get_fragments() if (number := each.fragment_id) not in covered)
 

@@ -1,4 +1,4 @@
-"""Looks at the files of a table before Lance does: some damage would end the whole process there.
+"""Checks the files of a table before Lance reads them: some damage would abort the whole process there.
 
 Lance turns most damage into an error. But it reserves memory by numbers that it reads from the end of a file and from a
 file of deletions, and a reservation that cannot be met aborts the process, whichever way it is called; such a file can
@@ -34,36 +34,51 @@ _MOST_KNOWN = 200_000
 _DELETED_ROWS = (pa.uint32(), pa.int32())
 
 _known: set[str] = set()
-"""Files that were looked at and are as they should be."""
+"""Files that were checked and are whole."""
 _lock = threading.Lock()
 
 
 def check_files(location: Location, dataset: lance.LanceDataset) -> None:
     """Raises `Damaged` for a file of this version that it would not be safe to read."""
-    root = location.path
-    if root is None:
-        return
-    roots = [root, *(Path(each.path) for each in dataset._ds.base_paths().values())]
-    for name in _names(dataset):
-        _check_first(roots, name, location)
+    roots = _roots(location, dataset)
+    for name, fragment in _names(dataset) if roots else ():
+        _check_first(roots, name, location, fragment)
     for folder in roots:
         _check_indexes(folder / "_indices", location, dataset)
 
 
-def _names(dataset: lance.LanceDataset) -> Iterator[str]:
+def check_presence(location: Location, dataset: lance.LanceDataset) -> None:
+    """Raises `Damaged` if this version names a file that is missing: for a change that keeps rows without reading them.
+
+    Otherwise the next version would repeat a damaged name, and restoring the file of this one would not help.
+    """
+    roots = _roots(location, dataset)
+    for name, _ in _names(dataset) if roots else ():
+        if not any((root / name).exists() for root in roots):
+            raise Damaged(location.uri, f"version {dataset.version} refers to {name}, which is missing")
+
+
+def _roots(location: Location, dataset: lance.LanceDataset) -> list[Path]:
+    """The folders that files of a version can be in: its own, and those of tables that it was forked from."""
+    if location.path is None:
+        return []
+    return [location.path, *(Path(each.path) for each in dataset._ds.base_paths().values())]
+
+
+def _names(dataset: lance.LanceDataset) -> Iterator[tuple[str, lance.LanceFragment]]:
     for fragment in dataset.get_fragments():
-        yield from (f"data/{file.path}" for file in fragment.data_files())
+        yield from ((f"data/{file.path}", fragment) for file in fragment.data_files())
         deletions = fragment.deletion_file()
         if deletions is not None:
-            yield deletions
+            yield deletions, fragment
 
 
-def _check_first(roots: list[Path], name: str, location: Location) -> None:
+def _check_first(roots: list[Path], name: str, location: Location, fragment: lance.LanceFragment) -> None:
     """Checks a file where it is first found: names are never used twice, so it is in one of these folders."""
     for root in roots:
         if _is_known(path := root / name):
             return
-        if (problem := _problem(path)) is not None:
+        if (problem := _problem(path, fragment)) is not None:
             raise Damaged(location.uri, f"{name}: {problem}")
         if _is_known(path):
             return
@@ -95,11 +110,14 @@ def _content_of(folder: Path) -> list[Path]:
         return []
 
 
-def _problem(path: Path) -> str | None:
-    """What is wrong with a file, if that can be told without Lance."""
+def _problem(path: Path, fragment: lance.LanceFragment | None = None) -> str | None:
+    """What is wrong with a file, as far as it can be checked without Lance."""
     try:
         if path.suffix == ".arrow":
-            problem = _problem_of_deletions(path.read_bytes())
+            deletions = None if fragment is None else fragment.metadata.deletion_file
+            problem = _problem_of_deletions(
+                path.read_bytes(), None if deletions is None else deletions.num_deleted_rows
+            )
         else:
             with path.open("rb", buffering=0) as file:
                 problem = _problem_of_rows(file, file.seek(0, 2))
@@ -175,14 +193,16 @@ def _read(file: RawIOBase, start: int, length: int) -> bytes:
     return file.read(length) or b""
 
 
-def _problem_of_deletions(content: bytes) -> str | None:
-    """Whether a file of deletions can be read by a reader that survives when it cannot."""
+def _problem_of_deletions(content: bytes, expected: int | None) -> str | None:
+    """Whether a file of deletions can be read by a reader that survives when it cannot, and has all that it should."""
     try:
         with pa.ipc.open_file(pa.py_buffer(content)) as reader:
             if len(reader.schema) != 1 or reader.schema.field(0).type not in _DELETED_ROWS:
                 return "this is not a list of deleted rows"
             rows = reader.read_all()
             rows.validate(full=True)
+        if expected and rows.num_rows != expected:
+            return f"the list has {rows.num_rows} deleted rows, and the version has {expected}"
         if not all(size <= rows.nbytes + _ALIGNMENT for size in _unpacked_sizes(content)):
             return "the list of deleted rows says that it is larger than it is"
     except (pa.ArrowException, OSError, ValueError, struct.error, IndexError) as error:

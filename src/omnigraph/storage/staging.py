@@ -1,8 +1,8 @@
-"""Staging: a change of one table that is written but not yet there.
+"""Staging: a change of one table that is written but not committed.
 
-A staged change is a Lance transaction with its files on disk. The table's head does not move until `commit_staged`.
-Every change is one transaction, whatever it mixes: rows that go are marked in deletion vectors, rows that change are
-written anew under their old row ids, new rows are written beside them.
+A staged change is a Lance transaction with its files on disk. The head of the table does not move until
+`commit_staged`. Every change is one transaction, whatever it combines: deleted rows are marked in deletion vectors,
+changed rows are rewritten under their old row ids, new rows are added.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -29,7 +29,7 @@ SMALL_FRAGMENT = 1_024
 MANY_SMALL_FRAGMENTS = 16
 Offsets: TypeAlias = "np.ndarray[tuple[int], np.dtype[np.uint32]]"
 OPERATION = "omnigraph:operation"
-"""The transaction property that says whose a version is."""
+"""The transaction property that names the write which made a version."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +40,7 @@ class StagedWrite:
     transaction: Transaction
     read_version: int
     beside: tuple[str, ...] = ()
-    """Data files that the change puts beside those of fragments that are there; if any, it brings nothing else."""
+    """Data files that the change adds to existing fragments; if there are any, it adds nothing else."""
 
     @property
     def version_after(self) -> int:
@@ -52,30 +52,30 @@ class StagedWrite:
         identity: str = self.transaction.uuid
         return identity
 
-    def followed_by(self, operation: Any, name: str) -> "StagedWrite":
+    def then(self, operation: Any, name: str) -> "StagedWrite":
         """A Lance operation on the version that this leads to, with the name of the write that it is part of."""
         after = self.version_after
         return StagedWrite(self.location, _transaction(after, operation, name), after)
 
     def new_files(self) -> Iterator[Path]:
-        """The files on a local disk that this change brings, and that no version refers to yet."""
+        """The files on a local disk that this change adds, and that no version refers to yet."""
         root = self.location.path
         if root is None:
             return
-        brought = self.brought()
+        brought = self.added_files()
         yield from (root / name for name in brought.files)
         for folder in (*brought.blobs, *brought.indexes):
             yield from (file for file in (root / folder).rglob("*") if file.is_file())
 
-    def brought(self) -> "BroughtFiles":
-        """The names of what this change brings, and that no version refers to yet."""
+    def added_files(self) -> "AddedFiles":
+        """The names of the files that this change adds, and that no version refers to yet."""
         if self.beside:
-            return BroughtFiles(files=tuple(f"data/{name}" for name in self.beside))
-        return _brought_files(self.transaction.operation)
+            return AddedFiles(files=tuple(f"data/{name}" for name in self.beside))
+        return _added_files(self.transaction.operation)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BroughtFiles:
+class AddedFiles:
     """What a change adds to a table, by names relative to it.
 
     `blobs` are folders beside files of rows, which are there if those have Blobs; `indexes` are folders that are there.
@@ -108,10 +108,10 @@ def creation_error(location: Location, error: OSError) -> StorageError:
 
 @dataclass(frozen=True, slots=True)
 class WrittenRows:
-    """Rows that are in files already and in no version yet; whoever stages them may be another process.
+    """Rows that are in files already and in no version yet; they may be staged by another process.
 
-    `new` rows come beside those that are there, `rewritten` ones under the stable row ids they have, and `gone` has the
-    offsets of the rows that leave each fragment.
+    `new` rows are added, `rewritten` rows replace others under their stable row ids, and `gone` has the offsets of the
+    rows that leave each fragment.
     """
 
     new: tuple[FragmentMetadata, ...] = ()
@@ -124,7 +124,7 @@ class WrittenRows:
         return sum(fragment.physical_rows for fragment in (*self.new, *self.rewritten))
 
 
-def joined(parts: Sequence[WrittenRows]) -> WrittenRows:
+def join_written(parts: Sequence[WrittenRows]) -> WrittenRows:
     """What several writers have written, as one."""
     leaving: dict[int, list[Offsets]] = {}
     for part in parts:
@@ -173,7 +173,7 @@ def discard(table: Table, written: WrittenRows) -> None:
 
 
 def stage_append(table: Table, rows: pa.Table, operation: str) -> StagedWrite:
-    """New rows beside those that are there; no id may be one of theirs."""
+    """New rows; no id may be in the table already."""
     return stage_written(table, write_new(table, rows), operation)
 
 
@@ -198,16 +198,6 @@ def stage_other_columns(table: Table, rows: pa.Table, operation: str) -> StagedW
 def stage_replacement(table: Table, written: WrittenRows, operation: str) -> StagedWrite:
     """Rows that were written, in place of all that are there."""
     return staged_operation(table, Operation.Overwrite(table.dataset.lance_schema, list(written.new)), operation)
-
-
-def stage_delete(table: Table, ids: pa.Array, operation: str) -> StagedWrite:
-    """The end of the rows with these ids."""
-    return stage_change(table, rows=table.schema.empty_table(), deleted=ids, operation=operation)
-
-
-def stage_upsert(table: Table, rows: pa.Table, operation: str) -> StagedWrite:
-    """Rows that replace those with the same id, or are new. No id may be twice in `rows`."""
-    return stage_change(table, rows=rows, deleted=pa.array([], pa.string()), operation=operation)
 
 
 def stage_change(table: Table, *, rows: pa.Table, deleted: pa.Array, operation: str) -> StagedWrite:
@@ -239,7 +229,7 @@ def _fragments(table: Table, rows: pa.Table) -> list[FragmentMetadata]:
     return fragments
 
 
-def _brought_files(operation: Any) -> BroughtFiles:
+def _added_files(operation: Any) -> AddedFiles:
     """What an operation adds: rows with the Blobs beside them, marks of deleted rows, indexes."""
     groups = getattr(operation, "groups", ())
     fragments = [
@@ -253,7 +243,7 @@ def _brought_files(operation: Any) -> BroughtFiles:
         for fragment in getattr(operation, "updated_fragments", ())
         if fragment.deletion_file is not None
     ]
-    return BroughtFiles(
+    return AddedFiles(
         files=(*rows, *deletions),
         blobs=tuple(name.removesuffix(".lance") for name in rows),
         indexes=tuple(f"_indices/{index.uuid}" for index in getattr(operation, "new_indices", ())),
@@ -262,7 +252,7 @@ def _brought_files(operation: Any) -> BroughtFiles:
 
 @dataclass(frozen=True, slots=True)
 class _Rewritten:
-    """Rows that are written anew under the stable row ids they have."""
+    """Rows that are rewritten under their stable row ids."""
 
     rows: pa.Table
     row_ids: Sequence[int]
@@ -272,7 +262,7 @@ def stage_written(table: Table, written: WrittenRows, operation: str) -> StagedW
     """One transaction for rows that were written, and for those that go.
 
     Many small writes would leave many small fragments, and every read and commit pays for each of them. So once there
-    are enough, a write takes the small ones along: their rows are written anew, in one fragment, as they are.
+    are enough, a write combines the small ones: their rows are rewritten unchanged, in one fragment.
     """
     small = _small_fragments(table) if table.location.upkeep and written.count < SMALL_FRAGMENT else []
     if not (small or written.gone or written.rewritten):
@@ -296,7 +286,7 @@ def stage_written(table: Table, written: WrittenRows, operation: str) -> StagedW
 
 
 def _small_fragments(table: Table) -> list[int]:
-    """The fragments that a small write takes along: none until there are many."""
+    """The fragments that a small write combines: none until there are many."""
     small = [
         fragment.fragment_id for fragment in table.dataset.get_fragments() if fragment.physical_rows < SMALL_FRAGMENT
     ]
@@ -329,7 +319,7 @@ def fragment_of(table: Table, number: int) -> lance.LanceFragment:
     """A fragment that a table has."""
     fragment = table.dataset.get_fragment(number)
     if fragment is None:
-        raise InternalError("a version knows its fragments")
+        raise InternalError("a version has the fragments that it lists")
     return fragment
 
 

@@ -18,21 +18,21 @@ from lance.blob import BlobType
 
 import lance
 from omnigraph.errors import Damaged, StorageError, UsageError
+from omnigraph.storage.environment import INDEX_BYTES, METADATA_BYTES
 from omnigraph.storage.location import Location
-from omnigraph.storage.memory import INDEX_BYTES, METADATA_BYTES
 from omnigraph.storage.objects import objects_at
 from omnigraph.storage.predicates import among
 from omnigraph.storage.soundness import check_files
 
 ROW_ID, ROW_ADDRESS, ROW_VERSION = "_rowid", "_rowaddr", "_row_last_updated_at_version"
-# Up to so many ids are looked up through the index; more are found faster by reading the whole column.
+# Up to this number, ids are looked up through the index; more are found faster by reading the whole column.
 _FEW_IDS = 2_000
 VERSIONS = "_versions"
 """The folder of a table that has the files of its versions."""
 
 _VERSION_FILE = re.compile(rf"{VERSIONS}/(\d{{20}})\.manifest")
 _LAST = 2**64 - 1
-NO_TABLE = "there is no table here"
+NO_TABLE = "no table exists here"
 VERSION_END = b"LANC"
 """What the file of a version ends with."""
 
@@ -74,7 +74,7 @@ class Table:
         *,
         check: Callable[[int], None] = lambda _bytes: None,
     ) -> pa.Table:
-        """The rows that meet a filter, with these columns and no other read; `check` is told the bytes of a batch."""
+        """The rows that meet a filter, with these columns and no other read; `check` gets the bytes of each batch."""
         batches = []
         with typed_errors(self.location, "cannot be read"):
             reader = self._scanner(columns, filter, limit).to_reader()
@@ -94,11 +94,11 @@ class Table:
 
     @property
     def blob_handling(self) -> Literal["all_binary"] | None:
-        """What a scan is told so that blobs come out as their bytes."""
+        """The option of a scan with which blobs are returned as bytes."""
         return "all_binary" if any(isinstance(field.type, BlobType) for field in self.schema) else None
 
     def check_filter(self, filter: str) -> None:
-        """Raises `UsageError` for a text that is no condition on the columns of this table."""
+        """Raises `UsageError` for a text that is not a condition on the columns of this table."""
         try:
             self.dataset.scanner(filter=filter, limit=1).explain_plan()
         except ValueError as error:
@@ -134,7 +134,7 @@ class Table:
         *,
         filter: str | None = None,
     ) -> Iterator[pa.RecordBatch]:
-        """The rows of some fragments, in the order of the table, so many at a time; no other column is read."""
+        """The rows of some fragments in their order, at most `most_rows` at a time; no other column is read."""
         if not fragments:  # to Lance, no fragments are all of them
             return
         with typed_errors(self.location, "cannot be read"):
@@ -167,10 +167,6 @@ class Table:
             raise Damaged(self.location.uri, f"{positions.null_count} rows are not where its indexes and files say")
         return found.drop_columns([ROW_ADDRESS]).take(positions)
 
-    def indexed_columns(self) -> frozenset[str]:
-        """The columns that an index serves, at least in part."""
-        return frozenset(name for index in self.dataset.describe_indices() for name in index.field_names)
-
     def count(self, filter: str | None = None) -> int:
         """How many rows meet a filter."""
         with typed_errors(self.location, "cannot be read"):
@@ -180,20 +176,19 @@ class Table:
     def rows_with_ids(self, ids: pa.Array, columns: Sequence[str] = ("id",)) -> pa.Table:
         """The rows with these ids; ids that are not there are simply missing from the result."""
         if len(ids) <= _FEW_IDS:
-            return self.scan(columns, among("id", ids.to_pylist())) if len(ids) else self._none(columns)
+            if len(ids):
+                return self.scan(columns, among("id", ids.to_pylist()))
+            return self.scan(columns, filter="false") if ROW_ID in columns else self.scan(columns, limit=0)
         found = self.scan(columns)
         return found.filter(pc.is_in(found["id"], value_set=ids))
-
-    def _none(self, columns: Sequence[str]) -> pa.Table:
-        return self.scan(columns, limit=0) if ROW_ID not in columns else self.scan(columns, filter="false")
 
 
 @contextmanager
 def typed_errors(location: Location, problem: str) -> Iterator[None]:
-    """Lance reports what storage refuses in several ways; whoever calls us gets a `StorageError`.
+    """Turns the errors of Lance into `StorageError`, and its panics into `Damaged`.
 
-    Where it meets what it holds for impossible, it panics. That is damage of a file, and becomes `Damaged`: a panic is
-    no `Exception`, so it would pass everything that keeps the failure of one request from others.
+    Lance panics where it finds what should be impossible, which is damage of a file. A panic is not an `Exception`, so
+    it would pass everything that isolates the failure of one request.
     """
     try:
         yield
@@ -221,9 +216,9 @@ def open_table(location: Location, version: int | None = None) -> Table:
 
 
 def open_unread(location: Location, version: int) -> Table:
-    """The table at an exact version, for those who look at what it refers to and read none of it.
+    """The table at an exact version, for callers that read its metadata but no rows.
 
-    Its files have not been looked at, and some damage of them would end the process.
+    Its files have not been checked, and some damage of them would abort the process.
     """
     with typed_errors(location, f"cannot open version {version}"):
         dataset = lance.dataset(
@@ -283,8 +278,8 @@ def has_version(location: Location, version: int) -> bool:
 def is_whole(location: Location, version: int) -> bool:
     """Whether the file of a version that is listed has its end.
 
-    On a disk one that lacks it is what a power cut left of a version that nobody was told of. A store has whole objects
-    only, and is not asked.
+    On a disk, a file without its end is what a power cut left of a version that was never acknowledged. A store has
+    whole objects only, and is not asked.
     """
     if location.path is None:
         return True
@@ -301,14 +296,14 @@ def is_whole(location: Location, version: int) -> bool:
 def check_version(location: Location, version: int) -> None:
     """Raises `Damaged` when the file of a version is missing, or has not the end that every such file has.
 
-    For a version that somebody was told of. Whether the rest of the file is right, only opening it tells.
+    For a version that was acknowledged. The rest of the file is checked only by opening it.
     """
     file = version_file(version)
     content = objects_at(location).read(file)
     if content is None:
         raise Damaged(location.child(file).uri, f"the file of version {version} is missing")
     if not content.endswith(VERSION_END):
-        problem = f"the file of version {version} is cut short or was changed: it does not end as such a file does"
+        problem = f"the file of version {version} is cut short or was changed: its end marker is missing"
         raise Damaged(location.child(file).uri, problem)
 
 

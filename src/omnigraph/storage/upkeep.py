@@ -17,7 +17,7 @@ from lance.dataset import Index
 
 from omnigraph.catalog import IndexIntent
 from omnigraph.errors import StorageError
-from omnigraph.storage.compaction import FragmentState, Segment, addition, fragment_states, index_segments
+from omnigraph.storage.compaction import FragmentState, Segment, fragment_states, index_addition, index_segments
 from omnigraph.storage.indexes import write_extension
 from omnigraph.storage.staging import SMALL_FRAGMENT, StagedWrite
 from omnigraph.storage.tables import Table
@@ -27,13 +27,13 @@ MIDDLE_FRAGMENT = 8 * SMALL_FRAGMENT
 
 ENOUGH_FRAGMENTS = 2
 LONGEST_SEGMENT = 64 * SMALL_FRAGMENT
-"""A segment of more rows is not written anew. The next begins beside it, until `optimize` makes one of all."""
+"""A segment of more rows is not rewritten. Another one begins, until `optimize` makes one of all."""
 
 _logger = logging.getLogger(__name__)
 
 
 def upkeep_after(table: Table, staged: StagedWrite, operation: str) -> StagedWrite | None:
-    """What a write adds to its change of a table, if it is time for it; a write never fails for it."""
+    """What a write adds to its change of a table, if upkeep is due; a failure of it never fails the write."""
     if not table.location.upkeep or not _leaves_fragments(staged):
         return None
     removed = getattr(staged.transaction.operation, "removed_fragment_ids", ())
@@ -51,7 +51,7 @@ def upkeep_after(table: Table, staged: StagedWrite, operation: str) -> StagedWri
         return None
     if not indexes:
         return None
-    return staged.followed_by(addition(indexes, dropped, built_at=table.version), operation)
+    return staged.then(index_addition(indexes, dropped, built_at=table.version), operation)
 
 
 def _leaves_fragments(staged: StagedWrite) -> bool:
@@ -70,7 +70,7 @@ def _extensions(table: Table, debris: Sequence[FragmentState]) -> tuple[list[Ind
         uncovered = [each for each in debris if each.number not in covered]
         if len(uncovered) < ENOUGH_FRAGMENTS:
             continue
-        replaced = _replaced(table, segments, uncovered)
+        replaced = _replaceable(table, segments, uncovered)
         fragments = _numbers(uncovered) | frozenset().union(*(segment.fragments for segment in replaced))
         there = _numbers(fragment_states(table))
         indexes.append(write_extension(table, intent, sorted(fragments & there)))
@@ -78,7 +78,7 @@ def _extensions(table: Table, debris: Sequence[FragmentState]) -> tuple[list[Ind
     return indexes, dropped
 
 
-def _replaced(table: Table, segments: Sequence[Segment], uncovered: Collection[FragmentState]) -> list[Segment]:
+def _replaceable(table: Table, segments: Sequence[Segment], uncovered: Collection[FragmentState]) -> list[Segment]:
     """The segments that the new one takes the place of: those that earlier upkeep left, if it does not get too long."""
     rows = {each.number: each.live for each in fragment_states(table)}
     sizes = {segment.identity: sum(rows.get(number, 0) for number in segment.fragments) for segment in segments}

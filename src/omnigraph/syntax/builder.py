@@ -9,29 +9,9 @@ from lark import Token, Tree
 
 from omnigraph.codes import Code
 from omnigraph.diagnostics import Span, quoted
+from omnigraph.syntax import nodes
 from omnigraph.syntax.faults import SourceFault
 from omnigraph.syntax.language import Language
-from omnigraph.syntax.nodes import (
-    Annotation,
-    AnnotationValue,
-    Argument,
-    BoolLiteral,
-    DateLiteral,
-    DateTimeLiteral,
-    EnumType,
-    FloatLiteral,
-    IntLiteral,
-    ListLiteral,
-    NameArgument,
-    NamedType,
-    NullLiteral,
-    RangeArgument,
-    ScalarLiteral,
-    TextLiteral,
-    TypeExpression,
-    VectorType,
-)
-from omnigraph.syntax.nodes import ListType as ListTypeNode
 
 T = TypeVar("T")
 
@@ -59,9 +39,9 @@ class Builder:
         self._language = language
         self._base = base
 
-    def built(self, tree: Tree[Token]) -> Any:
+    def build(self, tree: Tree[Token]) -> Any:
         """The node of a tree. Recursion is safe here: nesting was bounded before parsing."""
-        children = [self.built(child) if isinstance(child, Tree) else child for child in tree.children]
+        children = [self.build(child) if isinstance(child, Tree) else child for child in tree.children]
         return getattr(self, tree.data)(*children)
 
     def at(self, first: Token, last: Token | None = None) -> Span:
@@ -70,10 +50,10 @@ class Builder:
 
     # --- literals ---
 
-    def text(self, token: Token) -> TextLiteral:
-        return TextLiteral(self._unescaped(token), span=self.at(token))
+    def text(self, token: Token) -> nodes.TextLiteral:
+        return nodes.TextLiteral(self._unescape(token), span=self.at(token))
 
-    def _unescaped(self, token: Token) -> str:
+    def _unescape(self, token: Token) -> str:
         body = str(token)[1:-1]
         if "\\" not in body:
             return body
@@ -84,7 +64,7 @@ class Builder:
             if escape[2] not in _PLAIN_ESCAPES:
                 start = self.at(token).start + 1 + escape.start()
                 raise SourceFault(
-                    self._language.escape,
+                    self._language.code("ESCAPE"),
                     f"unknown escape {quoted(escape[0])}",
                     Span(start, start + 2),
                     r"known escapes: \" \\ \/ \b \f \n \r \t \uXXXX",
@@ -97,22 +77,22 @@ class Builder:
             return unescaped.encode("utf-16", "surrogatepass").decode("utf-16")
         except UnicodeDecodeError as error:
             raise SourceFault(
-                self._language.escape, "this text has half of a surrogate pair", self.at(token)
+                self._language.code("ESCAPE"), "this text has an unpaired surrogate", self.at(token)
             ) from error
 
-    def number(self, token: Token) -> IntLiteral | FloatLiteral:
+    def number(self, token: Token) -> nodes.IntLiteral | nodes.FloatLiteral:
         span = self.at(token)
         if len(token) > _LONGEST_NUMBER:
-            raise SourceFault(self._language.number, f"a number of {len(token)} characters is too long", span)
+            raise SourceFault(self._language.code("NUMBER"), f"a number of {len(token)} characters is too long", span)
         if token.lstrip("-").isdigit():
             value = int(token)
             if not _SMALLEST_INTEGER <= value <= _LARGEST_INTEGER:
-                raise SourceFault(self._language.number, f"{quoted(token)} does not fit 64 bits", span)
-            return IntLiteral(value, span=span)
+                raise SourceFault(self._language.code("NUMBER"), f"{quoted(token)} does not fit 64 bits", span)
+            return nodes.IntLiteral(value, span=span)
         real = float(token)
         if real in (float("inf"), float("-inf")):
-            raise SourceFault(self._language.number, f"{quoted(token)} is too large for a 64-bit float", span)
-        return FloatLiteral(real, span=span)
+            raise SourceFault(self._language.code("NUMBER"), f"{quoted(token)} is too large for a 64-bit float", span)
+        return nodes.FloatLiteral(real, span=span)
 
     def whole_number(self, token: Token, what: str, code: Code) -> int:
         """A number that counts something, and so has no sign, point or exponent."""
@@ -121,16 +101,16 @@ class Builder:
             raise SourceFault(code, f"{what} is a whole number up to {most}, not {quoted(token)}", self.at(token))
         return int(token)
 
-    def dated_literal(self, function: str, text: TextLiteral) -> DateLiteral | DateTimeLiteral:
+    def dated_literal(self, function: str, text: nodes.TextLiteral) -> nodes.DateLiteral | nodes.DateTimeLiteral:
         """``date("…")`` or ``datetime("…")``, checked."""
         try:
             if function == "date":
-                return DateLiteral(_date(text.value), span=text.span)
-            return DateTimeLiteral(_datetime(text.value), span=text.span)
+                return nodes.DateLiteral(_date(text.value), span=text.span)
+            return nodes.DateTimeLiteral(_datetime(text.value), span=text.span)
         except ValueError as error:
             shape = "2026-01-31" if function == "date" else "2026-01-31T12:00:00Z"
             raise SourceFault(
-                self._language.date,
+                self._language.code("DATE"),
                 f"{quoted(text.value)} is not a {function}",
                 text.span,
                 f'write it as `{function}("{shape}")`'
@@ -139,74 +119,82 @@ class Builder:
 
     # --- type expressions ---
 
-    def named_type(self, name: Token, nullable: Token | None) -> NamedType:
-        return NamedType(str(name), nullable is not None, span=self.at(name))
+    def named_type(self, name: Token, nullable: Token | None) -> nodes.NamedType:
+        return nodes.NamedType(str(name), nullable is not None, span=self.at(name))
 
-    def sized_type(self, name: Token, size: Token, nullable: Token | None) -> VectorType:
+    def sized_type(self, name: Token, size: Token, nullable: Token | None) -> nodes.VectorType:
         if name != "Vector":
             raise SourceFault(
-                self._language.syntax, f"{quoted(name)} takes no size", self.at(name), "only `Vector(n)` has one"
+                self._language.code("SYNTAX"),
+                f"{quoted(name)} takes no size",
+                self.at(name),
+                "only `Vector(n)` has one",
             )
-        return VectorType(
-            self.whole_number(size, "a vector's dimension", self._language.syntax),
+        return nodes.VectorType(
+            self.whole_number(size, "a vector's dimension", self._language.code("SYNTAX")),
             nullable is not None,
             span=self.at(name, size),
         )
 
-    def enum_type(self, *parts: Token | None) -> EnumType:
+    def enum_type(self, *parts: Token | None) -> nodes.EnumType:
         *values, nullable = parts
         tokens = present(values)
-        return EnumType(
+        return nodes.EnumType(
             tuple(str(value) for value in tokens), nullable is not None, span=self.at(tokens[0], tokens[-1])
         )
 
-    def list_type(self, start: Token, element: TypeExpression, end: Token, nullable: Token | None) -> ListTypeNode:
-        return ListTypeNode(element, nullable is not None, span=self.at(start, end))
+    def list_type(
+        self, start: Token, element: nodes.TypeExpression, end: Token, nullable: Token | None
+    ) -> nodes.ListType:
+        return nodes.ListType(element, nullable is not None, span=self.at(start, end))
 
     # --- annotations ---
 
-    def annotation(self, name: Token, *arguments: Argument | None) -> Annotation:
-        return Annotation(str(name), present(arguments), span=self.at(name))
+    def annotation(self, name: Token, *arguments: nodes.Argument | None) -> nodes.Annotation:
+        return nodes.Annotation(str(name), present(arguments), span=self.at(name))
 
-    def argument(self, value: AnnotationValue) -> Argument:
-        return Argument(value, span=value.span)
+    def argument(self, value: nodes.AnnotationValue) -> nodes.Argument:
+        return nodes.Argument(value, span=value.span)
 
-    def keyword_argument(self, keyword: Token, value: AnnotationValue) -> Argument:
-        return Argument(value, str(keyword), span=self.at(keyword))
+    def keyword_argument(self, keyword: Token, value: nodes.AnnotationValue) -> nodes.Argument:
+        return nodes.Argument(value, str(keyword), span=self.at(keyword))
 
-    def annotation_word(self, name: Token) -> BoolLiteral | NullLiteral | NameArgument:
-        return self.word_literal(name) or NameArgument(str(name), span=self.at(name))
+    def annotation_word(self, name: Token) -> nodes.BoolLiteral | nodes.NullLiteral | nodes.NameArgument:
+        return self.word_literal(name) or nodes.NameArgument(str(name), span=self.at(name))
 
-    def word_literal(self, name: Token) -> BoolLiteral | NullLiteral | None:
+    def word_literal(self, name: Token) -> nodes.BoolLiteral | nodes.NullLiteral | None:
         """The literal that a bare word stands for, if it stands for one."""
         if name == "null":
-            return NullLiteral(span=self.at(name))
-        return BoolLiteral(name == "true", span=self.at(name)) if name in ("true", "false") else None
+            return nodes.NullLiteral(span=self.at(name))
+        return nodes.BoolLiteral(name == "true", span=self.at(name)) if name in ("true", "false") else None
 
-    def dated(self, function: Token, text: Token) -> DateLiteral | DateTimeLiteral:
+    def dated_text(self, function: Token, text: Token) -> nodes.DateLiteral | nodes.DateTimeLiteral:
         if function not in ("date", "datetime"):
             raise SourceFault(
-                self._language.syntax, f"{quoted(function)} is not a literal", self.at(function), "did you mean `date`?"
+                self._language.code("SYNTAX"),
+                f"{quoted(function)} is not a literal",
+                self.at(function),
+                "did you mean `date`?",
             )
         return self.dated_literal(str(function), self.text(text))
 
-    def annotation_list(self, start: Token, *parts: Any) -> ListLiteral:
+    def annotation_list(self, start: Token, *parts: Any) -> nodes.ListLiteral:
         *items, end = parts
-        return ListLiteral(tuple(self.list_item(item) for item in present(items)), span=self.at(start, end))
+        return nodes.ListLiteral(tuple(self.list_item(item) for item in present(items)), span=self.at(start, end))
 
-    def list_item(self, item: Any) -> ScalarLiteral:
+    def list_item(self, item: Any) -> nodes.ScalarLiteral:
         """An element of a list: a literal, and nothing that only a run could know."""
-        if isinstance(item, ScalarLiteral):
+        if isinstance(item, nodes.ScalarLiteral):
             return item
-        raise SourceFault(self._language.syntax, "a list holds literals and parameters", item.span)
+        raise SourceFault(self._language.code("SYNTAX"), "a list holds literals and parameters", item.span)
 
-    def range_from(self, low: Token, high: Token | None) -> RangeArgument:
-        return RangeArgument(self.number(low), self.number(high) if high else None, span=self.at(low, high))
+    def range_from(self, low: Token, high: Token | None) -> nodes.RangeArgument:
+        return nodes.RangeArgument(self.number(low), self.number(high) if high else None, span=self.at(low, high))
 
-    def range_to(self, high: Token | None) -> RangeArgument:
+    def range_to(self, high: Token | None) -> nodes.RangeArgument:
         if high is None:
-            return RangeArgument(None, None)
-        return RangeArgument(None, self.number(high), span=self.at(high))
+            return nodes.RangeArgument(None, None)
+        return nodes.RangeArgument(None, self.number(high), span=self.at(high))
 
 
 def _date(text: str) -> date:

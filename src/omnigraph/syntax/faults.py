@@ -29,7 +29,7 @@ _HINTS = {
     "“": 'a text is written in straight double quotes: "like this"',
     "”": 'a text is written in straight double quotes: "like this"',
     "#": "a comment starts with `//`",
-    ";": "nothing ends with a semicolon here; a new line is enough",
+    ";": "semicolons are not used; a new line is enough",
     "*": "to count rows, count a variable: `count($x)`",
     "|": "conditions cannot be joined by `or`; `[a, b] contains $x.p` is a choice of values",
     "&": "conditions in `match` stand one after the other, each must hold; in `where` they are joined by `and`",
@@ -86,7 +86,7 @@ def _unexpected_token(token: Token, declaration: str, base: int, language: Langu
     before = declaration[max(0, start - 40) : start]
     hint = _hint_of_word_before(before, expected) or _token_hint(token, before, expected, parser)
     message = f"expected {_listing(expected, parser)}, found {quoted(str(token))}"
-    return SourceFault(language.syntax, message, Span(base + start, base + end), hint)
+    return SourceFault(language.code("SYNTAX"), message, Span(base + start, base + end), hint)
 
 
 def _hint_of_word_before(text: str, expected: set[str]) -> str | None:
@@ -123,9 +123,9 @@ def _unexpected_character(declaration: str, at: int, base: int, language: Langua
     line_end = declaration.find("\n", at)
     rest = Span(base + at, base + (line_end if line_end >= 0 else len(declaration)))
     if character == '"':
-        return SourceFault(language.unterminated, 'this text never ends: its closing `"` is missing', rest)
+        return SourceFault(language.code("UNTERMINATED"), 'unterminated text: its closing `"` is missing', rest)
     if declaration.startswith("/*", at):
-        return SourceFault(language.unterminated, "this comment never ends: its closing `*/` is missing", rest)
+        return SourceFault(language.code("UNTERMINATED"), "unterminated comment: its closing `*/` is missing", rest)
     hint = _HINTS.get(character)
     if character == "*" and not declaration[:at].rstrip().endswith("("):
         hint = "a path of several edges is written with hop bounds: `$a knows{1,3} $b`"
@@ -134,15 +134,15 @@ def _unexpected_character(declaration: str, at: int, base: int, language: Langua
     expected_text = _listing(expected, parser_of(language))
     shown = quoted(character) if character.isprintable() else f"the character `{printable(character)}`"
     return SourceFault(
-        language.syntax, f"expected {expected_text}, found {shown}", Span(base + at, base + at + 1), hint
+        language.code("SYNTAX"), f"expected {expected_text}, found {shown}", Span(base + at, base + at + 1), hint
     )
 
 
 def _early_end(declaration: str, base: int, language: Language, expected: str) -> SourceFault:
     end = base + len(declaration.rstrip())
     return SourceFault(
-        language.syntax,
-        f"the {language.name} ends too early: expected {expected}",
+        language.code("SYNTAX"),
+        f"unexpected end of the {language.name}: expected {expected}",
         Span(max(base, end - 1), end),
         "is a closing `}` missing?" if "`}`" in expected else None,
     )
@@ -158,7 +158,7 @@ def _listing(terminals: Iterable[str], parser: Lark) -> str:
     if names >= _VALUE_TERMINALS:
         names -= _VALUE_TERMINALS
         described.append("a value")
-    described += sorted(_described(name, parser) for name in names)
+    described += sorted(_describe_terminal(name, parser) for name in names)
     if not described:
         return "nothing more"
     if len(described) == 1:
@@ -166,7 +166,7 @@ def _listing(terminals: Iterable[str], parser: Lark) -> str:
     return f"{', '.join(described[:-1])} or {described[-1]}"
 
 
-def _described(terminal: str, parser: Lark) -> str:
+def _describe_terminal(terminal: str, parser: Lark) -> str:
     if terminal in _DESCRIPTIONS:
         return _DESCRIPTIONS[terminal]
     text = _fixed_text(terminal, parser)

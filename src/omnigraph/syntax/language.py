@@ -26,44 +26,23 @@ class Language:
     grammar: str
     declaration: str
     """A regular expression for the words that begin a declaration."""
-    syntax: Code
-    unterminated: Code
-    escape: Code
-    number: Code
-    date: Code
-    nesting: Code
-    too_large: Code
-    unreadable: Code
+
+    def code(self, rule: str) -> Code:
+        """The code of a lexical rule, such as ``SYNTAX`` or ``NESTING``, in this language."""
+        return Code[f"{self.name.upper()}_{rule}"]
 
 
 SCHEMA = Language(
     name="schema",
     grammar="schema.lark",
     declaration=rf"(?:interface|node|edge)\b{_AND_ITS_NAME}",
-    syntax=Code.SCHEMA_SYNTAX,
-    unterminated=Code.SCHEMA_UNTERMINATED,
-    escape=Code.SCHEMA_ESCAPE,
-    number=Code.SCHEMA_NUMBER,
-    date=Code.SCHEMA_DATE,
-    nesting=Code.SCHEMA_NESTING,
-    too_large=Code.SCHEMA_TOO_LARGE,
-    unreadable=Code.SCHEMA_UNREADABLE,
 )
 
 QUERY = Language(
     name="query",
     grammar="query.lark",
     declaration=rf"query\b{_AND_ITS_NAME}",
-    syntax=Code.QUERY_SYNTAX,
-    unterminated=Code.QUERY_UNTERMINATED,
-    escape=Code.QUERY_ESCAPE,
-    number=Code.QUERY_NUMBER,
-    date=Code.QUERY_DATE,
-    nesting=Code.QUERY_NESTING,
-    too_large=Code.QUERY_TOO_LARGE,
-    unreadable=Code.QUERY_UNREADABLE,
 )
-
 
 _building = threading.Lock()
 

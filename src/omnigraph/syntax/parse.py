@@ -1,5 +1,11 @@
-"""Reads source text into syntax trees, with every mistake of every declaration reported."""
+"""Parses source text into syntax trees, and reports every error of every declaration.
 
+A source is first cut into its declarations, so that an error in one does not hide those in the others. Cutting only
+looks at brackets, texts, comments and the words that begin a declaration. It also bounds the nesting: after it, no
+later stage meets a tree deeper than `MAX_NESTING`.
+"""
+
+import re
 from codecs import BOM_UTF8
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -9,15 +15,73 @@ from lark.exceptions import UnexpectedInput
 
 from omnigraph.diagnostics import Diagnostic, Source, Span, printable
 from omnigraph.syntax.builder import Builder
-from omnigraph.syntax.declarations import Slice, declarations_in
 from omnigraph.syntax.faults import SourceFault, fault_of
-from omnigraph.syntax.language import MAX_FAULTS, MAX_NESTING, MAX_SOURCE_BYTES, QUERY, SCHEMA, Language, parser_of
+from omnigraph.syntax.language import (
+    MAX_FAULTS,
+    MAX_NESTING,
+    MAX_SOURCE_BYTES,
+    QUERY,
+    SCHEMA,
+    Language,
+    landmarks_of,
+    parser_of,
+)
 from omnigraph.syntax.query_ast import QueryFile
 from omnigraph.syntax.query_builder import QueryBuilder
 from omnigraph.syntax.schema_ast import SchemaFile
 from omnigraph.syntax.schema_builder import SchemaBuilder
 
 TreeT = TypeVar("TreeT", SchemaFile, QueryFile)
+
+
+# --- cutting a source into declarations ---
+
+_BLANK = re.compile(r"(?:\s++|//[^\n]*|/\*(?s:.*?)\*/)*+")
+
+
+@dataclass(frozen=True, slots=True)
+class Slice:
+    """One declaration's text; `too_deep` is where its brackets go beyond what we follow."""
+
+    span: Span
+    too_deep: int | None = None
+
+
+def declarations_in(text: str, language: Language) -> list[Slice]:
+    """The declarations of a source in order.
+
+    Text before the first one is a slice of its own, unless it is blank: it will fail to parse, as it should. Where the
+    brackets do not balance, a line that starts like a declaration starts one, whatever the brackets say.
+    """
+    slices, balanced = _cut(text, language, at_line_start=False)
+    return slices if balanced else _cut(text, language, at_line_start=True)[0]
+
+
+def _cut(text: str, language: Language, *, at_line_start: bool) -> tuple[list[Slice], bool]:
+    slices: list[Slice] = []
+    start, depth, too_deep = 0, 0, None
+    for landmark in landmarks_of(language, at_line_start=at_line_start).finditer(text):
+        if landmark["open"]:
+            depth += 1
+            if depth > MAX_NESTING and too_deep is None:
+                too_deep = landmark.start()
+        elif landmark["close"]:
+            depth = max(0, depth - 1)
+        elif landmark["declaration"] and (at_line_start or depth == 0):
+            begin = landmark.start("declaration")
+            _add(slices, Slice(Span(start, begin), too_deep), text)
+            start, depth, too_deep = begin, 0, None
+    _add(slices, Slice(Span(start, len(text)), too_deep), text)
+    return slices, depth == 0
+
+
+def _add(slices: list[Slice], piece: Slice, text: str) -> None:
+    blank = _BLANK.match(text, piece.span.start, piece.span.end)
+    if blank is None or blank.end() < piece.span.end:
+        slices.append(piece)
+
+
+# --- parsing ---
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +105,7 @@ def parse_queries(source: Source) -> Parsed[QueryFile]:
     return Parsed(source, QueryFile(tuple(queries)), tuple(diagnostics))
 
 
-def decoded(name: str, data: bytes, language: Language) -> tuple[Source, Diagnostic | None]:
+def decode_source(name: str, data: bytes, language: Language) -> tuple[Source, Diagnostic | None]:
     """The source in a file's bytes, and what is wrong with them if they are not UTF-8 text."""
     text = data.removeprefix(BOM_UTF8)
     try:
@@ -49,8 +113,10 @@ def decoded(name: str, data: bytes, language: Language) -> tuple[Source, Diagnos
     except UnicodeDecodeError as error:
         source = Source(name, text.decode(errors="replace"))
         at = len(text[: error.start].decode(errors="replace"))
-        message = f"this is not UTF-8 text: byte 0x{text[error.start]:02x} has no meaning here"
-        return source, source.diagnostic(language.unreadable, message, Span(at, at + 1), hint="save the file as UTF-8")
+        message = f"invalid UTF-8: unexpected byte 0x{text[error.start]:02x}"
+        return source, source.diagnostic(
+            language.code("UNREADABLE"), message, Span(at, at + 1), hint="save the file as UTF-8"
+        )
 
 
 def _parse(
@@ -66,8 +132,8 @@ def _parse(
             trees.append(_declaration(source.text, piece, language, builder))
         except SourceFault as fault:
             if len(diagnostics) == MAX_FAULTS:
-                message = f"after {MAX_FAULTS} mistakes the rest of this source was not read"
-                diagnostics.append(source.diagnostic(language.syntax, message, fault.span))
+                message = f"too many errors: the rest of this source was not read after {MAX_FAULTS}"
+                diagnostics.append(source.diagnostic(language.code("SYNTAX"), message, fault.span))
                 break
             diagnostics.append(source.diagnostic(fault.code, fault.message, fault.span, hint=fault.hint))
     return trees, diagnostics
@@ -76,13 +142,13 @@ def _parse(
 def _declaration(text: str, piece: Slice, language: Language, builder: Callable[[Language, int], Builder]) -> Any:
     if piece.too_deep is not None:
         message = f"nested more than {MAX_NESTING} levels deep"
-        raise SourceFault(language.nesting, message, Span(piece.too_deep, piece.too_deep + 1))
+        raise SourceFault(language.code("NESTING"), message, Span(piece.too_deep, piece.too_deep + 1))
     declaration = text[piece.span.start : piece.span.end]
     try:
         tree = parser_of(language).parse(declaration)
     except UnexpectedInput as error:
         raise fault_of(error, declaration, piece.span.start, language) from error
-    return builder(language, piece.span.start).built(tree)
+    return builder(language, piece.span.start).build(tree)
 
 
 def _unreadable(source: Source, language: Language) -> Diagnostic | None:
@@ -92,16 +158,16 @@ def _unreadable(source: Source, language: Language) -> Diagnostic | None:
         try:
             size = len(source.text.encode())
         except UnicodeEncodeError as error:
-            message = f"`{printable(source.text[error.start])}` is half of a character and cannot be stored"
-            return source.diagnostic(language.unreadable, message, Span(error.start, error.end))
+            message = f"`{printable(source.text[error.start])}` is an unpaired surrogate and cannot be stored"
+            return source.diagnostic(language.code("UNREADABLE"), message, Span(error.start, error.end))
     if size > MAX_SOURCE_BYTES:
         return source.diagnostic(
-            language.too_large,
-            f"{size:,} bytes are too many for a {language.name}; it may have {MAX_SOURCE_BYTES:,}",
+            language.code("TOO_LARGE"),
+            f"the {language.name} is too large: {size:,} bytes (limit: {MAX_SOURCE_BYTES:,})",
             Span(0, 0),
-            hint="split it; large values belong into parameters",
+            hint="split it, and pass large values as parameters",
         )
     nul = source.text.find("\0")
     if nul >= 0:
-        return source.diagnostic(language.unreadable, "a NUL byte is not text", Span(nul, nul + 1))
+        return source.diagnostic(language.code("UNREADABLE"), "unexpected NUL character", Span(nul, nul + 1))
     return None

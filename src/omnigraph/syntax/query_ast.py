@@ -59,7 +59,7 @@ class KeywordArgument(Node):
 
 
 @dataclass(frozen=True, slots=True)
-class Call(Node):
+class FunctionCall(Node):
     """``name(arguments)``; which names are functions, and where, is the typechecker's to say."""
 
     function: str
@@ -74,7 +74,7 @@ class ListExpression(Node):
     items: tuple[ScalarLiteral | Variable, ...]
 
 
-Expression: TypeAlias = Literal | ListExpression | Variable | PropertyAccess | BareName | Call
+Expression: TypeAlias = Literal | ListExpression | Variable | PropertyAccess | BareName | FunctionCall
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +103,7 @@ class Hops(Node):
 
 
 @dataclass(frozen=True, slots=True)
-class Traversal(Node):
+class TraversalClause(Node):
     """``$a edge{1,2} $b``, ``$a <edge> $b`` or ``$a $w:edge $b``, with the span of the edge's name."""
 
     source: Variable
@@ -127,7 +127,7 @@ class Filter(Node):
 class SearchFilter(Node):
     """A call that stands as a clause of its own, such as ``search($x.bio, $q)``."""
 
-    call: Call
+    call: FunctionCall
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +137,7 @@ class Negation(Node):
     clauses: tuple["Clause", ...]
 
 
-Clause: TypeAlias = Binding | Traversal | Filter | SearchFilter | Negation
+Clause: TypeAlias = Binding | TraversalClause | Filter | SearchFilter | Negation
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,14 +150,14 @@ class Projection(Node):
 
 @dataclass(frozen=True, slots=True)
 class OrderKey(Node):
-    """``expression desc``; without a direction a ranking runs best first and all else ascends."""
+    """``expression desc``; without a direction, a ranking is sorted best first and any other value ascending."""
 
     expression: Expression
     descending: bool | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Read(Node):
+class ReadBody(Node):
     """``match { … } return { … } order { … } limit n``"""
 
     match: tuple[Clause, ...]
@@ -167,7 +167,7 @@ class Read(Node):
 
 
 @dataclass(frozen=True, slots=True)
-class Predicate(Node):
+class WhereCondition(Node):
     """``property operator value`` in a `where`, with the span of the property's name."""
 
     property: str
@@ -176,7 +176,7 @@ class Predicate(Node):
 
 
 @dataclass(frozen=True, slots=True)
-class Insert(Node):
+class InsertStatement(Node):
     """``insert Type { … }``; spans of statements are those of their type names."""
 
     type: str
@@ -184,34 +184,34 @@ class Insert(Node):
 
 
 @dataclass(frozen=True, slots=True)
-class Update(Node):
+class UpdateStatement(Node):
     """``update Type set { … } where …``"""
 
     type: str
     assignments: tuple[Assignment, ...]
-    where: tuple[Predicate, ...]
+    where: tuple[WhereCondition, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Delete(Node):
+class DeleteStatement(Node):
     """``delete Type where …``"""
 
     type: str
-    where: tuple[Predicate, ...]
+    where: tuple[WhereCondition, ...]
 
 
-Statement: TypeAlias = Insert | Update | Delete
+Statement: TypeAlias = InsertStatement | UpdateStatement | DeleteStatement
 
 
 @dataclass(frozen=True, slots=True)
-class Mutation(Node):
+class MutationBody(Node):
     """One or more statements, which become one commit."""
 
     statements: tuple[Statement, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Parameter(Node):
+class ParameterDeclaration(Node):
     """``$x: Type``, with the span of the variable."""
 
     name: str
@@ -223,9 +223,9 @@ class Query(Node):
     """``query name($x: Type) { … }``, with the span of the name."""
 
     name: str
-    parameters: tuple[Parameter, ...]
+    parameters: tuple[ParameterDeclaration, ...]
     annotations: tuple[Annotation, ...]
-    body: Read | Mutation
+    body: ReadBody | MutationBody
 
 
 @dataclass(frozen=True, slots=True)

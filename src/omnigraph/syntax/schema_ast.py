@@ -16,9 +16,7 @@ class PropertyDeclaration(Node):
 
 
 @dataclass(frozen=True, slots=True)
-class InterfaceDeclaration(Node):
-    """``interface Named { … }``; spans of declarations are those of their names."""
-
+class _NodeLikeDeclaration(Node):
     name: str
     implements: tuple[NameArgument, ...] = ()
     annotations: tuple[Annotation, ...] = ()
@@ -27,14 +25,13 @@ class InterfaceDeclaration(Node):
 
 
 @dataclass(frozen=True, slots=True)
-class NodeDeclaration(Node):
-    """``node Person implements Named { … }``"""
+class InterfaceDeclaration(_NodeLikeDeclaration):
+    """``interface Named { … }``; spans of declarations are those of their names."""
 
-    name: str
-    implements: tuple[NameArgument, ...] = ()
-    annotations: tuple[Annotation, ...] = ()
-    properties: tuple[PropertyDeclaration, ...] = ()
-    constraints: tuple[Annotation, ...] = ()
+
+@dataclass(frozen=True, slots=True)
+class NodeDeclaration(_NodeLikeDeclaration):
+    """``node Person implements Named { … }``"""
 
 
 @dataclass(frozen=True, slots=True)

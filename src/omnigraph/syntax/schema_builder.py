@@ -1,5 +1,7 @@
 """Builds the syntax tree of one schema declaration."""
 
+from typing import Any, TypeVar
+
 from lark import Token
 
 from omnigraph.diagnostics import quoted
@@ -18,48 +20,36 @@ _CONSTRAINTS_WITH_ARGUMENTS = frozenset({"key", "unique", "index"})
 
 _Members = tuple[tuple[Annotation, ...], tuple[PropertyDeclaration, ...], tuple[Annotation, ...]]
 
+DeclarationT = TypeVar("DeclarationT", bound=InterfaceDeclaration | NodeDeclaration)
+
 
 class SchemaBuilder(Builder):
     """One method a grammar rule."""
 
-    def interface(self, name: Token, *rest: tuple[NameArgument, ...] | Annotation | _Members) -> InterfaceDeclaration:
-        implements, *annotations, members = rest
-        own, properties, constraints = _members(members)
-        return InterfaceDeclaration(
-            str(name),
-            _names(implements),
-            (*_annotations(annotations), *own),
-            properties,
-            constraints,
-            span=self.at(name),
-        )
+    def interface(self, name: Token, *rest: Any) -> InterfaceDeclaration:
+        return self._node_like(InterfaceDeclaration, name, *rest)
 
-    def node(self, name: Token, *rest: tuple[NameArgument, ...] | Annotation | _Members) -> NodeDeclaration:
-        implements, *annotations, members = rest
-        own, properties, constraints = _members(members)
-        return NodeDeclaration(
-            str(name),
-            _names(implements),
-            (*_annotations(annotations), *own),
-            properties,
-            constraints,
-            span=self.at(name),
-        )
+    def node(self, name: Token, *rest: Any) -> NodeDeclaration:
+        return self._node_like(NodeDeclaration, name, *rest)
 
-    def edge(
-        self, name: Token, source: Token, destination: Token, *rest: Annotation | _Members | None
-    ) -> EdgeDeclaration:
+    def _node_like(
+        self,
+        kind: type[DeclarationT],
+        name: Token,
+        implements: tuple[NameArgument, ...] | None,
+        *rest: Any,
+    ) -> DeclarationT:
         *annotations, members = rest
         own, properties, constraints = _members(members)
-        return EdgeDeclaration(
-            str(name),
-            NameArgument(str(source), span=self.at(source)),
-            NameArgument(str(destination), span=self.at(destination)),
-            (*_annotations(annotations), *own),
-            properties,
-            constraints,
-            span=self.at(name),
-        )
+        notes = (*present(annotations), *own)
+        return kind(str(name), implements or (), notes, properties, constraints, span=self.at(name))
+
+    def edge(self, name: Token, source: Token, destination: Token, *rest: Any) -> EdgeDeclaration:
+        *annotations, members = rest
+        own, properties, constraints = _members(members)
+        begin, end = self.implements(source, destination)
+        notes = (*present(annotations), *own)
+        return EdgeDeclaration(str(name), begin, end, notes, properties, constraints, span=self.at(name))
 
     def implements(self, *names: Token) -> tuple[NameArgument, ...]:
         return tuple(NameArgument(str(name), span=self.at(name)) for name in names)
@@ -87,10 +77,10 @@ class SchemaBuilder(Builder):
                 properties[-1] = PropertyDeclaration(last.name, last.type, (*last.annotations, item), span=last.span)
             elif item.name in _CONSTRAINTS_WITH_ARGUMENTS:
                 raise SourceFault(
-                    self._language.syntax,
-                    f"{quoted('@' + item.name)} stands before any property",
+                    self._language.code("SYNTAX"),
+                    f"{quoted('@' + item.name)} is written before any property",
                     item.span,
-                    f"write it behind a property, or name the properties: `@{item.name}(a, b)`",
+                    f"write it after a property, or name the properties: `@{item.name}(a, b)`",
                 )
             else:
                 own.append(item)
@@ -106,14 +96,5 @@ def is_constraint(annotation: Annotation) -> bool:
     return annotation.name in _CONSTRAINTS_WITH_ARGUMENTS and bool(annotation.arguments)
 
 
-def _names(implements: object) -> tuple[NameArgument, ...]:
-    return implements if isinstance(implements, tuple) else ()
-
-
-def _annotations(items: object) -> tuple[Annotation, ...]:
-    assert isinstance(items, list)
-    return present(items)
-
-
-def _members(members: object) -> _Members:
-    return members if isinstance(members, tuple) else ((), (), ())
+def _members(members: _Members | None) -> _Members:
+    return members or ((), (), ())

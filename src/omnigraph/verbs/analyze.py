@@ -3,16 +3,15 @@
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 
-from omnigraph.analytics.analysis import AnalysisRequest, requested, write_back
-from omnigraph.analytics.analysis import analyze as run_analysis
+from omnigraph.analytics.analysis import AnalysisPlan, plan_analysis, run_analysis, write_back
 from omnigraph.api.data import PARAMETERS_OF_ALGORITHMS, Analysis, AnalyzeRequest
-from omnigraph.branching.branches import begun
+from omnigraph.branching.branches import branch_for_write
 from omnigraph.errors import UsageError
 from omnigraph.failpoints import Writer
-from omnigraph.graph.engines import to_frame
-from omnigraph.graph.session import Session
-from omnigraph.graph.writes import Work, WriteOrder
 from omnigraph.policy import Action
+from omnigraph.session.engines import to_frame
+from omnigraph.session.session import Session
+from omnigraph.session.writes import Work, WriteOrder
 from omnigraph.versioning import Snapshot
 
 
@@ -20,7 +19,7 @@ def analyze(session: Session, request: AnalyzeRequest) -> Analysis:
     """Analyses one state, and with `write` makes columns of the result properties of the nodes, as one commit."""
     if not request.write:
         if request.from_ is not None or request.actor is not None or request.message is not None:
-            raise UsageError("from, actor and message are for what is written back; name the properties with write")
+            raise UsageError("from, actor and message need write: they apply to a result that is written back")
         at, branch = session.locate(request.snapshot, request.branch)
         planned = _plan(session, request, at, branch)
         return _run(session, request, at, planned)
@@ -28,7 +27,7 @@ def analyze(session: Session, request: AnalyzeRequest) -> Analysis:
     def prepare(head: Snapshot) -> tuple[WriteOrder, Work[Analysis]]:
         at, branch = (head, request.branch) if request.snapshot is None else session.locate(request.snapshot)
         if at.commit.schema_id != head.commit.schema_id:
-            raise UsageError("what is written back is analysed under the schema that the branch has")
+            raise UsageError("cannot write back: the snapshot and the branch have different schemas")
         planned = _plan(session, request, at, branch)
         session.guard.check_tables(Action.CHANGE, head, request.branch, planned.tables)
         found = _run(session, request, at, planned)
@@ -43,15 +42,15 @@ def analyze(session: Session, request: AnalyzeRequest) -> Analysis:
         return order, lambda attempt: write_back(attempt, found, planned.write, request.report)
 
     session.guard.check_begun(request.branch, request.from_)
-    with begun(session.location, session.branches, request.branch, request.from_):
+    with branch_for_write(session.location, session.branches, request.branch, request.from_):
         return session.write_prepared(request.branch, prepare)
 
 
-def _plan(session: Session, request: AnalyzeRequest, at: Snapshot, branch: str) -> AnalysisRequest:
+def _plan(session: Session, request: AnalyzeRequest, at: Snapshot, branch: str) -> AnalysisPlan:
     """What is asked for, checked against the schema and the policy before anything is computed."""
     session.guard.check(Action.READ, branch)
     parameters = {name: getattr(request, name) for name in PARAMETERS_OF_ALGORITHMS}
-    planned = requested(
+    planned = plan_analysis(
         at.catalog,
         request.algorithm,
         {name: value for name, value in parameters.items() if value is not None},
@@ -64,7 +63,7 @@ def _plan(session: Session, request: AnalyzeRequest, at: Snapshot, branch: str) 
     return planned
 
 
-def _run(session: Session, request: AnalyzeRequest, at: Snapshot, planned: AnalysisRequest) -> Analysis:
+def _run(session: Session, request: AnalyzeRequest, at: Snapshot, planned: AnalysisPlan) -> Analysis:
     with session.branches.noticing_removal(at):
         return replace(run_analysis(at, planned, request.report), to_frame=to_frame)
 

@@ -3,18 +3,17 @@
 from collections.abc import Iterator
 
 from omnigraph.api.data import ExplainExportRequest, ExportRequest, Format
-from omnigraph.errors import UsageError
 from omnigraph.exporting.export import (
     ExportOptions,
-    explained,
+    describe_export,
     export_files,
-    exported_lines,
+    export_lines,
     reasons_for_spark,
     target_of,
 )
-from omnigraph.graph.engines import choose_engine, start_engine
-from omnigraph.graph.session import Session, type_names
 from omnigraph.policy import Action
+from omnigraph.session.engines import choose_engine, start_engine
+from omnigraph.session.session import Session, type_names
 from omnigraph.versioning import Snapshot
 
 
@@ -23,9 +22,7 @@ def export(session: Session, request: ExportRequest) -> Iterator[str] | int:
     options = ExportOptions(types=type_names(request.types), format=Format(request.format), ordered=request.ordered)
     at = _state(session, request, options)
     if request.path is None:
-        if options.format is not Format.JSONL:
-            raise UsageError(f"an export as {options.format} is a folder of files, so it needs a path")
-        return session.watch_removal(exported_lines(at, options.types, ordered=options.ordered), at)
+        return session.watch_removal(export_lines(at, options.types, ordered=options.ordered), at)
     target = target_of(request.path, options.format)
     with session.branches.noticing_removal(at):
         choice = choose_engine(request.engine, lambda: reasons_for_spark(at, options))
@@ -36,7 +33,7 @@ def explain_export(session: Session, request: ExplainExportRequest) -> str:
     """The engine that an export would run on, and its parts."""
     options = ExportOptions(types=type_names(request.types), ordered=request.ordered)
     at = _state(session, request, options)
-    return explained(at, options, choose_engine(request.engine, lambda: reasons_for_spark(at, options)))
+    return describe_export(at, options, choose_engine(request.engine, lambda: reasons_for_spark(at, options)))
 
 
 def _state(session: Session, request: ExportRequest | ExplainExportRequest, options: ExportOptions) -> Snapshot:

@@ -2,16 +2,16 @@
 
 from omnigraph.api.data import ExplainLoadRequest, LoadMode, LoadRequest, LoadResult
 from omnigraph.api.words import SPARK
-from omnigraph.branching.branches import begun
+from omnigraph.branching.branches import branch_for_write
 from omnigraph.errors import UsageError
 from omnigraph.failpoints import Writer
-from omnigraph.graph.engines import choose_engine, start_engine
-from omnigraph.graph.session import Session
-from omnigraph.graph.writes import Work, WriteOrder
 from omnigraph.loading.inputs import load_input
-from omnigraph.loading.load import explained
+from omnigraph.loading.load import describe_load
 from omnigraph.loading.load import load as run_load
 from omnigraph.policy import Action
+from omnigraph.session.engines import choose_engine, start_engine
+from omnigraph.session.session import Session
+from omnigraph.session.writes import Work, WriteOrder
 from omnigraph.versioning import Snapshot
 
 
@@ -22,7 +22,7 @@ def load(session: Session, request: LoadRequest) -> LoadResult:
         given = load_input(request.data, head.catalog, request.storage_options)
         choice = choose_engine(request.engine, given.reasons_for_spark)
         if given.frames and choice.engine != SPARK:
-            raise UsageError("a Spark DataFrame is loaded on Spark; bring it here first, with `toArrow()`")
+            raise UsageError("a Spark DataFrame is loaded on Spark; to load it here, convert it with `toArrow()`")
         engine = start_engine(choice, request.report, given.frames[0][1] if given.frames else None)
         order = WriteOrder(
             kind=Writer.LOAD,
@@ -35,7 +35,7 @@ def load(session: Session, request: LoadRequest) -> LoadResult:
         return order, lambda attempt: run_load(attempt, given, LoadMode(request.mode), engine, choice)
 
     session.guard.check_begun(request.branch, request.from_)
-    with begun(session.location, session.branches, request.branch, request.from_):
+    with branch_for_write(session.location, session.branches, request.branch, request.from_):
         return session.write_prepared(request.branch, prepare, persistent=True)
 
 
@@ -44,4 +44,4 @@ def explain_load(session: Session, request: ExplainLoadRequest) -> str:
     head = session.head()
     session.guard.check(Action.READ, head.commit.branch)
     given = load_input(request.data, head.catalog, request.storage_options)
-    return explained(given, LoadMode(request.mode), choose_engine(request.engine, given.reasons_for_spark))
+    return describe_load(given, LoadMode(request.mode), choose_engine(request.engine, given.reasons_for_spark))

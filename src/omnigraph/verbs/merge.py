@@ -8,12 +8,12 @@ from omnigraph.api.history import MergeRequest, MergeResult
 from omnigraph.branching import branches as branching
 from omnigraph.errors import BranchInUse, PreconditionFailed, UsageError
 from omnigraph.failpoints import Writer
-from omnigraph.graph.session import Session
-from omnigraph.graph.writes import WriteOrder
 from omnigraph.merging.merge import MergeOptions
 from omnigraph.merging.merge import merge as run_merge
 from omnigraph.merging.three_way import Strategy
 from omnigraph.policy import Action
+from omnigraph.session.session import Session
+from omnigraph.session.writes import WriteOrder
 
 _logger = logging.getLogger(__name__)
 
@@ -46,6 +46,6 @@ def _without_branch(session: Session, source: str, result: MergeResult) -> Merge
     try:
         branching.delete(session.location, session.branches, source, if_commit=result.merged_commit_id)
     except (PreconditionFailed, BranchInUse) as error:
-        _logger.warning("branch %s was merged, and stays: %s", source, error)
+        _logger.warning("branch %s was merged but not deleted: %s", source, error)
         return result
     return replace(result, branch_deleted=True)

@@ -2,9 +2,9 @@
 
 from omnigraph.api.data import MutateRequest, MutationResult
 from omnigraph.failpoints import Writer
-from omnigraph.graph.session import Session
-from omnigraph.graph.writes import Work, WriteOrder
 from omnigraph.policy import Action
+from omnigraph.session.session import Session
+from omnigraph.session.writes import Work, WriteOrder
 from omnigraph.versioning import Snapshot
 from omnigraph.write.mutation import run_mutation
 

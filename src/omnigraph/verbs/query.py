@@ -5,13 +5,12 @@ from typing import Any
 from omnigraph.api.data import EntityRequest, ExplainRequest, QueryRequest, QueryResult
 from omnigraph.api.words import SPARK
 from omnigraph.compiler import CompiledQuery
-from omnigraph.errors import NotFound, UsageError
-from omnigraph.graph.engines import answer_on_spark, to_frame
-from omnigraph.graph.session import Session
 from omnigraph.policy import Action
 from omnigraph.query import cancellation_of
 from omnigraph.query.reading import plan_query, read
-from omnigraph.storage import among
+from omnigraph.session.engines import answer_on_spark, to_frame
+from omnigraph.session.session import Session
+from omnigraph.storage.predicates import among
 from omnigraph.versioning import Snapshot
 
 
@@ -47,11 +46,7 @@ def entity(session: Session, request: EntityRequest) -> dict[str, Any] | None:
     """One row of a table, by its id."""
     at, branch = session.locate(request.at)
     session.guard.check_types(Action.READ, at, branch, [request.type])
-    found = at.catalog.entity(request.type)
-    if found is None:
-        raise NotFound("type", request.type)
-    if not isinstance(request.id, str):
-        raise UsageError(f"an id is a text, not {request.id!r}")
+    found = at.catalog.existing_entity(request.type)
     with session.branches.noticing_removal(at):
         rows: list[dict[str, Any]] = at.table(found.table_key).scan(filter=among("id", [request.id])).to_pylist()
     return rows[0] if rows else None

@@ -15,25 +15,31 @@ from omnigraph.api.schema import (
 )
 from omnigraph.branching.branches import commit_at
 from omnigraph.diagnostics import Source
-from omnigraph.errors import UsageError
-from omnigraph.evolution.apply import SchemaApplyResult, apply_reasons, apply_schema
+from omnigraph.evolution.apply import (
+    SchemaApplyResult,
+    SchemaTarget,
+    apply_reasons,
+    apply_schema,
+    new_schema,
+    schema_of_main,
+    schema_plan,
+)
 from omnigraph.evolution.migration import MigrationPlan, plan_between
-from omnigraph.evolution.plan import SchemaTarget, new_schema, schema_of_main, schema_plan
 from omnigraph.evolution.purge import NOTHING, Doomed, check_not_needed, doomed_tables, purge
-from omnigraph.evolution.rows import with_violations
+from omnigraph.evolution.rules import with_violations
 from omnigraph.failpoints import Writer
-from omnigraph.graph.engines import choose_engine, start_engine
-from omnigraph.graph.session import Session
-from omnigraph.graph.writes import WriteOrder
 from omnigraph.maintenance.optimize import MAINTENANCE_ACTOR, optimize
 from omnigraph.parts.engine import Engine
 from omnigraph.policy import Action
 from omnigraph.recovery import Mode as RecoveryMode
 from omnigraph.recovery import recover
+from omnigraph.session.engines import choose_engine, start_engine
+from omnigraph.session.session import Session
+from omnigraph.session.writes import WriteOrder
 from omnigraph.versioning.schemas import AcceptedSchema
 from omnigraph.write import WriteAttempt, WriteFence
 from omnigraph.write.fence import EXISTENCE
-from omnigraph.write.schema_lock import holding_schema
+from omnigraph.write.retention import holding_schema
 
 
 def show(session: Session, request: SchemaShowRequest) -> AcceptedSchema:
@@ -64,8 +70,6 @@ def apply(session: Session, request: SchemaApplyRequest) -> SchemaApplyResult:
 
 
 def catch_up(session: Session, request: SchemaCatchUpRequest) -> SchemaApplyResult:
-    if request.branch == MAIN:
-        raise UsageError(f"`{MAIN}` has no schema to catch up with; it is the one that others catch up with")
     return _apply(session, schema_of_main(session.branches), request, request.branch)
 
 
@@ -85,8 +89,13 @@ def _apply(
     *,
     if_commit: str | None = None,
 ) -> SchemaApplyResult:
-    """Changes a schema. Nobody else writes to the branch meanwhile, so what is checked and written is all of it."""
-    choice = choose_engine(request.engine, lambda: apply_reasons(session.head(branch), target))
+    """Changes a schema. No other process writes to the branch meanwhile, so all of its rows are checked and written."""
+
+    def reasons() -> Iterator[str]:
+        head = session.head(branch)
+        return apply_reasons(head, schema_plan(head, target))
+
+    choice = choose_engine(request.engine, reasons)
     with holding_schema(session.branches, "schema apply") as held:
         recover(session.location, session.branches, RecoveryMode.FULL, patient=True)
         # The one to catch up with may have been replaced before the lock was ours.
@@ -143,6 +152,8 @@ def _noting(commit: Commit) -> Iterator[None]:
     try:
         yield
     except BaseException as error:
-        error.add_note(f"the schema was applied, as commit {commit.graph_commit_id}; the history has what it dropped")
+        error.add_note(
+            f"the schema was applied, as commit {commit.graph_commit_id}; dropped values stay in the history"
+        )
         error.add_note("to remove that too, run `omnigraph optimize` and then `omnigraph cleanup --keep 1`")
         raise

@@ -3,60 +3,40 @@
 from dataclasses import replace
 from datetime import timedelta
 
-from omnigraph.api.upkeep import (
-    CleanupRequest,
-    CleanupResult,
-    IndexBuild,
-    IndexBuildRequest,
-    IndexListRequest,
-    IndexStatus,
-    OptimizeRequest,
-    OptimizeResult,
-    Recovery,
-    RecoveryListRequest,
-    RecoveryPendingRequest,
-    RecoveryShowRequest,
-    RepairRequest,
-    RepairResult,
-    Status,
-    StatusRequest,
-    VerifyRequest,
-    VerifyResult,
-)
-from omnigraph.errors import RecoveryFailed, UsageError
+from omnigraph.api import upkeep
+from omnigraph.errors import RecoveryFailed
 from omnigraph.failpoints import Writer
-from omnigraph.graph.engines import choose_engine, start_engine
-from omnigraph.graph.session import Session
-from omnigraph.graph.writes import WriteOrder
-from omnigraph.maintenance.advice import advice_on
 from omnigraph.maintenance.cleanup import cleanup as run_cleanup
 from omnigraph.maintenance.indexes import build_missing_indexes, index_reasons, index_statuses
 from omnigraph.maintenance.optimize import MAINTENANCE_ACTOR, maintenance_concurrency, optimize_reasons
 from omnigraph.maintenance.optimize import optimize as run_optimize
 from omnigraph.maintenance.repair import RepairOrder
 from omnigraph.maintenance.repair import repair as run_repair
-from omnigraph.maintenance.retention import Policy, age
-from omnigraph.maintenance.status import status_of
+from omnigraph.maintenance.retention import RetentionPolicy, age
+from omnigraph.maintenance.status import advice_on, status_of
 from omnigraph.maintenance.verify import verify_graph
 from omnigraph.recovery import Recoveries
+from omnigraph.session.engines import choose_engine, start_engine
+from omnigraph.session.session import Session
+from omnigraph.session.writes import WriteOrder
 from omnigraph.write.sidecar import Sidecar
 
 
-def status(session: Session, request: StatusRequest) -> Status:
+def status(session: Session, request: upkeep.StatusRequest) -> upkeep.Status:
     """The health of the graph, of the types that may be read."""
     found = status_of(session.location, session.branches, session.branches.log(request.branch))
-    found = found.without(session.guard.hidden(session.head(request.branch), request.branch))
+    found = found.without(session.guard.hidden_tables(session.head(request.branch), request.branch))
     return replace(found, advice=advice_on(found))
 
 
-def verify(session: Session, request: VerifyRequest) -> VerifyResult:
+def verify(session: Session, request: upkeep.VerifyRequest) -> upkeep.VerifyResult:
     return verify_graph(session.location, session.branches, data=request.data, report=request.report)
 
 
-def cleanup(session: Session, request: CleanupRequest) -> CleanupResult:
+def cleanup(session: Session, request: upkeep.CleanupRequest) -> upkeep.CleanupResult:
     grace = _age(request.grace)
     assert grace is not None
-    policy = Policy(keep=request.keep, older_than=_age(request.older_than), grace=grace)
+    policy = RetentionPolicy(keep=request.keep, older_than=_age(request.older_than), grace=grace)
     return run_cleanup(session.location, session.branches, policy, confirm=request.confirm, report=request.report)
 
 
@@ -64,14 +44,14 @@ def _age(given: timedelta | str | None) -> timedelta | None:
     return age(given) if isinstance(given, str) else given
 
 
-def list_indexes(session: Session, request: IndexListRequest) -> list[IndexStatus]:
+def list_indexes(session: Session, request: upkeep.IndexListRequest) -> list[upkeep.IndexStatus]:
     """The indexes of the types that may be read."""
     head = session.head(request.branch)
-    hidden = session.guard.hidden(head, request.branch)
+    hidden = session.guard.hidden_tables(head, request.branch)
     return [each for each in index_statuses(head) if each.table_key not in hidden]
 
 
-def build_indexes(session: Session, request: IndexBuildRequest) -> IndexBuild:
+def build_indexes(session: Session, request: upkeep.IndexBuildRequest) -> upkeep.IndexBuild:
     choice = choose_engine(request.engine, lambda: index_reasons(session.head(request.branch)))
     engine = start_engine(choice, request.report)
     order = WriteOrder(
@@ -83,7 +63,7 @@ def build_indexes(session: Session, request: IndexBuildRequest) -> IndexBuild:
     return session.write(order, lambda attempt: build_missing_indexes(attempt, engine))
 
 
-def optimize(session: Session, request: OptimizeRequest) -> OptimizeResult:
+def optimize(session: Session, request: upkeep.OptimizeRequest) -> upkeep.OptimizeResult:
     """Optimizes as one commit, by the system unless an actor is given."""
     choice = choose_engine(request.engine, lambda: optimize_reasons(session.head(request.branch)))
     engine = start_engine(choice, request.report, threads=maintenance_concurrency())
@@ -96,26 +76,24 @@ def optimize(session: Session, request: OptimizeRequest) -> OptimizeResult:
     return session.write(order, lambda attempt: run_optimize(attempt, engine))
 
 
-def repair(session: Session, request: RepairRequest) -> RepairResult:
-    if request.force and not request.confirm:
-        raise UsageError("force publishes what is not verified, so it needs confirm too")
+def repair(session: Session, request: upkeep.RepairRequest) -> upkeep.RepairResult:
     if request.confirm:
         session.writes.heal(patient=True)
     order = RepairOrder(confirm=request.confirm, force=request.force, actor=session.guard.actor)
     result = run_repair(session.location, session.branches.log(request.branch), order)
-    return result.without_ids(session.guard.hidden(session.head(request.branch), request.branch))
+    return result.without_ids(session.guard.hidden_tables(session.head(request.branch), request.branch))
 
 
-def list_recoveries(session: Session, request: RecoveryListRequest) -> list[Recovery]:  # noqa: ARG001 - all
+def list_recoveries(session: Session, request: upkeep.RecoveryListRequest) -> list[upkeep.Recovery]:  # noqa: ARG001 - all
     return Recoveries(session.location).list()
 
 
 def pending_writes(
     session: Session,
-    request: RecoveryPendingRequest,  # noqa: ARG001 - it asks for all
+    request: upkeep.RecoveryPendingRequest,  # noqa: ARG001 - it asks for all
 ) -> list[Sidecar | RecoveryFailed]:
     return Recoveries(session.location).pending()
 
 
-def show_recovery(session: Session, request: RecoveryShowRequest) -> Recovery:
+def show_recovery(session: Session, request: upkeep.RecoveryShowRequest) -> upkeep.Recovery:
     return Recoveries(session.location).show(request.id)

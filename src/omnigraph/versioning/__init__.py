@@ -15,25 +15,3 @@ from omnigraph.versioning.log import ManifestLog
 from omnigraph.versioning.manifest import Manifest, Pin, SchemaChange
 from omnigraph.versioning.publisher import MergedParent, Publication, new_commit_id, publish
 from omnigraph.versioning.snapshot import Snapshot
-
-__all__ = [
-    "MAIN",
-    "Branches",
-    "Commit",
-    "CommitGraph",
-    "Manifest",
-    "ManifestLog",
-    "MergedParent",
-    "Pin",
-    "Place",
-    "Publication",
-    "SchemaChange",
-    "Snapshot",
-    "commit_since",
-    "commit_with_id",
-    "manifest_at_time",
-    "manifest_of_commit",
-    "new_commit_id",
-    "no_snapshot",
-    "publish",
-]

@@ -10,29 +10,27 @@ from typing import Any
 from omnigraph.api.base import MAIN
 from omnigraph.api.history import MAIN_INCARNATION, Commit, Place
 from omnigraph.errors import Damaged, NotFound, StorageError
-from omnigraph.storage import (
+from omnigraph.storage.branches import (
+    TREES,
     BranchRef,
-    Location,
-    Table,
     branch_location,
     branch_ref,
     branch_refs,
     check_refs,
     create_branch,
-    decode_as,
-    decode_record,
     delete_branch,
-    encode_record,
-    objects_at,
+    ref_file,
 )
-from omnigraph.storage.branches import TREES, ref_file
-from omnigraph.versioning.heads import delete_head_note, noted_branches, read_head_note
+from omnigraph.storage.location import Location
+from omnigraph.storage.objects import objects_at
+from omnigraph.storage.records import encode_record, read_record
+from omnigraph.storage.tables import Table
+from omnigraph.versioning.heads import delete_notes, noted_branches, read_head_note
 from omnigraph.versioning.kept import KeptVersions, opened_tables
 from omnigraph.versioning.log import MANIFEST_FOLDER, ManifestLog
-from omnigraph.versioning.manifest import Manifest, commit_from_row, commit_to_row
+from omnigraph.versioning.manifest import Manifest, commit_from_json, commit_to_json
 from omnigraph.versioning.names import archive_file, check_branch_name, logical_name, physical_name
 from omnigraph.versioning.removal import REMOVED
-from omnigraph.versioning.retained import delete_retained
 from omnigraph.versioning.schemas import Schemas
 from omnigraph.versioning.snapshot import Snapshot
 
@@ -47,7 +45,7 @@ class Archive:
 
 @dataclass(frozen=True, slots=True)
 class _Archived:
-    """What the file of an archive says."""
+    """The content of the file of an archive."""
 
     origin: Place
     commits: list[dict[str, Any]]
@@ -57,17 +55,13 @@ class Branches:
     """All branches of one graph. Safe to share between threads."""
 
     def __init__(self, graph: Location) -> None:
-        self._graph = graph
+        self.graph = graph
+        """Where the graph lies that they are branches of."""
         self._root = graph.child(MANIFEST_FOLDER)
         self._logs: dict[str, ManifestLog] = {}
         self._lock = threading.RLock()
         self.main = ManifestLog(graph)
         self.schemas = Schemas(graph)
-
-    @property
-    def graph(self) -> Location:
-        """Where the graph lies that they are branches of."""
-        return self._graph
 
     def log(self, name: str = MAIN) -> ManifestLog:
         """The manifests of a branch, as it is now: one that was deleted and created again is another."""
@@ -77,10 +71,10 @@ class Branches:
         with self._lock:
             if ref is None:
                 self._logs.pop(name, None)
-                raise self._lost(name) or NotFound("branch", name)
+                raise self._find_damage(name) or NotFound("branch", name)
             known = self._logs.get(name)
             if known is None or known.incarnation != ref.identity:
-                self._logs[name] = known = self._opened(ref)
+                self._logs[name] = known = self._open_log(ref)
         return known
 
     def names(self) -> list[str]:
@@ -95,9 +89,10 @@ class Branches:
 
     def find_names(self) -> tuple[list[str], list[Damaged]]:
         """The names of all branches but `main`, and what is known of those whose refs cannot be read."""
-        names = sorted(logical_name(ref.name) for ref in self._public_refs())
-        noted = (logical_name(each) for each in noted_branches(self._graph))
-        lost = (self._lost(name) for name in noted if name not in (MAIN, *names))
+        found = (logical_name(ref.name) for ref in branch_refs(self._root))
+        names = sorted(name for name in found if not name.startswith("__"))
+        noted = (logical_name(each) for each in noted_branches(self.graph))
+        lost = (self._find_damage(name) for name in noted if name not in (MAIN, *names))
         return names, [each for each in lost if each is not None]
 
     def logs(self) -> list[ManifestLog]:
@@ -121,7 +116,7 @@ class Branches:
     def create(self, name: str, at: Place) -> ManifestLog:
         """A new branch that begins at a commit. The caller is alone in creating this one."""
         source = self._log_at(at)
-        if (lost := self._lost(name)) is not None:
+        if (lost := self._find_damage(name)) is not None:
             raise lost
         create_branch(self._root, physical_name(name), parent=source.location, version=at.version)
         log = self.log(name)
@@ -135,8 +130,7 @@ class Branches:
         delete_branch(self._root, physical_name(name))
         with self._lock:
             self._logs.pop(name, None)
-        delete_head_note(self._graph, physical_name(name))
-        delete_retained(self._graph, physical_name(name))
+        delete_notes(self.graph, physical_name(name))
 
     def lock_out(self, name: str) -> None:
         """Creates an internal branch that stands for a lock; one that is there was left by a process that died."""
@@ -150,7 +144,7 @@ class Branches:
     def snapshot(self, manifest: Manifest, opened: KeptVersions[Table] | None = None) -> Snapshot:
         """The graph at a manifest, with the schema that its commit names."""
         accepted = self.schemas.get(manifest.commit.schema_id)
-        return Snapshot(self._graph, accepted.catalog, manifest, opened_tables() if opened is None else opened)
+        return Snapshot(self.graph, accepted.catalog, manifest, opened_tables() if opened is None else opened)
 
     @contextmanager
     def noticing_removal(self, *snapshots: Snapshot) -> Iterator[None]:
@@ -170,7 +164,7 @@ class Branches:
             logs = [self.main, *self._logs.values()]
         known = [log.known_head() for log in logs]
         pins = {(pin.path, pin.version) for head in known if head is not None for pin in head.pins.values()}
-        return frozenset((f"{self._graph.uri}/{path}", version) for path, version in pins)
+        return frozenset((f"{self.graph.uri}/{path}", version) for path, version in pins)
 
     def manifest_at(self, place: Place) -> Manifest:
         """The manifest of a commit, wherever it lies; `NotFound` when its branch is gone."""
@@ -186,7 +180,7 @@ class Branches:
 
     def was_deleted(self, incarnation: str) -> bool:
         """Whether a branch was deleted: whoever does that writes down its commits first."""
-        return objects_at(self._graph).exists(archive_file(incarnation))
+        return objects_at(self.graph).exists(archive_file(incarnation))
 
     def check_archived(self, place: Place) -> None:
         """Raises `Damaged` for a place on a branch that is neither there nor archived, as deleted ones are."""
@@ -194,7 +188,7 @@ class Branches:
             self._log_at(place)
         except NotFound as error:
             if not self.was_deleted(place.incarnation):
-                uri = self._graph.child(archive_file(place.incarnation)).uri
+                uri = self.graph.child(archive_file(place.incarnation)).uri
                 raise Damaged(
                     uri, f"the commits of branch `{place.branch}` are missing: it is neither there nor archived"
                 ) from error
@@ -208,22 +202,20 @@ class Branches:
         listed = {ref.name for ref in branch_refs(self._root)}
         unlisted = [name for name in objects_at(self._root).folders(TREES) if name not in listed]
         for name in unlisted:
-            if (lost := self._lost(logical_name(name))) is not None:
+            if (lost := self._find_damage(logical_name(name))) is not None:
                 raise lost
         return unlisted
 
     def archive_of(self, incarnation: str) -> Archive | None:
         """What is still known of a branch that was deleted."""
         file = archive_file(incarnation)
-        content = objects_at(self._graph).read(file)
-        if content is None:
+        archived = read_record(_Archived, self.graph, file)
+        if archived is None:
             return None
-        uri = self._graph.child(file).uri
-        archived = decode_as(_Archived, uri, decode_record(uri, content).content)
         try:
-            return Archive(tuple(commit_from_row(_parsed(row)) for row in archived.commits), archived.origin)
+            return Archive(tuple(commit_from_json(row) for row in archived.commits), archived.origin)
         except (KeyError, TypeError, ValueError) as error:
-            raise Damaged(uri, f"has a commit that cannot be understood: {error!r}") from error
+            raise Damaged(self.graph.child(file).uri, f"has a commit that cannot be understood: {error!r}") from error
 
     def _log_at(self, place: Place) -> ManifestLog:
         log = self.log(place.branch)
@@ -231,10 +223,10 @@ class Branches:
             raise NotFound("branch", place.branch, "it was deleted, and another has its name")
         return log
 
-    def _lost(self, name: str) -> Damaged | None:
+    def _find_damage(self, name: str) -> Damaged | None:
         """The damage of a branch whose ref cannot be read, although the branch was created and never deleted."""
         physical = physical_name(name)
-        note = read_head_note(self._graph, physical)
+        note = read_head_note(self.graph, physical)
         if note is None or note.incarnation is None or branch_ref(self._root, physical) is not None:
             return None
         if self.was_deleted(note.incarnation):
@@ -242,11 +234,11 @@ class Branches:
         problem = f"branch `{name}` is there, and the file that says so is missing or cannot be read"
         return Damaged(self._root.child(ref_file(physical)).uri, problem)
 
-    def _opened(self, ref: BranchRef) -> ManifestLog:
+    def _open_log(self, ref: BranchRef) -> ManifestLog:
         parent = MAIN if ref.parent is None else logical_name(ref.parent)
         incarnation = MAIN_INCARNATION if ref.parent is None else self.log(parent).incarnation
         return ManifestLog(
-            self._graph,
+            self.graph,
             branch=logical_name(ref.name),
             incarnation=ref.identity,
             origin=Place(parent, incarnation, ref.parent_version),
@@ -263,11 +255,8 @@ class Branches:
                 break
             remembered = log.commits_to(own[0].manifest_version)
         assert log.origin is not None
-        archived = _Archived(log.origin, [_spelled(commit_to_row(each)) for each in commits])
-        objects_at(self._graph).replace(archive_file(log.incarnation), encode_record(asdict(archived)))
-
-    def _public_refs(self) -> list[BranchRef]:
-        return [ref for ref in branch_refs(self._root) if not logical_name(ref.name).startswith("__")]
+        archived = _Archived(log.origin, [commit_to_json(each) for each in commits])
+        objects_at(self.graph).replace(archive_file(log.incarnation), encode_record(asdict(archived)))
 
 
 def fork_location(table_root: Location, log: ManifestLog) -> Location:
@@ -278,11 +267,3 @@ def fork_location(table_root: Location, log: ManifestLog) -> Location:
 def fork_name(log: ManifestLog) -> str:
     """The name of a table's fork: that of the branch and of its incarnation, so that no two branches share one."""
     return f"{physical_name(log.branch)}.{log.incarnation}"
-
-
-def _spelled(row: dict[str, Any]) -> dict[str, Any]:
-    return {**row, "created_at": row["created_at"].isoformat()}
-
-
-def _parsed(row: dict[str, Any]) -> dict[str, Any]:
-    return {**row, "created_at": datetime.fromisoformat(row["created_at"])}

@@ -18,7 +18,7 @@ from omnigraph.versioning.branches import Branches
 
 
 @dataclass(frozen=True, slots=True)
-class Meeting:
+class MergePoint:
     """A commit that is a merge base of some two of several heads.
 
     Sets of heads are numbers with a bit for each. `shares` are the heads that have each child of the commit, `all` are
@@ -75,11 +75,11 @@ class CommitGraph:
         return False
 
     def merge_bases(self, ours: Commit, theirs: Commit) -> list[Commit]:
-        """The nearest common ancestors: those that are no ancestors of another. Several after a criss-cross."""
+        """The nearest common ancestors: those that are not ancestors of another. Several after a criss-cross."""
         bases, _ = self._meeting(ours, theirs)
         return bases
 
-    def meetings(self, heads: Sequence[Commit]) -> Iterator[Meeting]:
+    def meetings(self, heads: Sequence[Commit]) -> Iterator[MergePoint]:
         """The merge bases of every two of these commits, in one walk down from all of them.
 
         A commit is the merge base of two heads that both have it, if none of its children is in both. What is below a
@@ -96,13 +96,13 @@ class CommitGraph:
         fresh = {*own}
         while fresh:
             commit = queue.next()
-            assert commit is not None, "the queue has one that is not stale"
+            assert commit is not None, "the queue has a commit that is not stale"
             identity = commit.graph_commit_id
             fresh.discard(identity)
             of_children = shares.pop(identity, [])
             all_heads = reduce(or_, of_children, own.get(identity, 0))
             if identity not in stale:
-                meeting = Meeting(commit, all_heads, tuple(of_children))
+                meeting = MergePoint(commit, all_heads, tuple(of_children))
                 if meeting.is_base:
                     yield meeting
             for parent in self.known_parents(commit):
@@ -157,7 +157,7 @@ class CommitGraph:
         alone = {mine: 0, yours: 0}
         while any(not marks[each.graph_commit_id] & stale for each in queue):
             commit = queue.next()
-            assert commit is not None, "the queue has one that is not stale"
+            assert commit is not None, "the queue has a commit that is not stale"
             mark = marks[commit.graph_commit_id]
             if mark in alone:
                 alone[mark] += 1
@@ -179,7 +179,7 @@ class CommitGraph:
         try:
             return self._known[commit_id]
         except KeyError:
-            raise NotFound("commit", commit_id, "its part of the history is gone") from None
+            raise NotFound("commit", commit_id, "its part of the history was removed") from None
 
     def _read(self, place: Place) -> None:
         """Gets to know the commits around a place."""

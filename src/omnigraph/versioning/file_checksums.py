@@ -1,17 +1,18 @@
-"""The checksums of the files that commits have brought, one record for each commit, for `verify` to compare with.
+"""The checksums of the files that commits added, one record for each commit, which `verify` compares with.
 
-A record is written before its commit is published, and not synced: one that a power cut loses leaves files that nothing
-vouches for, and harms nothing else. Cleanup folds the records into one, without the files that are gone.
+A record is written before its commit is published, and not synced: if a power cut loses it, the files of that commit
+have no checksum, and nothing else is lost. Cleanup folds the records into one, without the files that are gone.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
 from omnigraph.errors import Damaged
-from omnigraph.storage import Location, decode_as, decode_record, encode_record, objects_at
-from omnigraph.storage.checksums import FileChecksum
-from omnigraph.storage.files import files_below
+from omnigraph.storage.files import FileChecksum, files_below
+from omnigraph.storage.location import Location
+from omnigraph.storage.objects import objects_at
+from omnigraph.storage.records import encode_record, read_record
 
 CHECKSUM_FOLDER = "__checksums"
 _SUFFIX = ".json"
@@ -22,17 +23,18 @@ FileChecksums = Mapping[str, Mapping[str, FileChecksum]]
 
 
 @dataclass(frozen=True, slots=True)
-class _Recorded:
-    """What a record says."""
+class _ChecksumRecord:
+    """The content of a record."""
 
     tables: dict[str, dict[str, FileChecksum]]
 
 
 @dataclass(frozen=True, slots=True)
 class RecordedChecksums:
-    """All that is recorded; and the records that are damaged themselves."""
+    """The content of all records together; the names of those that could be read, and the damage of the others."""
 
     tables: FileChecksums
+    readable: tuple[str, ...] = ()
     damaged: tuple[Damaged, ...] = ()
 
 
@@ -43,60 +45,50 @@ def record_checksums(graph: Location, operation_id: str, tables: FileChecksums) 
 
 def recorded_checksums(graph: Location) -> RecordedChecksums:
     """Everything that commits have recorded."""
-    tables: dict[str, dict[str, FileChecksum]] = {}
-    damaged = []
-    for name in objects_at(graph).names(CHECKSUM_FOLDER):
-        try:
-            recorded = _read(graph, f"{CHECKSUM_FOLDER}/{name}")
-        except Damaged as error:
-            damaged.append(error)
-            continue
-        for path, files in recorded.tables.items() if recorded is not None else ():
-            tables.setdefault(path, {}).update(files)
-    return RecordedChecksums(tables, tuple(damaged))
+    return _read_records(graph, objects_at(graph).names(CHECKSUM_FOLDER))
 
 
 def fold_checksums(graph: Location, operation_id: str) -> None:
-    """Makes one record of all that can be read, of the files that are still there.
+    """Replaces all readable records by one, without the files that no longer exist.
 
-    The one comes before the others go, and files are looked for after they were recorded. Records that came meanwhile,
-    or are damaged, stay as they are.
+    The new record is written before the others are deleted, and files are listed after their records were read. Records
+    that were added meanwhile, or are damaged, stay.
     """
     names = [name for name in objects_at(graph).names(CHECKSUM_FOLDER) if name < f"{operation_id}{_SUFFIX}"]
-    folded: dict[str, dict[str, FileChecksum]] = {}
-    readable = []
-    for name in names:
-        try:
-            recorded = _read(graph, f"{CHECKSUM_FOLDER}/{name}")
-        except Damaged:
-            continue
-        readable.append(name)
-        for path, files in recorded.tables.items() if recorded is not None else ():
-            folded.setdefault(path, {}).update(files)
-    if len(readable) < _WORTH_FOLDING:
+    recorded = _read_records(graph, names)
+    if len(recorded.readable) < _WORTH_FOLDING:
         return
-    for path in [*folded]:
+    folded = {}
+    for path, files in recorded.tables.items():
         there = {file.name for file in files_below(graph.child(path))}
-        folded[path] = {name: each for name, each in folded[path].items() if name in there}
+        folded[path] = {name: checksum for name, checksum in files.items() if name in there}
     objects_at(graph).replace(_file(operation_id), _encode(folded))
-    for name in readable:
+    for name in recorded.readable:
         objects_at(graph).delete(f"{CHECKSUM_FOLDER}/{name}")
 
 
-def _read(graph: Location, file: str) -> _Recorded | None:
-    content = objects_at(graph).read(file)
-    if content is None:
-        return None
-    uri = graph.child(file).uri
-    return decode_as(_Recorded, uri, decode_record(uri, content).content)
+def _read_records(graph: Location, names: Iterable[str]) -> RecordedChecksums:
+    """The content of these records together; a record that is deleted meanwhile is empty."""
+    tables: dict[str, dict[str, FileChecksum]] = {}
+    readable, damaged = [], []
+    for name in names:
+        try:
+            found = read_record(_ChecksumRecord, graph, f"{CHECKSUM_FOLDER}/{name}")
+        except Damaged as error:
+            damaged.append(error)
+            continue
+        readable.append(name)
+        for path, files in found.tables.items() if found is not None else ():
+            tables.setdefault(path, {}).update(files)
+    return RecordedChecksums(tables, tuple(readable), tuple(damaged))
 
 
 def _encode(tables: FileChecksums) -> bytes:
-    spelled = {path: {name: _spell(each) for name, each in files.items()} for path, files in tables.items()}
-    return encode_record({"tables": spelled})
+    content = {path: {name: _fields(each) for name, each in files.items()} for path, files in tables.items()}
+    return encode_record({"tables": content})
 
 
-def _spell(checksum: FileChecksum) -> dict[str, Any]:
+def _fields(checksum: FileChecksum) -> dict[str, Any]:
     return {name: value for name, value in asdict(checksum).items() if value is not None}
 
 

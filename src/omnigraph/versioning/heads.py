@@ -1,55 +1,98 @@
-"""Head notes: the newest version of a branch, noted by its last writer once that version was on the disk.
+"""Notes about the versions of a branch: the newest one, and what cleanup has left of the older ones.
 
-A note spares those who open a graph a listing. It may be behind, never ahead: so it also proves that a version was
-there, and one that is missing or cut short although a note names it is damaged. The note itself may be lost or torn by
-a power cut; then a listing tells what is the newest.
+The last writer of a branch notes the newest version once that is on the disk. The note spares readers a listing. It may
+be behind, never ahead: so it also proves that a version existed, and a version that is missing or torn although a note
+names it is damaged. The note itself may be lost or torn by a power cut; then a listing finds the newest version.
+
+Cleanup writes down what it leaves before it removes anything, so that a gap is not taken for the end. Every version
+from `floor` on exists. Below it, only those in `whole` can still be read as the graph was; of the rest, every milestone
+stays for the commits that it repeats.
 """
 
 from dataclasses import asdict, dataclass
 
 from omnigraph.errors import Damaged
-from omnigraph.storage import Location, decode_as, decode_record, encode_record, objects_at
+from omnigraph.storage.location import Location
+from omnigraph.storage.objects import objects_at
+from omnigraph.storage.records import decode_as, encode_record, read_record
+from omnigraph.versioning.manifest import REMEMBERED_COMMITS
 
-HEAD_NOTES = "__heads"
-RETAINED_SUFFIX = ".retained"
-"""What lies beside a note: which versions cleanup has left."""
+_FOLDER, _RETAINED = "__heads", ".retained"
 
 
 @dataclass(frozen=True, slots=True)
 class HeadNote:
-    """A version that a branch had, and which incarnation of the branch; None if an older program wrote the note."""
+    """A version of a branch, and the incarnation of the branch; None if an older program wrote the note."""
 
     version: int
     incarnation: str | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class Retained:
+    """The versions of a branch that exist: all from `floor` on, and those in `whole`."""
+
+    floor: int = 0
+    whole: frozenset[int] = frozenset()
+
+    def has(self, version: int) -> bool:
+        """Whether the graph can still be read as it was at a version."""
+        return version >= self.floor or version in self.whole
+
+
+@dataclass(frozen=True, slots=True)
+class _RetainedRecord:
+    """The content of the file."""
+
+    incarnation: str
+    floor: int
+    whole: list[int]
+
+
 def read_head_note(graph: Location, name: str) -> HeadNote | None:
-    """The note of a branch, by its physical name; None if there is none, or none that is whole."""
-    content = objects_at(graph).read(_file(name))
+    """The note of a branch, by its physical name; None if there is none, or it is torn."""
+    file = f"{_FOLDER}/{name}"
+    content = objects_at(graph).read(file)
     if content is None:
         return None
     if content.isdigit():
         return HeadNote(int(content))
     try:
-        return decode_as(HeadNote, _file(name), decode_record(_file(name), content).content)
+        return decode_as(HeadNote, file, content)
     except Damaged:
         return None
 
 
 def write_head_note(graph: Location, name: str, note: HeadNote) -> None:
     """Notes the newest version of a branch. It must be on the disk already."""
-    objects_at(graph).note(_file(name), encode_record(asdict(note)))
-
-
-def delete_head_note(graph: Location, name: str) -> None:
-    """Removes the note of a branch that is about to be deleted."""
-    objects_at(graph).delete(_file(name))
+    objects_at(graph).note(f"{_FOLDER}/{name}", encode_record(asdict(note)))
 
 
 def noted_branches(graph: Location) -> list[str]:
     """The physical names of the branches that have a note."""
-    return [name for name in objects_at(graph).names(HEAD_NOTES) if not name.endswith(RETAINED_SUFFIX)]
+    return [name for name in objects_at(graph).names(_FOLDER) if not name.endswith(_RETAINED)]
 
 
-def _file(name: str) -> str:
-    return f"{HEAD_NOTES}/{name}"
+def milestone_of(version: int) -> int:
+    """The first version at or after another that cleanup never removes; it repeats the commit of the other."""
+    return -(-version // REMEMBERED_COMMITS) * REMEMBERED_COMMITS
+
+
+def read_retained(graph: Location, name: str, incarnation: str) -> Retained:
+    """What cleanup has left of a branch, by its physical name."""
+    found = read_record(_RetainedRecord, graph, f"{_FOLDER}/{name}{_RETAINED}")
+    if found is None or found.incarnation != incarnation:
+        return Retained()
+    return Retained(found.floor, frozenset(found.whole))
+
+
+def write_retained(graph: Location, name: str, incarnation: str, retained: Retained) -> None:
+    """Writes down what will be left of a branch."""
+    record = _RetainedRecord(incarnation, retained.floor, sorted(retained.whole))
+    objects_at(graph).replace(f"{_FOLDER}/{name}{_RETAINED}", encode_record(asdict(record)))
+
+
+def delete_notes(graph: Location, name: str) -> None:
+    """Deletes the notes of a branch that was deleted."""
+    for suffix in ("", _RETAINED):
+        objects_at(graph).delete(f"{_FOLDER}/{name}{suffix}")

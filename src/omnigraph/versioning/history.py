@@ -25,18 +25,13 @@ def commit_since(log: ManifestLog, commit_id: str, version: int) -> Commit | Non
 
 def newest_first(log: ManifestLog) -> Iterator[Commit]:
     """The commits of one branch, read in strides."""
-    commits = log.head().commits
-    while True:
-        yield from reversed(commits)
-        before = commits[0].manifest_version - 1
-        if before < log.first_version:
-            return
-        commits = log.commits_to(before)
+    return log.commits_before(log.head())
 
 
 def commit_with_id(branches: Branches, commit_id: str) -> Commit:
     """A commit of any branch, also of one that was deleted after it was merged; by its id, or by a tag."""
     if (tag := tag_named(branches.graph, commit_id)) is not None:
+        branches.check_archived(tag.place)
         return branches.manifest_at(tag.place).commit
     logs = branches.logs()
     for log in logs:

@@ -1,29 +1,28 @@
-"""What stays in memory of versions of tables: what was used last, and of the past only a little."""
+"""Caches of versions of tables: the versions used last, and only a few that are not the newest of a branch."""
 
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Hashable
 from typing import Generic, TypeAlias, TypeVar
 
-from omnigraph.storage import Table
+from omnigraph.storage.tables import Table
 
 Version: TypeAlias = Hashable
 """What identifies the content of a table: where it lies, and its number."""
 
 Value = TypeVar("Value")
 Heads: TypeAlias = Callable[[], Collection[Version]]
-"""Tells the versions that are the newest of some branch, as far as that is known without looking."""
+"""Gives the versions that are the newest of some branch, as far as that is known without reading."""
 
 MOST_OPENED = 1000
 MOST_PAST = 64
 
 
 class KeptVersions(Generic[Value]):
-    """Values by table and version, up to so many, and so many bytes. Safe to share between threads.
+    """Values by table and version, up to `most` and up to `most_bytes`. Safe to share between threads.
 
-    A version that is no head any more is asked for by those alone who look at the past, or still have a snapshot of
-    it. Of these only the `past` used last are kept, give or take a quarter, whatever room there is. What was kept last
-    always stays.
+    A version that is not a head any more is needed only by readers of the past, or of an old snapshot. Of these only
+    the `past` used last are kept, give or take a quarter, whatever room there is. The value kept last always stays.
     """
 
     def __init__(

@@ -12,31 +12,32 @@ from omnigraph.api.base import MAIN
 from omnigraph.api.history import MAIN_INCARNATION, Commit, Place
 from omnigraph.errors import Damaged, HeadMoved, NotDurable, NotFound, StorageError
 from omnigraph.failpoints import Point
-from omnigraph.storage import (
-    Location,
-    Lock,
-    StagedWrite,
-    Taken,
-    branch_location,
-    branch_ref,
-    commit_created,
-    commit_staged,
+from omnigraph.storage.branches import branch_location, branch_ref
+from omnigraph.storage.commits import commit_created, commit_staged, remove_torn_version, sync_staged, sync_versions
+from omnigraph.storage.location import Location
+from omnigraph.storage.locks import Lock, Taken, locks_at
+from omnigraph.storage.objects import objects_at
+from omnigraph.storage.staging import StagedWrite, stage_create, stage_other_columns, stage_overwrite
+from omnigraph.storage.tables import (
+    NO_TABLE,
+    Table,
     has_version,
-    locks_at,
-    objects_at,
+    listed_versions,
+    newest_version,
     open_table,
-    remove_torn_version,
-    stage_create,
-    stage_other_columns,
-    stage_overwrite,
-    sync_staged,
-    sync_versions,
+    version_file,
 )
-from omnigraph.storage.tables import NO_TABLE, Table, listed_versions, newest_version, version_file
-from omnigraph.versioning.heads import HeadNote, read_head_note, write_head_note
+from omnigraph.versioning.heads import (
+    HeadNote,
+    Retained,
+    milestone_of,
+    read_head_note,
+    read_retained,
+    write_head_note,
+    write_retained,
+)
 from omnigraph.versioning.manifest import INTERNAL_SCHEMA_VERSION, STAMP, Manifest, manifest_from_rows, manifest_to_rows
 from omnigraph.versioning.names import archive_file, physical_name
-from omnigraph.versioning.retained import Retained, milestone_of, read_retained, write_retained
 from omnigraph.versioning.schemas import Schemas
 
 MANIFEST_FOLDER = "__manifest"
@@ -45,7 +46,7 @@ MANIFEST_FOLDER = "__manifest"
 TRUSTED_SECONDS = 60.0
 FIRST_VERSION = 1
 _VERSIONS = 1 << 63
-"""No table has so many, and storage takes no larger number."""
+"""Above the number of any version; storage takes no larger number."""
 
 _SCHEMAS_ARE_KEPT = 2
 """The layout from which on every commit names its schema."""
@@ -87,18 +88,14 @@ class ManifestLog:
         self._graph = graph
         self._name = physical_name(branch)
         root = graph.child(MANIFEST_FOLDER)
-        self._location = root if origin is None else branch_location(root, self._name)
+        self.location = root if origin is None else branch_location(root, self._name)
+        """Where the manifests lie."""
         self._lock = threading.Lock()
         with _registry_lock:
-            self._turn = _turns.setdefault(self._location.uri, _Turn())
+            self._turn = _turns.setdefault(self.location.uri, _Turn())
         self._newest: tuple[Table, Manifest, float] | None = None
         self._kept = 0
         """A version that this process has put on the disk."""
-
-    @property
-    def location(self) -> Location:
-        """Where the manifests lie."""
-        return self._location
 
     @property
     def first_version(self) -> int:
@@ -109,8 +106,8 @@ class ManifestLog:
         """Writes the first version; refuses where there is a manifest already, or what is left of one."""
         if self.exists():
             raise StorageError(self._graph.uri, "there is already a graph here")
-        remove_torn_version(self._location, FIRST_VERSION)
-        staged = stage_create(self._location, manifest_to_rows(first), first.commit.graph_commit_id)
+        remove_torn_version(self.location, FIRST_VERSION)
+        staged = stage_create(self.location, manifest_to_rows(first), first.commit.graph_commit_id)
         sync_staged([staged])
         committed = commit_created(staged)
         sync_versions([committed])
@@ -123,9 +120,9 @@ class ManifestLog:
 
         A first version that lacks its end, and nothing else, is what a power cut left of a graph that never was.
         """
-        if has_version(self._location, FIRST_VERSION) or read_head_note(self._graph, self._name) is not None:
+        if has_version(self.location, FIRST_VERSION) or read_head_note(self._graph, self._name) is not None:
             return True
-        return any(version > FIRST_VERSION for version in listed_versions(self._location))
+        return any(version > FIRST_VERSION for version in listed_versions(self.location))
 
     def check_exists(self) -> None:
         """Raises when the branch was deleted, or another has its name; means something under a lock of the branch."""
@@ -189,7 +186,7 @@ class ManifestLog:
             known = self._newest
         if known is not None and time.monotonic() - known[2] < TRUSTED_SECONDS:
             table, manifest, _ = known
-            if not has_version(self._location, table.version + 1) and not self._may_be_below_gap(table.version):
+            if not has_version(self.location, table.version + 1) and not self._may_be_below_gap(table.version):
                 return table, manifest
         table, manifest = self._read(self._newest_version())
         self._remember(table, manifest)
@@ -204,15 +201,15 @@ class ManifestLog:
         noted = self._noted_version()
         if noted is not None:
             version = noted
-            while has_version(self._location, version + 1):
+            while has_version(self.location, version + 1):
                 version += 1
-            if has_version(self._location, version):
-                if version >= self.retained().floor:
+            if has_version(self.location, version):
+                if version >= self.read_retained().floor:
                     return version
-            elif version >= self.retained().floor:
+            elif version >= self.read_retained().floor:
                 raise self._damage(version, "it was published, and is missing or cut short")
         try:
-            return newest_version(self._location)
+            return newest_version(self.location)
         except StorageError as error:
             if noted is not None:
                 raise self._damage(noted, "it was published, and is missing or cut short") from error
@@ -227,13 +224,13 @@ class ManifestLog:
             return note.version
         if not objects_at(self._graph).exists(archive_file(note.incarnation)):
             # The branch that was noted is still there, so the ref that led here is another's.
-            raise Damaged(self._location.uri, f"the ref of branch `{self.branch}` is that of another branch")
+            raise Damaged(self.location.uri, f"the ref of branch `{self.branch}` is that of another branch")
         return None
 
     def _read(self, version: int) -> tuple[Table, Manifest]:
         """A version that is there; `Damaged` if it does not say what was written."""
         with self._noticing_damage(version):
-            table = open_table(self._location, version)
+            table = open_table(self.location, version)
         _check_stamp(table)
         with self._noticing_damage(version):
             manifest = manifest_from_rows(table.scan().to_pylist())
@@ -247,18 +244,18 @@ class ManifestLog:
         try:
             yield
         except StorageError as error:
-            if not has_version(self._location, version):
+            if not has_version(self.location, version):
                 raise
             raise self._damage(version, error.problem) from error
         except (ValueError, TypeError, KeyError, AttributeError) as error:
             raise self._damage(version, str(error)) from error
 
     def _damage(self, version: int, problem: str) -> Damaged:
-        uri = self._location.child(version_file(version)).uri
+        uri = self.location.child(version_file(version)).uri
         words = f"version {version} of the manifest of branch `{self.branch}` is damaged: {problem}"
         return Damaged(uri, f"{words}; restore it from a backup, `omnigraph verify` says what is whole")
 
-    def retained(self) -> Retained:
+    def read_retained(self) -> Retained:
         """What cleanup has left of this branch."""
         return read_retained(self._graph, self._name, self.incarnation)
 
@@ -272,11 +269,11 @@ class ManifestLog:
         It is asked after the next one was found missing: cleanup says what it removes before it does. On an object
         store it leaves alone what is so young that somebody may trust an older one.
         """
-        return self._graph.path is not None and version < self.retained().floor
+        return self._graph.path is not None and version < self.read_retained().floor
 
     def at(self, version: int) -> Manifest:
         """An exact version; `NotFound` for one that never was, or of which cleanup has left no more than its commit."""
-        if version >= self.first_version and not self.retained().has(version):
+        if version >= self.first_version and not self.read_retained().has(version):
             raise NotFound("version", str(version), "cleanup has removed it")
         manifest = self._at(version)
         if manifest is not None:
@@ -285,21 +282,38 @@ class ManifestLog:
         raise NotFound("version", str(version))
 
     def _check_never_there(self, version: int) -> None:
-        """Raises for a version that was there: `NotFound` if cleanup has removed it meanwhile, else `Damaged`."""
+        """Raises for a version that was there: `NotFound` if cleanup has removed it meanwhile, otherwise `Damaged`."""
         if not self.first_version <= version <= self.head().version:
             return
-        if not self.retained().has(version):
+        if not self.read_retained().has(version):
             raise NotFound("version", str(version), "cleanup has removed it")
         with self.noticing_deletion():
             raise self._damage(version, "it is missing or cut short")
 
     def commits_to(self, version: int) -> tuple[Commit, ...]:
         """The last commits up to that of a version, which is the last of them. Cleanup removes none of them."""
-        manifest = self._at(version) or self._at(min(milestone_of(version), self.head().version))
-        commits = [each for each in manifest.commits if each.manifest_version <= version] if manifest else []
+        newest = self.head().version
+        if not self.first_version <= version <= newest:
+            raise NotFound("version", str(version))
+        milestone = min(milestone_of(version), newest)
+        manifest = self._at(version) or self._at(milestone)
+        if manifest is None:
+            with self.noticing_deletion():
+                raise self._damage(milestone, "it is missing or cut short")
+        commits = [each for each in manifest.commits if each.manifest_version <= version]
         if not commits or commits[-1].manifest_version != version:
             raise NotFound("version", str(version))
         return tuple(commits)
+
+    def commits_before(self, manifest: Manifest) -> Iterator[Commit]:
+        """The commits of this branch up to that of a manifest, newest first, read in strides."""
+        commits = manifest.commits
+        while True:
+            yield from reversed(commits)
+            before = commits[0].manifest_version - 1
+            if before < self.first_version:
+                return
+            commits = self.commits_to(before)
 
     def _at(self, version: int) -> Manifest | None:
         if not self.first_version <= version < _VERSIONS:
@@ -307,7 +321,7 @@ class ManifestLog:
         try:
             return self._read(version)[1]
         except StorageError:
-            if has_version(self._location, version):
+            if has_version(self.location, version):
                 raise
             return None
 
@@ -317,18 +331,18 @@ class ManifestLog:
             known = self._newest
         table, head = known[:2] if known is not None and known[0].version == base.version else self._head()
         if head.version != base.version:
-            raise HeadMoved(self._location.uri, following.version, head.version + 1)
+            raise HeadMoved(self.location.uri, following.version, head.version + 1)
         operation = following.commit.graph_commit_id
-        staged = self._staged(table, following)
+        staged = self._stage(table, following)
         sync_staged([staged])
         if table.version != self._kept:
             # It may be that of a writer that died before it was on the disk, and none may be there after a gap.
             sync_versions([table])
         failpoints.hit(Point.PUBLISH_BEFORE_SWAP)
         committed = commit_staged(table, staged)
-        if committed.version < self.retained().floor:
+        if committed.version < self.read_retained().floor:
             self._take_back(committed)
-            raise HeadMoved(self._location.uri, following.version, None)
+            raise HeadMoved(self.location.uri, following.version, None)
         try:
             sync_versions([committed])
             self._kept = committed.version
@@ -339,7 +353,7 @@ class ManifestLog:
         self.note_head(committed.version)
         return following
 
-    def _staged(self, table: Table, following: Manifest) -> StagedWrite:
+    def _stage(self, table: Table, following: Manifest) -> StagedWrite:
         """The next version after one; if that has an older layout, what it lacks is written down first."""
         rows, operation = manifest_to_rows(following), following.commit.graph_commit_id
         if _stamp(table) == INTERNAL_SCHEMA_VERSION:
@@ -355,18 +369,18 @@ class ManifestLog:
         """
         with self._lock:
             self._newest = None
-        objects_at(self._location).delete(version_file(committed.version))
+        objects_at(self.location).delete(version_file(committed.version))
 
     def note_head(self, version: int) -> None:
-        """The commit is visible whether or not this succeeds, so a failure is no reason to say otherwise."""
+        """Notes the newest version. The commit is visible whether or not this succeeds, so a failure is only logged."""
         try:
             write_head_note(self._graph, self._name, HeadNote(version, self.incarnation))
         except StorageError as error:
-            _logger.warning("the note of the newest version could not be written: %s", error)
+            _logger.warning("could not write the note of the newest version: %s", error)
 
     def keep(self, version: int) -> None:
         """Puts a version on the disk that another process wrote, and may not have lived to do so."""
-        sync_versions([open_table(self._location, version)])
+        sync_versions([open_table(self.location, version)])
 
     def remove_torn_head(self) -> bool:
         """Removes what a power cut left of a version after the newest one. Only with the publishers' turn.
@@ -374,9 +388,9 @@ class ManifestLog:
         What has versions after it was published once, so it is damaged and stays.
         """
         version = self.head().version + 1
-        if any(later > version for later in listed_versions(self._location)):
+        if any(later > version for later in listed_versions(self.location)):
             raise self._damage(version, "it is missing or cut short, and there are later ones")
-        return remove_torn_version(self._location, version)
+        return remove_torn_version(self.location, version)
 
     def _remember(self, table: Table, manifest: Manifest) -> None:
         with self._lock:

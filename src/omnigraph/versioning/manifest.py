@@ -10,13 +10,13 @@ instead of version by version.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import UTC
+from datetime import UTC, datetime
 from typing import Any
 
 import pyarrow as pa
 
 from omnigraph.api.history import FIRST_SCHEMA, Commit, Place
-from omnigraph.storage import checksum_of
+from omnigraph.storage.records import checksum_of
 
 INTERNAL_SCHEMA_VERSION = 3
 STAMP = b"omnigraph:internal_schema_version"
@@ -48,6 +48,9 @@ MANIFEST_SCHEMA = pa.schema(
     ],
     metadata={STAMP: str(INTERNAL_SCHEMA_VERSION).encode()},
 )
+_MERGED = ("merged_branch", "merged_incarnation", "merged_version")
+_COMMIT = MANIFEST_SCHEMA.names[MANIFEST_SCHEMA.names.index("graph_commit_id") : -1]
+"""The columns of a commit: fields of `Commit` by their names, and those of the place that it merged."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +127,7 @@ def manifest_to_rows(manifest: Manifest) -> pa.Table:
         }
         for key, pin in sorted(manifest.pins.items())
     ]
-    commits = [{"row": "commit", **commit_to_row(each)} for each in manifest.commits]
+    commits = [{"row": "commit", **_commit_to_row(each)} for each in manifest.commits]
     checksum = {"row": "checksum", "checksum": manifest_checksum(manifest)}
     return pa.Table.from_pylist([*tables, *commits, checksum], schema=MANIFEST_SCHEMA)
 
@@ -132,48 +135,31 @@ def manifest_to_rows(manifest: Manifest) -> pa.Table:
 def manifest_checksum(manifest: Manifest) -> str:
     """The checksum of all that a manifest says."""
     pins = [[key, pin.path, pin.version, pin.removed_at] for key, pin in sorted(manifest.pins.items())]
-    rows = [commit_to_row(each) for each in manifest.commits]
-    commits = [[*{**row, "created_at": row["created_at"].isoformat()}.values()] for row in rows]
-    return checksum_of([pins, commits])
+    return checksum_of([pins, [[*commit_to_json(each).values()] for each in manifest.commits]])
 
 
-def commit_to_row(commit: Commit) -> dict[str, Any]:
-    """A commit as a row."""
-    merged = commit.merged_place
-    return {
-        "graph_commit_id": commit.graph_commit_id,
-        "branch": commit.branch,
-        "manifest_version": commit.manifest_version,
-        "parent_commit_id": commit.parent_commit_id,
-        "merged_parent_commit_id": commit.merged_parent_commit_id,
-        "generation": commit.generation,
-        "incarnation": commit.incarnation,
-        "merged_branch": merged.branch if merged else None,
-        "merged_incarnation": merged.incarnation if merged else None,
-        "merged_version": merged.version if merged else None,
-        "actor": commit.actor,
-        "message": commit.message,
-        "created_at": commit.created_at,
-        "schema_id": commit.schema_id,
-    }
+def commit_to_json(commit: Commit) -> dict[str, Any]:
+    """A commit as JSON values. The order of the names is part of the checksum of a manifest."""
+    return {**_commit_to_row(commit), "created_at": commit.created_at.isoformat()}
 
 
-def commit_from_row(row: Mapping[str, Any]) -> Commit:
-    """The commit that `commit_to_row` spelled."""
-    merged = None
-    if row["merged_branch"] is not None:
-        merged = Place(row["merged_branch"], row["merged_incarnation"], row["merged_version"])
+def commit_from_json(data: Mapping[str, Any]) -> Commit:
+    """The commit that `commit_to_json` encoded."""
+    return _commit_from_row({**data, "created_at": datetime.fromisoformat(data["created_at"])})
+
+
+def _commit_to_row(commit: Commit) -> dict[str, Any]:
+    place = commit.merged_place
+    merged = (None, None, None) if place is None else (place.branch, place.incarnation, place.version)
+    values = dict(zip(_MERGED, merged, strict=True))
+    return {name: values[name] if name in values else getattr(commit, name) for name in _COMMIT}
+
+
+def _commit_from_row(row: Mapping[str, Any]) -> Commit:
+    same = {name: row[name] for name in _COMMIT if name not in (*_MERGED, "created_at", "schema_id")}
     return Commit(
-        graph_commit_id=row["graph_commit_id"],
-        branch=row["branch"],
-        manifest_version=row["manifest_version"],
-        parent_commit_id=row["parent_commit_id"],
-        merged_parent_commit_id=row["merged_parent_commit_id"],
-        generation=row["generation"],
-        incarnation=row["incarnation"],
-        merged_place=merged,
-        actor=row["actor"],
-        message=row["message"],
+        **same,
+        merged_place=None if row["merged_branch"] is None else Place(*(row[name] for name in _MERGED)),
         created_at=row["created_at"].astimezone(UTC),
         schema_id=row.get("schema_id") or FIRST_SCHEMA,
     )
@@ -186,11 +172,11 @@ def manifest_from_rows(rows: Sequence[Mapping[str, Any]]) -> Manifest:
         for row in rows
         if row["row"] == "table"
     }
-    commits = [commit_from_row(row) for row in rows if row["row"] == "commit"]
+    commits = [_commit_from_row(row) for row in rows if row["row"] == "commit"]
     if not commits:
         raise ValueError("it has no commit")
     checksums = [row["checksum"] for row in rows if row["row"] == "checksum"]
     manifest = Manifest(pins, tuple(sorted(commits, key=lambda each: each.manifest_version)), bool(checksums))
     if checksums and checksums != [manifest_checksum(manifest)]:
-        raise ValueError("it does not have the checksum that it was written with")
+        raise ValueError("it does not match its recorded checksum")
     return manifest

@@ -18,11 +18,11 @@ def check_branch_name(name: str, kind: str = "branch") -> str:
     `kind` is what the name is for, where it is something else that the same rules hold for.
     """
     if not isinstance(name, str) or not name:
-        raise UsageError(f"a {kind} needs a name, not {name!r}")
+        raise UsageError(f"invalid {kind} name {name!r}: expected a non-empty text")
     try:
         name.encode()
     except UnicodeEncodeError as error:
-        raise UsageError(f"{name!r} is no text, so it cannot be the name of a {kind}") from error
+        raise UsageError(f"invalid {kind} name {name!r}: expected valid Unicode text") from error
     if _COMMIT_ID.fullmatch(name):
         raise UsageError(f"`{name}` looks like a commit, so it cannot be the name of a {kind}")
     if len(physical_name(name)) > _LONGEST:
@@ -43,14 +43,14 @@ def check_branch_name(name: str, kind: str = "branch") -> str:
 
 
 def check_actor(actor: str | None) -> str | None:
-    """Who a commit may be by: any text, or nobody in particular."""
+    """The actor of a commit: any text, or None for the anonymous actor."""
     if actor is not None and (not isinstance(actor, str) or actor != as_text(actor)):
-        raise UsageError(f"an actor is a text, not {actor!r}")
+        raise UsageError(f"invalid actor {actor!r}: expected a text")
     return actor
 
 
 def as_text(words: str) -> str:
-    """Words as a text that can be stored: what came from a file name may have parts that are none."""
+    """A text that can be stored: what came from a file name may have bytes that are not text."""
     return words.encode("utf-8", "backslashreplace").decode()
 
 

@@ -97,17 +97,11 @@ def _check_not_settled(log: ManifestLog, head: Manifest, publication: Publicatio
     """
     if publication.since is None:
         return
-    commits = head.commits
-    while True:
-        for commit in reversed(commits):
-            if commit.manifest_version <= publication.since:
-                return
-            if commit.graph_commit_id in (publication.commit_id, publication.rival_id):
-                raise FenceLost(f"{publication.branch}/{next(iter(publication.pins), 'branch')}")
-        before = commits[0].manifest_version - 1
-        if before < log.first_version:
+    for commit in log.commits_before(head):
+        if commit.manifest_version <= publication.since:
             return
-        commits = log.commits_to(before)
+        if commit.graph_commit_id in (publication.commit_id, publication.rival_id):
+            raise FenceLost(f"{publication.branch}/{next(iter(publication.pins), 'branch')}")
 
 
 def _commit(publication: Publication, log: ManifestLog) -> Commit:

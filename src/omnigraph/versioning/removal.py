@@ -7,12 +7,14 @@ change of the schema of `main` that removes what it drops from the history. Anyt
 from omnigraph.api.base import MAIN
 from omnigraph.api.history import schema_number
 from omnigraph.errors import Damaged, NotFound, OmnigraphError
-from omnigraph.storage import Location, branch_ref, branch_refs, check_version, listed_versions, objects_at
-from omnigraph.storage.tables import version_file
+from omnigraph.storage.branches import branch_ref, branch_refs
+from omnigraph.storage.location import Location
+from omnigraph.storage.objects import objects_at
+from omnigraph.storage.tables import check_version, listed_versions, version_file
+from omnigraph.versioning.heads import read_retained
 from omnigraph.versioning.log import MANIFEST_FOLDER, ManifestLog
 from omnigraph.versioning.manifest import Manifest
 from omnigraph.versioning.names import physical_name
-from omnigraph.versioning.retained import read_retained
 from omnigraph.versioning.schemas import Schemas
 
 REMOVED = "its data was removed, with what a schema change dropped, or by cleanup"

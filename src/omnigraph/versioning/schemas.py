@@ -18,7 +18,9 @@ from omnigraph.api.history import FIRST_SCHEMA, schema_number
 from omnigraph.catalog import Catalog, catalog_from_json, catalog_to_json
 from omnigraph.errors import Damaged, StorageError
 from omnigraph.failpoints import Point
-from omnigraph.storage import Location, decode_as, decode_record, encode_record, objects_at
+from omnigraph.storage.location import Location
+from omnigraph.storage.objects import objects_at
+from omnigraph.storage.records import encode_record, read_record
 
 SCHEMA_FILE, COMPILED_FILE, STATE_FILE = "_schema.pg", "_schema.ir.json", "__schema_state.json"
 STAGED = ".staging"
@@ -55,17 +57,12 @@ def _schema_id(number: int, text: str, catalog: dict[str, Any]) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class _Kept:
-    """What the file of a schema says."""
+class _SchemaRecord:
+    """The content of the file of a schema."""
 
     id: str
     schema: str
     catalog: dict[str, Any]
-
-
-def _id_of(kept: _Kept) -> str:
-    """The id that a schema has by what it says."""
-    return _schema_id(schema_number(kept.id), kept.schema, kept.catalog)
 
 
 class Schemas:
@@ -99,16 +96,16 @@ class Schemas:
             self.keep(self.get(FIRST_SCHEMA))
 
     def _read(self, schema_id: str) -> AcceptedSchema:
-        content = objects_at(self._graph).read(_file(schema_id))
-        if content is None and schema_id == FIRST_SCHEMA:
+        record = read_record(_SchemaRecord, self._graph, _file(schema_id))
+        if record is None and schema_id == FIRST_SCHEMA:
             return AcceptedSchema(schema_id, *_read_files(self._graph))
         uri = self._graph.child(_file(schema_id)).uri
-        if content is None:
+        if record is None:
             raise Damaged(uri, "is missing, and a commit names the schema in it")
-        data = decode_as(_Kept, uri, decode_record(uri, content).content)
-        if data.id != schema_id or schema_id not in (FIRST_SCHEMA, _id_of(data)):
+        computed = _schema_id(schema_number(schema_id), record.schema, record.catalog)
+        if record.id != schema_id or schema_id not in (FIRST_SCHEMA, computed):
             raise Damaged(uri, f"does not hold schema {schema_id}")
-        return AcceptedSchema(schema_id, data.schema, _catalog(uri, data.catalog))
+        return AcceptedSchema(schema_id, record.schema, _catalog(uri, record.catalog))
 
 
 def write_schema_files(graph: Location, accepted: AcceptedSchema) -> None:
@@ -127,18 +124,13 @@ def stage_schema_files(graph: Location, accepted: AcceptedSchema, operation_id: 
 
 
 def staged_operation(graph: Location) -> str | None:
-    """The write that has staged all files; None when they are not all there, or do not belong together."""
-    contents = [objects_at(graph).read(name + STAGED) for name in (SCHEMA_FILE, COMPILED_FILE, STATE_FILE)]
-    if any(content is None for content in contents):
-        return None
+    """The write that has staged all files; None when some are missing, or do not belong together."""
     try:
-        text, compiled, state = (content.decode() for content in contents if content is not None)
-        data = json.loads(state)
-        belong_together = (data["schema"], data["compiled"]) == (_digest(text), _digest(compiled))
-        operation: str | None = data.get("operation")
+        found = _read_contents(graph, STAGED)
+        operation: str | None = None if found is None else found[2].get("operation")
     except (ValueError, KeyError, TypeError, AttributeError):
         return None
-    return operation if belong_together else None
+    return operation
 
 
 def settle_schema_files(graph: Location, schema_id: str) -> None:
@@ -164,20 +156,34 @@ def _files(accepted: AcceptedSchema, operation_id: str | None = None) -> dict[st
 
 
 def _read_files(graph: Location) -> tuple[str, Catalog]:
-    contents = [objects_at(graph).read(name) for name in (SCHEMA_FILE, COMPILED_FILE, STATE_FILE)]
-    if any(content is None for content in contents):
-        raise StorageError(graph.uri, "there is no graph here")
     uri = graph.child(STATE_FILE).uri
     try:
-        text, compiled, state = (content.decode() for content in contents if content is not None)
-        data = json.loads(state)
-        belong_together = (data["schema"], data["compiled"]) == (_digest(text), _digest(compiled))
+        found = _read_contents(graph)
+        if found is None:
+            raise StorageError(graph.uri, "there is no graph here")
+        text, compiled, _ = found
         catalog = json.loads(compiled)
+    except _Unrelated as error:
+        raise Damaged(uri, "the schema files do not belong together; one was changed by hand") from error
     except (ValueError, KeyError, TypeError) as error:
         raise Damaged(uri, f"the schema files cannot be read: {error}") from error
-    if not belong_together:
-        raise Damaged(uri, "the schema files do not belong together; one was changed by hand")
     return text, _catalog(uri, catalog)
+
+
+class _Unrelated(ValueError):
+    """The schema files do not belong together."""
+
+
+def _read_contents(graph: Location, suffix: str = "") -> tuple[str, str, Any] | None:
+    """The text, the compiled schema and the state in the files; None when one is missing."""
+    contents = [objects_at(graph).read(name + suffix) for name in (SCHEMA_FILE, COMPILED_FILE, STATE_FILE)]
+    if any(content is None for content in contents):
+        return None
+    text, compiled, state = (content.decode() for content in contents if content is not None)
+    data = json.loads(state)
+    if (data["schema"], data["compiled"]) != (_digest(text), _digest(compiled)):
+        raise _Unrelated
+    return text, compiled, data
 
 
 def _catalog(uri: str, data: dict[str, Any]) -> Catalog:

@@ -9,7 +9,8 @@ import pyarrow as pa
 from omnigraph.api.history import Commit
 from omnigraph.catalog import Catalog
 from omnigraph.errors import NotFound, StorageError
-from omnigraph.storage import Location, Table, open_pinned
+from omnigraph.storage.location import Location
+from omnigraph.storage.tables import Table, open_pinned
 from omnigraph.versioning.kept import KeptVersions, opened_tables
 from omnigraph.versioning.manifest import Manifest
 from omnigraph.versioning.removal import missing_version
@@ -86,7 +87,7 @@ class Snapshot:
         limit: int | None = None,
         check: Callable[[int], None] = lambda _bytes: None,
     ) -> pa.Table:
-        """Rows of a table, with these columns and no other read. `check` is told the bytes of each batch."""
+        """Rows of a table, with these columns and no other read. `check` gets the bytes of each batch."""
         return self.table(table_key).scan(columns, filter, limit, check=check)
 
     def as_json(self) -> dict[str, Any]:

@@ -9,7 +9,9 @@ from datetime import datetime
 
 from omnigraph.api.history import Place, Tag
 from omnigraph.errors import Damaged, NotFound, TagExists, UsageError
-from omnigraph.storage import Location, decode_as, decode_record, encode_record, objects_at
+from omnigraph.storage.location import Location
+from omnigraph.storage.objects import objects_at
+from omnigraph.storage.records import encode_record, read_record
 from omnigraph.versioning.names import check_branch_name, logical_name, physical_name
 
 TAG_FOLDER = "__tags"
@@ -19,7 +21,7 @@ _VERSION = re.compile(r"[0-9]+")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _TagRecord:
-    """What the file of a tag says."""
+    """The content of the file of a tag."""
 
     name: str
     commit_id: str
@@ -30,7 +32,7 @@ class _TagRecord:
 
 
 def check_tag_name(name: str) -> str:
-    """A name that a tag may have: one that a branch may have too, and that is no version."""
+    """A name that a tag may have: one that a branch may have too, and that is not a version."""
     check_branch_name(name, "tag")
     if _VERSION.fullmatch(name):
         raise UsageError(f"`{name}` looks like a version, so it cannot be the name of a tag")
@@ -53,16 +55,15 @@ def tag_named(graph: Location, name: str) -> Tag | None:
 
 
 def write_tag(graph: Location, tag: Tag) -> None:
-    """Makes a tag be there; refuses where one of its name is."""
-    record = _TagRecord(
-        name=tag.name,
-        commit_id=tag.commit_id,
-        place=tag.place,
-        created_at=tag.created_at,
-        actor=tag.actor,
-        message=tag.message,
-    )
-    content = {**asdict(record), "created_at": tag.created_at.isoformat()}
+    """Creates a tag; refuses if one of its name exists."""
+    content = {
+        "name": tag.name,
+        "commit_id": tag.commit_id,
+        "place": asdict(tag.place),
+        "created_at": tag.created_at.isoformat(),
+        "actor": tag.actor,
+        "message": tag.message,
+    }
     if not objects_at(graph).create(_file(tag.name), encode_record(content)):
         raise TagExists(tag.name)
 
@@ -75,13 +76,11 @@ def delete_tag(graph: Location, name: str) -> None:
 
 
 def _read(graph: Location, name: str) -> Tag | None:
-    content = objects_at(graph).read(_file(name))
-    uri = graph.child(_file(name)).uri
-    if content is None:
+    record = read_record(_TagRecord, graph, _file(name))
+    if record is None:
         return None
-    record = decode_as(_TagRecord, uri, decode_record(uri, content).content)
     if record.name != name:
-        raise Damaged(uri, f"holds tag `{record.name}`")
+        raise Damaged(graph.child(_file(name)).uri, f"holds tag `{record.name}`")
     return Tag(
         name=name,
         commit_id=record.commit_id,

@@ -8,11 +8,12 @@ import logging
 from collections.abc import Iterable, Mapping
 
 from omnigraph.errors import StorageError
-from omnigraph.storage import Location, describe_staged_files
-from omnigraph.storage.checksums import FileChecksum, checksum_files
+from omnigraph.storage.files import FileChecksum, checksum_files
+from omnigraph.storage.location import Location
+from omnigraph.storage.references import describe_staged_files
 from omnigraph.storage.tables import version_file
 from omnigraph.versioning.file_checksums import record_checksums
-from omnigraph.write.staged_table import StagedTable
+from omnigraph.write.change import StagedTable
 
 _logger = logging.getLogger(__name__)
 

@@ -8,6 +8,8 @@ import numpy as np
 import pyarrow as pa
 
 from omnigraph.catalog import EntityType
+from omnigraph.storage.staging import StagedWrite
+from omnigraph.storage.tables import Table
 from omnigraph.violations import Violation
 
 NO_IDS = pa.array([], pa.string())
@@ -67,7 +69,7 @@ class TableChange:
         return self.rows["id"].combine_chunks()
 
     @property
-    def touched(self) -> pa.Array:
+    def touched_ids(self) -> pa.Array:
         """The ids whose committed rows are not what they were after the change."""
         return pa.concat_arrays([self.row_ids, self.deleted])
 
@@ -79,3 +81,27 @@ class TableChange:
     @property
     def is_empty(self) -> bool:
         return not (self.rows.num_rows or len(self.deleted) or self.replaces_all)
+
+
+@dataclass(frozen=True, slots=True)
+class StagedTable:
+    """The table as it was read, and the change that is staged on it.
+
+    A change that takes several versions has the first ones in `before`, each staged on top of the one before it. Only
+    the last is ever seen.
+    """
+
+    table: Table
+    staged: StagedWrite
+    removes: bool = False
+    before: tuple[StagedWrite, ...] = ()
+
+    @property
+    def steps(self) -> tuple[StagedWrite, ...]:
+        """All versions of the change, in order."""
+        return (*self.before, self.staged)
+
+    @property
+    def read_version(self) -> int:
+        """The version that all of it is staged on."""
+        return self.steps[0].read_version

@@ -8,9 +8,11 @@ from omnigraph.catalog import Catalog, EntityType, NodeType, compile_schema, tab
 from omnigraph.embedding import current_settings, with_models
 from omnigraph.errors import StorageError
 from omnigraph.failpoints import Point
-from omnigraph.storage import Location, commit_created, stage_create, sync_versions
-from omnigraph.storage.checksums import checksum_files
+from omnigraph.storage.commits import commit_created, sync_versions
 from omnigraph.storage.durability import forget
+from omnigraph.storage.files import checksum_files
+from omnigraph.storage.location import Location
+from omnigraph.storage.staging import stage_create
 from omnigraph.storage.tables import version_file
 from omnigraph.versioning import Manifest, ManifestLog, Pin, new_commit_id
 from omnigraph.versioning.file_checksums import record_checksums
@@ -43,7 +45,7 @@ def _create(graph: Location, schema: str, catalog: Catalog, actor: str | None) -
     commit_id = new_commit_id()
     pins = {}
     for entity in catalog.entities:
-        pins[entity.table_key] = created_table(graph, entity, commit_id)
+        pins[entity.table_key] = create_table(graph, entity, commit_id)
         failpoints.hit(Point.INIT_TABLE_CREATED)
     accepted = accepted_schema(1, schema, catalog)
     Schemas(graph).keep(accepted)
@@ -63,7 +65,7 @@ def _create(graph: Location, schema: str, catalog: Catalog, actor: str | None) -
     failpoints.hit(Point.INIT_AFTER_MANIFEST)
 
 
-def created_table(graph: Location, entity: EntityType, commit_id: str) -> Pin:
+def create_table(graph: Location, entity: EntityType, commit_id: str) -> Pin:
     """An empty table, in a folder of this creator's own: what a failed one left behind is never taken over."""
     folder = "nodes" if isinstance(entity, NodeType) else "edges"
     path = f"{folder}/{entity.identity}-{commit_id.lower()}"

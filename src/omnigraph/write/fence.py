@@ -2,6 +2,7 @@
 
 import threading
 import time
+from collections import deque
 from collections.abc import Iterable, Iterator
 from types import TracebackType
 from typing import Self
@@ -9,8 +10,53 @@ from weakref import WeakValueDictionary
 
 from omnigraph.diagnostics import any_of
 from omnigraph.errors import FenceHeld, InternalError
-from omnigraph.storage import Location, Lock, Taken, locks_at, seconds_setting
-from omnigraph.write.queue import Queue
+from omnigraph.storage.environment import seconds_setting
+from omnigraph.storage.location import Location
+from omnigraph.storage.locks import Lock, Taken, locks_at
+
+
+class Queue:
+    """A lock that threads get in the order in which they asked for it."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._is_taken = False
+        self._waiting: deque[threading.Lock] = deque()
+
+    def acquire(self, timeout: float) -> bool:
+        """Waits up to `timeout` seconds for the turn of this thread; whether it came."""
+        with self._lock:
+            if not self._is_taken:
+                self._is_taken = True
+                return True
+            if timeout <= 0:
+                return False
+            turn = threading.Lock()
+            turn.acquire()
+            self._waiting.append(turn)
+        try:
+            return turn.acquire(timeout=timeout) or self._leave(turn)
+        except BaseException:
+            if self._leave(turn):
+                self.release()
+            raise
+
+    def release(self) -> None:
+        """Gives the lock to the next thread."""
+        with self._lock:
+            if self._waiting:
+                self._waiting.popleft().release()
+            else:
+                self._is_taken = False
+
+    def _leave(self, turn: threading.Lock) -> bool:
+        """Leaves the queue; True when the turn has come at the last moment."""
+        with self._lock:
+            if turn in self._waiting:
+                self._waiting.remove(turn)
+                return False
+        return True
+
 
 EXISTENCE = "branch"
 """The lock of those who create or delete a branch, or write to it without writing a table."""
@@ -51,11 +97,11 @@ class WriteFence:
 
     @property
     def patience(self) -> float:
-        """How long it takes to know that another holder is dead."""
+        """How many seconds it takes to be sure that another holder is dead."""
         return self._locks.patience
 
     def take(self, table_keys: Iterable[str], wait: float = WAIT_SECONDS) -> None:
-        """Takes the locks of all these tables; raises `FenceHeld` when one is still another's after so many seconds.
+        """Takes the locks of all these tables; raises `FenceHeld` when one is not released within `wait` seconds.
 
         A writer that took locks before must ask for none that it lacks.
         """
@@ -63,7 +109,7 @@ class WriteFence:
             self._take(table_key, began, wait)
 
     def take_free(self, table_keys: Iterable[str], wait: float = WAIT_SECONDS) -> dict[str, FenceHeld]:
-        """Takes the locks of those tables that can be had in so many seconds; of the others, says who holds them."""
+        """Takes the locks that become free within `wait` seconds; for the others, returns who holds them."""
         held = {}
         for table_key, began in self._in_turn(table_keys):
             try:

@@ -16,11 +16,13 @@ from omnigraph.errors import (
     StorageError,
 )
 from omnigraph.failpoints import Point
-from omnigraph.storage import Location, Table, branch_ref, create_branch, delete_branch
+from omnigraph.storage.branches import branch_ref, create_branch, delete_branch
+from omnigraph.storage.location import Location
+from omnigraph.storage.tables import Table
 from omnigraph.versioning import Branches, ManifestLog, Snapshot
 from omnigraph.versioning.branches import fork_location, fork_name
 from omnigraph.versioning.names import logical_name
-from omnigraph.write.sidecar import pending_operations, read_sidecar
+from omnigraph.write.sidecar import announcing_operation
 
 _TREE = "/tree/"
 
@@ -43,7 +45,7 @@ def is_own(log: ManifestLog, path: str) -> bool:
     return log.origin is None or path.endswith(f"{_TREE}{fork_name(log)}")
 
 
-def forked(base: Snapshot, log: ManifestLog, table_key: str) -> Table:
+def fork_table(base: Snapshot, log: ManifestLog, table_key: str) -> Table:
     """The fork of a table for a branch, at the version that the branch sees. The caller holds the table's lock."""
     pin = base.manifest.pins[table_key]
     root = base.location.child(table_root(pin.path))
@@ -64,10 +66,8 @@ def _reclaim(base: Snapshot, log: ManifestLog, table_key: str, root: Location) -
     """Removes a fork that a dead writer left; raises when it is, or may be, somebody's."""
     pin = base.manifest.pins[table_key]
     path = fork_location(root, log).uri.removeprefix(f"{base.location.uri}/")
-    for operation_id in pending_operations(base.location):
-        sidecar = read_sidecar(base.location, operation_id)
-        if sidecar is not None and any(each.path == path for each in sidecar.tables):
-            raise RecoveryRequired(table_key, pin.version, operation_id)
+    if (operation_id := announcing_operation(base.location, path)) is not None:
+        raise RecoveryRequired(table_key, pin.version, operation_id)
     match classify_fork_ref(Branches(base.location), table_root(pin.path), fork_name(log)):
         case ForkStatus.ORPHAN:
             failpoints.hit(Point.FORK_BEFORE_RECLAIM)

@@ -10,8 +10,7 @@ from omnigraph.compiler import CompiledQuery, bound_parameters, ir
 from omnigraph.errors import UsageError
 from omnigraph.versioning.publisher import Publication, check_expectations
 from omnigraph.write import WriteAttempt, validate, write_changes
-from omnigraph.write.predicates import Resolve
-from omnigraph.write.staging import MutationStaging
+from omnigraph.write.staging import MutationStaging, Resolve
 
 
 def run_mutation(attempt: WriteAttempt, query: CompiledQuery, parameters: Mapping[str, Any]) -> MutationResult:
@@ -31,7 +30,7 @@ def run_mutation(attempt: WriteAttempt, query: CompiledQuery, parameters: Mappin
 
 
 def _check_precondition(attempt: WriteAttempt) -> None:
-    """A lost `if_commit` is told before any work, and also where nothing would change."""
+    """A failed `if_commit` is reported before any work, also if nothing would change."""
     expectation = Publication(commit_id="", pins={}, expected={}, branch=attempt.branch, if_commit=attempt.if_commit)
     check_expectations(attempt.base.manifest, expectation)
 

@@ -17,37 +17,28 @@ from omnigraph.api.base import MAIN
 from omnigraph.api.history import Commit
 from omnigraph.catalog import Catalog, EdgeType, EntityType, NodeType
 from omnigraph.errors import HeadMoved, NotDurable, OmnigraphError, OutcomeUnknown, RecoveryRequired, StorageError
-from omnigraph.failpoints import Point, Step
-from omnigraph.storage import (
-    Location,
-    Table,
-    commit_staged,
-    newest_version,
-    stage_append,
-    stage_change,
-    stage_overwrite,
-    sync_staged,
-    sync_versions,
-    upkeep_after,
-)
+from omnigraph.failpoints import Point, WriteStep
+from omnigraph.storage.commits import commit_staged, sync_staged, sync_versions
+from omnigraph.storage.location import Location
+from omnigraph.storage.staging import stage_append, stage_change, stage_overwrite
+from omnigraph.storage.tables import Table, newest_version
+from omnigraph.storage.upkeep import upkeep_after
 from omnigraph.versioning import Pin, commit_since, new_commit_id, publish
 from omnigraph.versioning.publisher import check_expectations
 from omnigraph.versioning.schemas import settle_schema_files, stage_schema_files
 from omnigraph.write.attempt import WriteAttempt
 from omnigraph.write.brought import BroughtChecksums
-from omnigraph.write.change import TableChange
+from omnigraph.write.change import StagedTable, TableChange
 from omnigraph.write.fence import EXISTENCE
-from omnigraph.write.forks import forked, is_own
+from omnigraph.write.forks import fork_table, is_own
 from omnigraph.write.sidecar import (
     Sidecar,
     SidecarTable,
+    announcing_operation,
     delete_sidecar,
     doom_sidecar,
-    pending_operations,
-    read_sidecar,
     write_sidecar,
 )
-from omnigraph.write.staged_table import StagedTable
 
 _LOOK_AGAIN_SECONDS = 0.1
 _logger = logging.getLogger(__name__)
@@ -61,8 +52,8 @@ def write_changes(
     tables = tables_to_write(attempt, touched)
     parts = {}
     for key, change in touched.items():
-        parts[key] = _staged(attempt, tables[key], change)
-        table_staged(attempt)
+        parts[key] = _stage_table(attempt, tables[key], change)
+        report_staged_table(attempt)
     brought = [change.entity for change in touched.values() if change.rows.num_rows]
     reduced = [change.entity for change in touched.values() if change.removes]
     needed = relied_on(attempt.catalog, brought=brought, reduced=reduced)
@@ -80,12 +71,14 @@ def tables_to_write(attempt: WriteAttempt, table_keys: Iterable[str]) -> dict[st
     if shared:
         attempt.fence.take(keys)
         attempt.log.check_exists()
-    return {key: forked(attempt.base, attempt.log, key) if key in shared else attempt.base.table(key) for key in keys}
+    return {
+        key: fork_table(attempt.base, attempt.log, key) if key in shared else attempt.base.table(key) for key in keys
+    }
 
 
-def table_staged(attempt: WriteAttempt) -> None:
+def report_staged_table(attempt: WriteAttempt) -> None:
     """Every writer says so when the files of one more table are written."""
-    failpoints.hit_step(attempt.kind, Step.TABLE_STAGED)
+    failpoints.hit_step(attempt.kind, WriteStep.TABLE_STAGED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,25 +147,25 @@ def _through_phases(
         # Nothing is committed before the publish, so there is nothing that a crash could leave half done.
         return publish(log, publication).commit
     _check_heads(graph, parts)
-    failpoints.hit_step(attempt.kind, Step.BEFORE_PHASE_A)
+    failpoints.hit_step(attempt.kind, WriteStep.BEFORE_PHASE_A)
     brought.check(parts)
     sync_staged(step for part in parts.values() for step in part.steps)
     _announce(graph, sidecar)
-    failpoints.hit_step(attempt.kind, Step.AFTER_PHASE_A)
+    failpoints.hit_step(attempt.kind, WriteStep.AFTER_PHASE_A)
     try:
         _commit_tables(attempt, parts, sidecar)
         brought.record(graph, attempt.operation_id, parts)
         attempt.fence.check()
         if attempt.new_schema is not None and attempt.branch == MAIN:
             stage_schema_files(graph, attempt.new_schema.accepted, attempt.operation_id)
-        failpoints.hit_step(attempt.kind, Step.AFTER_PHASE_B)
+        failpoints.hit_step(attempt.kind, WriteStep.AFTER_PHASE_B)
         commit = publish(log, publication).commit
     except NotDurable:
         # It is visible, and its caller must know that this may not last.
         raise
     except OmnigraphError as error:
         commit = _visible_after_all(attempt, sidecar, error)
-    failpoints.hit_step(attempt.kind, Step.AFTER_PHASE_C)
+    failpoints.hit_step(attempt.kind, WriteStep.AFTER_PHASE_C)
     try:
         if attempt.new_schema is not None and attempt.branch == MAIN:
             settle_schema_files(graph, commit.schema_id)
@@ -180,15 +173,19 @@ def _through_phases(
     except StorageError as error:
         # The write is visible; recovery will find out what is left to do for this sidecar.
         _logger.warning("the sidecar of %s could not be deleted: %s", attempt.operation_id, error)
-    failpoints.hit_step(attempt.kind, Step.AFTER_PHASE_D)
+    failpoints.hit_step(attempt.kind, WriteStep.AFTER_PHASE_D)
     return commit
 
 
 def _pin_after(graph: Location, pin: Pin, part: StagedTable) -> Pin:
     """The pin of a written table, which for a fork leads to another place than before."""
     version = part.staged.version_after
-    path = part.table.location.uri.removeprefix(f"{graph.uri}/")
-    return Pin(path, version, version if part.removes else pin.removed_at)
+    return Pin(_path(graph, part.table), version, version if part.removes else pin.removed_at)
+
+
+def _path(graph: Location, table: Table) -> str:
+    """The path of a table below its graph."""
+    return table.location.uri.removeprefix(f"{graph.uri}/")
 
 
 def _check_heads(graph: Location, parts: Mapping[str, StagedTable]) -> None:
@@ -198,16 +195,7 @@ def _check_heads(graph: Location, parts: Mapping[str, StagedTable]) -> None:
     """
     for key, part in parts.items():
         if newest_version(part.table.location) > part.read_version:
-            raise RecoveryRequired(key, part.read_version, _unfinished(graph, part.table))
-
-
-def _unfinished(graph: Location, table: Table) -> str | None:
-    """The write whose sidecar names a table, on the branch that it is on."""
-    for operation_id in pending_operations(graph):
-        sidecar = read_sidecar(graph, operation_id)
-        if sidecar is not None and any(graph.child(each.path) == table.location for each in sidecar.tables):
-            return operation_id
-    return None
+            raise RecoveryRequired(key, part.read_version, announcing_operation(graph, _path(graph, part.table)))
 
 
 def _announce(graph: Location, sidecar: Sidecar) -> None:
@@ -235,7 +223,7 @@ def _commit_tables(attempt: WriteAttempt, parts: Mapping[str, StagedTable], side
                 failpoints.hit(Point.TABLE_BEFORE_COMMIT)
                 table = commit_staged(table, step)
                 committed.append(table)
-                failpoints.hit_step(attempt.kind, Step.TABLE_COMMITTED)
+                failpoints.hit_step(attempt.kind, WriteStep.TABLE_COMMITTED)
         sync_versions(committed)
     except HeadMoved as error:
         if not committed and error.actual is None:
@@ -273,7 +261,7 @@ def _await_settlement(attempt: WriteAttempt) -> None:
         time.sleep(_LOOK_AGAIN_SECONDS)
 
 
-def _staged(attempt: WriteAttempt, table: Table, change: TableChange) -> StagedTable:
+def _stage_table(attempt: WriteAttempt, table: Table, change: TableChange) -> StagedTable:
     operation_id = attempt.operation_id
     if change.replaces_all:
         staged = stage_overwrite(table, change.rows, operation_id)

@@ -1,15 +1,24 @@
-"""What keeps cleanup away from things that somebody still needs: the lock of the history, and the marks of writers."""
+"""What keeps cleanup away from files that are still needed: the lock of the history, and the marks of writers.
+
+A change of a schema holds the lock of the history too. The branch `__schema_apply_lock__` of the manifest shows it to
+other tools that look at the graph; no list of branches has it. If it exists while nobody holds the history, it was left
+by a process that died.
+"""
 
 import logging
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 
-from omnigraph.errors import StorageError
-from omnigraph.storage import Location, Lock, Taken, locks_at, objects_at, seems_abandoned
-from omnigraph.storage.file_locks import LocalLocks
+from omnigraph import failpoints
+from omnigraph.errors import FenceHeld, StorageError
+from omnigraph.failpoints import Point
+from omnigraph.storage.branches import branch_ref
 from omnigraph.storage.files import files_below
-from omnigraph.storage.holders import LOCK_FOLDER, lock_file
+from omnigraph.storage.location import Location
+from omnigraph.storage.locks import LOCK_FOLDER, LocalLocks, Lock, Taken, lock_file, locks_at, seems_abandoned
+from omnigraph.storage.objects import objects_at
+from omnigraph.versioning import Branches
 from omnigraph.versioning.log import MANIFEST_FOLDER
 from omnigraph.versioning.names import physical_name
 from omnigraph.write.fence import WAIT_SECONDS, WriteFence
@@ -118,3 +127,44 @@ def _unmark(graph: Location, operation_id: str, lock: Lock) -> None:
         _logger.warning("the mark of %s stays for cleanup: %s", operation_id, error)
     finally:
         lock.release()
+
+
+SCHEMA_LOCK = "__schema_apply_lock__"
+
+
+@contextmanager
+def holding_schema(branches: Branches, purpose: str) -> Iterator[WriteFence]:
+    """Nobody changes a schema, begins a branch or removes old commits in this block; taken before any other lock."""
+    with holding_history(branches.graph, purpose) as history:
+        branches.lock_out(SCHEMA_LOCK)
+        try:
+            failpoints.hit(Point.SCHEMA_LOCKED)
+            yield history
+        finally:
+            # What was done does not depend on whether this succeeds: a lock that stays is nobody's.
+            try:
+                branches.let_in(SCHEMA_LOCK)
+            except StorageError as error:
+                _logger.warning("the lock of the schema stays for whoever comes next: %s", error)
+
+
+def remove_stale_schema_lock(branches: Branches) -> None:
+    """Removes the lock of a process that died. The caller holds the history."""
+    if is_schema_locked(branches.graph):
+        branches.let_in(SCHEMA_LOCK)
+
+
+def is_schema_locked(graph: Location) -> bool:
+    """Whether the lock is there, be its holder alive or dead."""
+    return branch_ref(graph.child(MANIFEST_FOLDER), physical_name(SCHEMA_LOCK)) is not None
+
+
+def settle_schema_lock(branches: Branches) -> None:
+    """Removes the lock if whoever took it is dead, and leaves it alone otherwise."""
+    if not is_schema_locked(branches.graph):
+        return
+    try:
+        with holding_history(branches.graph, "settling a schema change", wait=0.0):
+            remove_stale_schema_lock(branches)
+    except FenceHeld:
+        pass

@@ -27,7 +27,7 @@ def row_violations(change: TableChange) -> Iterator[Violation]:
         for rule in entity.ranges:
             yield from outside_range(entity, rule, rows[rule.property], origins)
         for check in entity.checks:
-            yield from unmatched(entity, check, rows[check.property], origins)
+            yield from check_mismatches(entity, check, rows[check.property], origins)
 
 
 def missing_values(
@@ -76,16 +76,16 @@ def outside_range(
     """Every number outside the bounds of a `@range`."""
     outside = pa.chunked_array([pa.repeat(False, len(column))])
     if rule.low is not None:
-        outside = pc.or_kleene(outside, pc.less(column, _bound(rule.low, column.type)))
+        outside = pc.or_kleene(outside, pc.less(column, _bound_scalar(rule.low, column.type)))
     if rule.high is not None:
-        outside = pc.or_kleene(outside, pc.greater(column, _bound(rule.high, column.type)))
+        outside = pc.or_kleene(outside, pc.greater(column, _bound_scalar(rule.high, column.type)))
     low, high = ("" if bound is None else str(bound) for bound in (rule.low, rule.high))
     for row in _positions(outside):
         problem = f"{column[row].as_py()} is outside {low}..{high}"
         yield origins.violation(entity, rule.property, problem, row)
 
 
-def unmatched(
+def check_mismatches(
     entity: EntityType, check: Check, column: pa.ChunkedArray, origins: Origins = NOWHERE
 ) -> Iterator[Violation]:
     """Every text in which the pattern of a `@check` is not found."""
@@ -95,7 +95,7 @@ def unmatched(
         yield origins.violation(entity, check.property, problem, row)
 
 
-def _bound(bound: int | float, type: pa.DataType) -> pa.Scalar:
+def _bound_scalar(bound: int | float, type: pa.DataType) -> pa.Scalar:
     """A bound to compare numbers of a type with; a whole one that the type cannot hold becomes its last number.
 
     A range has numbers of its type within its bounds, or the schema would not have it. So none is parted wrongly, and

@@ -10,7 +10,9 @@ from dataclasses import asdict, dataclass, replace
 from omnigraph import failpoints
 from omnigraph.errors import Damaged, RecoveryFailed
 from omnigraph.failpoints import Point
-from omnigraph.storage import Location, decode_as, decode_record, encode_record, objects_at
+from omnigraph.storage.location import Location
+from omnigraph.storage.objects import objects_at
+from omnigraph.storage.records import decode_record, encode_record, from_content
 from omnigraph.versioning import MergedParent, Pin, Publication, SchemaChange
 from omnigraph.write.fence import EXISTENCE
 
@@ -144,6 +146,15 @@ def pending_operations(graph: Location) -> list[str]:
     return [name.removesuffix(_SUFFIX) for name in names]
 
 
+def announcing_operation(graph: Location, path: str) -> str | None:
+    """The write whose sidecar names a table, by its path below the graph."""
+    for operation_id in pending_operations(graph):
+        sidecar = read_sidecar(graph, operation_id)
+        if sidecar is not None and any(each.path == path for each in sidecar.tables):
+            return operation_id
+    return None
+
+
 def read_sidecar(graph: Location, operation_id: str) -> Sidecar | None:
     """A sidecar, or None when it is gone; one that cannot be understood is an error, and stays."""
     content = objects_at(graph).read(_name(operation_id))
@@ -156,7 +167,7 @@ def _decode_sidecar(graph: Location, operation_id: str, content: bytes) -> Sidec
         data = decode_record(uri, content).content
         if (number := data.pop("format", None)) != _FORMAT:
             raise Damaged(uri, f"has format {number!r}; this version of omnigraph reads format {_FORMAT}")
-        sidecar = decode_as(Sidecar, uri, data)
+        sidecar = from_content(Sidecar, uri, data)
         if sidecar.operation_id != operation_id:
             raise Damaged(uri, f"holds write {sidecar.operation_id}")
         if not sidecar.tables and sidecar.schema_change is None:

@@ -1,6 +1,6 @@
 """What the statements of a mutation have done so far, in memory: later statements read committed rows and these."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -11,13 +11,32 @@ from ulid import ULID
 from omnigraph.catalog import EdgeType, EntityType, NodeType, UnspellableKey, node_id, table_schema
 from omnigraph.catalog.model import DESTINATION, ID, SOURCE
 from omnigraph.compiler import ir
-from omnigraph.embedding import current_settings, embedded_properties, filled
+from omnigraph.embedding import current_settings, embedded_properties, fill_vectors
 from omnigraph.errors import KeyConflict, ValidationError
-from omnigraph.storage import among, holds, lance_filter
+from omnigraph.storage.predicates import ColumnPredicate, among, column_predicate, holds, lance_filter
 from omnigraph.versioning import Snapshot
 from omnigraph.violations import Violation
 from omnigraph.write.change import TableChange
-from omnigraph.write.predicates import Resolve, predicates
+
+Resolve = Callable[[ir.Expression], Any]
+"""The value of an expression that is known before anything is read."""
+
+
+def predicates(conditions: tuple[ir.Comparison, ...], resolve: Resolve) -> tuple[ColumnPredicate, ...] | None:
+    """All conditions; None when no row can meet them, as when one compares with null."""
+    tests = []
+    for condition in conditions:
+        column, value = condition.left, resolve(condition.right)
+        assert isinstance(column, ir.Column)
+        if value is None or isinstance(condition.right, ir.Entity) or condition.right.type is None:
+            return None
+        test = column_predicate(column.name, column.type, condition.operator, value, condition.right.type)
+        if test is False:
+            return None
+        if isinstance(test, ColumnPredicate):
+            tests.append(test)
+    return tuple(tests)
+
 
 Row = dict[str, Any]
 
@@ -43,7 +62,7 @@ class _Pending:
             name: pc.is_in(rows[ID].combine_chunks(), value_set=pa.array(ids, pa.string()))
             for name, ids in self.unembedded.items()
         }
-        return filled(self.entity, rows, wanted, current_settings())
+        return fill_vectors(self.entity, rows, wanted, current_settings())
 
 
 class MutationStaging:
@@ -76,11 +95,11 @@ class MutationStaging:
         if node.key:
             derived = derived_id(node, {ID: identity, **given})
             if identity is not None and identity != derived:
-                problem = f"the id `{identity}` does not agree with the key, which gives `{derived}`"
+                problem = f"the id `{identity}` does not match the key, which gives `{derived}`"
                 raise ValidationError([Violation(node.name, ID, problem)])
             known = self._row(node, derived)
             row = {**(known or _defaults(node)), **given, ID: derived}
-            self._unembed(node, row, given, known)
+            self._note_vectors(node, row, given, known)
             self._put(node, row, strict=known is None)
         else:
             self._insert(node, {**_defaults(node), **given, ID: identity or self._new_id(node)})
@@ -100,7 +119,7 @@ class MutationStaging:
         known_new = row[ID] in pending.looked_up and row[ID] not in pending.rows
         if not known_new and self._row(entity, row[ID]) is not None:
             raise KeyConflict(entity.name, row[ID])
-        self._unembed(entity, row, row, None)
+        self._note_vectors(entity, row, row, None)
         self._put(entity, row, strict=True)
 
     # --- updates and deletes ---
@@ -109,7 +128,7 @@ class MutationStaging:
         """New values for all entities that meet the conditions."""
         for row in self._matching(entity, conditions, resolve):
             changed = {**row, **values}
-            self._unembed(entity, changed, values, row)
+            self._note_vectors(entity, changed, values, row)
             self._put(entity, changed, strict=False)
 
     def delete(self, entity: EntityType, conditions: tuple[ir.Comparison, ...], resolve: Resolve) -> None:
@@ -163,7 +182,7 @@ class MutationStaging:
             pending.looked_up.add(identity)
         return rows[0] if rows else None
 
-    def _unembed(self, entity: EntityType, row: Row, given: Row, before: Row | None) -> None:
+    def _note_vectors(self, entity: EntityType, row: Row, given: Row, before: Row | None) -> None:
         """Notes the vectors of a row that are to be computed: its text came or changed, and no vector was given."""
         pending = self._table(entity)
         for declared, source, _ in embedded_properties(entity):

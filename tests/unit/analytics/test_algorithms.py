@@ -7,13 +7,10 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 
-from omnigraph.analytics import components
-from omnigraph.analytics.communities import communities, modularity
-from omnigraph.analytics.components import strong_components, weak_components
+from omnigraph.analytics.communities import find_communities, modularity
 from omnigraph.analytics.edges import Edges
-from omnigraph.analytics.paths import NOWHERE, fewest_hops, least_weights, path_to
-from omnigraph.analytics.ranks import pagerank
-from omnigraph.analytics.triangles import triangles
+from omnigraph.analytics.sparse import fewest_hops, find_components, least_weights, pagerank
+from omnigraph.analytics.triangles import count_triangles
 from tests.unit.analytics.models import (
     distances_from,
     edges_of,
@@ -100,7 +97,7 @@ def test_ranks_say_when_they_did_not_settle() -> None:
 
 def test_every_iteration_is_told() -> None:
     steps: list[int] = []
-    found = pagerank(club(), done=steps.append)
+    found = pagerank(club(), on_step=steps.append)
     assert steps == [*range(1, found.iterations + 1)]
 
 
@@ -111,30 +108,27 @@ def test_every_iteration_is_told() -> None:
 @given(small_graphs())
 def test_a_weak_component_is_what_edges_connect_in_any_direction(edges: Edges) -> None:
     connected = reachable(edges.both_ways())
-    assert weak_components(edges).tolist() == [min(connected[node]) for node in range(edges.count)]
+    assert find_components(edges, "weak").tolist() == [min(connected[node]) for node in range(edges.count)]
 
 
-@pytest.mark.parametrize("deepest", [1_000, 0], ids=["by levels", "node by node"])
 @SEVERAL
-@given(edges=small_graphs())
-def test_a_strong_component_is_what_reaches_each_other(deepest: int, edges: Edges) -> None:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(components, "_DEEPEST", deepest)
-        found = strong_components(edges).tolist()
+@given(small_graphs())
+def test_a_strong_component_is_what_reaches_each_other(edges: Edges) -> None:
+    found = find_components(edges, "strong").tolist()
     after = reachable(edges)
     assert found == [min(other for other in after[node] if node in after[other]) for node in range(edges.count)]
 
 
 @pytest.mark.parametrize("edges", [shuffled_path(20_000), edges_of([(19_999, n) for n in range(19_999)], 20_000)])
 def test_the_shape_of_a_graph_does_not_make_components_slow(edges: Edges) -> None:
-    assert not weak_components(edges).any()
-    assert strong_components(edges).tolist() == [*range(edges.count)]
+    assert not find_components(edges, "weak").any()
+    assert find_components(edges, "strong").tolist() == [*range(edges.count)]
 
 
 def test_a_long_circle_is_one_strong_component() -> None:
     path = shuffled_path(5_000)
     circle = Edges(path.count, np.append(path.begin, path.end[-1]), np.append(path.end, path.begin[0]))
-    assert not strong_components(circle).any()
+    assert not find_components(circle, "strong").any()
 
 
 # --- triangles ---
@@ -143,16 +137,16 @@ def test_a_long_circle_is_one_strong_component() -> None:
 @SEVERAL
 @given(small_graphs())
 def test_triangles_are_counted_at_their_corners(edges: Edges) -> None:
-    found = triangles(edges)
+    found = count_triangles(edges)
     assert found.counts.tolist() == triangles_at(edges)
     sides = {frozenset(pair) for pair in pairs_of(edges) if pair[0] != pair[1]}
     assert found.neighbours.tolist() == [sum(node in side for side in sides) for node in range(edges.count)]
 
 
 def test_triangles_come_out_the_same_in_small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
-    at_once = triangles(club())
+    at_once = count_triangles(club())
     monkeypatch.setattr("omnigraph.analytics.triangles._PAIRS_AT_ONCE", 7)
-    in_blocks = triangles(club())
+    in_blocks = count_triangles(club())
     assert in_blocks.counts.tolist() == at_once.counts.tolist()
     assert at_once.total == 45
     assert at_once.transitivity == pytest.approx(0.2556818, abs=1e-6)
@@ -172,30 +166,30 @@ def test_modularity_is_what_its_definition_says(edges: Edges) -> None:
 @SEVERAL
 @given(small_graphs(weighted=True))
 def test_communities_are_connected_and_better_than_one_for_all(edges: Edges) -> None:
-    found = communities(edges)
+    found = find_communities(edges)
     assert found.modularity == pytest.approx(modularity_of(edges, found.labels.tolist()))
     assert found.modularity >= -1e-9
     inside = edges.only(found.labels[edges.begin] == found.labels[edges.end])
-    assert weak_components(inside).tolist() == found.labels.tolist()
+    assert find_components(inside, "weak").tolist() == found.labels.tolist()
 
 
 @pytest.mark.parametrize("seed", range(5))
 def test_the_communities_of_a_club_are_nearly_the_best(seed: int) -> None:
-    found = communities(club(), seed=seed)
+    found = find_communities(club(), seed=seed)
     assert 0.40 <= found.modularity <= 0.4198
-    assert communities(club(), seed=seed).labels.tolist() == found.labels.tolist()
+    assert find_communities(club(), seed=seed).labels.tolist() == found.labels.tolist()
 
 
 def test_groups_that_hardly_touch_are_told_apart() -> None:
     groups = [range(first, first + 6) for first in range(0, 60, 6)]
     pairs = [pair for group in groups for pair in combinations(group, 2)]
     bridges = [(group[0], (group[0] + 6) % 60) for group in groups]
-    found = communities(edges_of(pairs + bridges, 60))
+    found = find_communities(edges_of(pairs + bridges, 60))
     assert found.labels.tolist() == [node // 6 * 6 for node in range(60)]
 
 
 def test_a_higher_resolution_gives_smaller_communities() -> None:
-    coarse, fine = (len({*communities(club(), resolution=each).labels.tolist()}) for each in (0.5, 3.0))
+    coarse, fine = (len({*find_communities(club(), resolution=each).labels.tolist()}) for each in (0.5, 3.0))
     assert coarse < fine
 
 
@@ -205,11 +199,11 @@ def test_a_higher_resolution_gives_smaller_communities() -> None:
 @SEVERAL
 @given(small_graphs())
 def test_hops_are_the_fewest_edges(edges: Edges) -> None:
-    found = fewest_hops(edges.neighbours(), np.array([0]))
+    found = fewest_hops(edges, np.array([0]))
     expected = distances_from([0], edges)
-    assert [math.inf if hops == NOWHERE else hops for hops in found.distances.tolist()] == expected
-    for node in np.flatnonzero(found.distances > 0).tolist():
-        path = path_to(node, found.predecessors)
+    assert found.distances.tolist() == expected
+    for node in np.flatnonzero(np.isfinite(found.distances)).tolist():
+        path = found.path_to(node)
         assert (path[0], len(path) - 1) == (0, expected[node])
         assert {*pairwise(path)} <= {*pairs_of(edges)}
 
@@ -224,20 +218,20 @@ def test_distances_are_the_least_sums_of_weights(edges: Edges) -> None:
     for begin, end, weight in weighted_pairs_of(edges):
         weights[begin, end] = min(weight, weights.get((begin, end), math.inf))
     for node in np.flatnonzero(np.isfinite(found.distances)).tolist():
-        path = path_to(node, found.predecessors)
+        path = found.path_to(node)
         assert path[0] in sources
         assert sum(weights[step] for step in pairwise(path)) == found.distances[node]
 
 
 def test_a_walk_ends_after_the_hops_that_are_allowed() -> None:
     path = edges_of([(node, node + 1) for node in range(9)], 10)
-    found = fewest_hops(path.neighbours(), np.array([0]), most=3)
-    assert found.distances.tolist() == [0, 1, 2, 3, *[NOWHERE] * 6]
+    found = fewest_hops(path, np.array([0]), max_hops=3)
+    assert found.distances.tolist() == [0, 1, 2, 3, *[math.inf] * 6]
 
 
 @SEVERAL
 @given(small_graphs())
 def test_the_same_graph_gives_the_same_path(edges: Edges) -> None:
     turned = Edges(edges.count, edges.begin[::-1], edges.end[::-1])
-    one, other = (fewest_hops(each.neighbours(), np.array([0])).predecessors.tolist() for each in (edges, turned))
+    one, other = (fewest_hops(each, np.array([0])).predecessors.tolist() for each in (edges, turned))
     assert one == other

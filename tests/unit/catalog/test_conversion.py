@@ -9,7 +9,7 @@ from omnigraph.catalog.conversion import (
     columns_that_came,
     computed_columns,
     continued_columns,
-    converted,
+    convert_rows,
     kept_columns,
 )
 from omnigraph.diagnostics import Source
@@ -43,14 +43,14 @@ def test_rows_are_renamed_cast_dropped_and_filled() -> None:
     rows = pa.Table.from_pylist(
         [{"id": "x", "k": "x", "n": 1, "l": [2], "gone": "text"}, {"id": "y", "k": "y"}], table_schema(before)
     )
-    found = converted(rows, before, after)
+    found = convert_rows(rows, before, after)
     assert found.schema.equals(table_schema(after), check_metadata=True)
     came = {"gone": 3, "day": datetime.date(2026, 1, 31), "tags": ["a"], "none": None}
     assert found.to_pylist() == [
         {"id": "x", "k": "x", "l": [2], "m": 1, **came},
         {"id": "y", "k": "y", "l": None, "m": None, **came},
     ]
-    assert converted(rows, before, before).equals(rows)
+    assert convert_rows(rows, before, before).equals(rows)
     assert continued_columns(before, after) == {"id": "id", "k": "k", "n": "m", "l": "l"}
     assert {name: value.as_py() for name, value in columns_that_came(before, after).items()} == came
 
@@ -59,7 +59,7 @@ def test_what_came_is_filled_with_what_it_came_with_and_not_with_a_later_default
     first = "node A { k: String @key }"
     one = "node A { k: String @key, n: I32 @default(1) }"
     before, after = pair(first, one, one.replace("1", "2"))
-    assert converted(pa.table({"id": ["x"], "k": ["x"]}), before, after)["n"].to_pylist() == [1]
+    assert convert_rows(pa.table({"id": ["x"], "k": ["x"]}), before, after)["n"].to_pylist() == [1]
 
 
 def test_vectors_that_a_model_computed_for_rows_that_were_there_are_told_apart() -> None:

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from hypothesis import given
 from hypothesis import strategies as st
 
-from omnigraph.cli.drawing import Node, drawn, in_drawing_order
+from omnigraph.cli.drawing import CommitNode, draw_lines, in_drawing_order
 
 _WAYS = {-1: "/", 0: "|", 1: "\\"}
 
@@ -13,7 +13,7 @@ _WAYS = {-1: "/", 0: "|", 1: "\\"}
 def draw(*commits: str) -> list[str]:
     """Draws commits that are written as `id parent parent`."""
     words = [commit.split() for commit in commits]
-    return [*drawn(Node(each[0], tuple(each[1:]), each[0]) for each in words)]
+    return [*draw_lines(CommitNode(each[0], tuple(each[1:]), each[0]) for each in words)]
 
 
 def _lines(text: str) -> list[str]:
@@ -126,7 +126,7 @@ def test_a_drawing_can_be_read_back(parents: dict[str, list[str]]) -> None:
     order = in_drawing_order(parents, parents)
     assert sorted(order) == sorted(parents)
     assert all(order.index(each) < order.index(parent) for each in order for parent in parents[each])
-    lines = [*drawn(Node(each, tuple(parents[each]), each) for each in order)]
+    lines = [*draw_lines(CommitNode(each, tuple(parents[each]), each) for each in order)]
     assert {each: sorted(read) for each, read in _read(lines)} == {each: sorted(set(parents[each])) for each in parents}
 
 

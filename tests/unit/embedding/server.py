@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
-Answer = tuple[int, dict[str, str], bytes]
-"""A status, headers, and a body."""
+Answer = tuple[int, dict[str, str], bytes | Iterator[bytes]]
+"""A status, headers, and a body, or its pieces as they are sent."""
 
 
 def vector_of(text: str, dimension: int) -> list[float]:
@@ -41,6 +41,8 @@ class Server:
     asked: list[dict[str, Any]] = field(default_factory=list)
     keys: list[str | None] = field(default_factory=list)
     paths: list[str] = field(default_factory=list)
+    clients: list[int] = field(default_factory=list)
+    """The port that each request came from."""
 
     @property
     def texts(self) -> list[str]:
@@ -54,20 +56,26 @@ def running_server() -> Iterator[Server]:
     turn = threading.Lock()
 
     class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
         def do_POST(self) -> None:
             asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
             with turn:
                 state.asked.append(asked)
                 state.keys.append(self.headers.get("Authorization"))
                 state.paths.append(self.path)
+                state.clients.append(self.client_address[1])
                 answer = state.planned.pop(0) if state.planned else good
             status, headers, body = answer(asked)
             self.send_response(status)
-            for name, value in {"Content-Length": str(len(body)), **headers}.items():
+            pieces = [body] if isinstance(body, bytes) else body
+            length = {"Content-Length": str(len(body))} if isinstance(body, bytes) else {}
+            for name, value in {**length, **headers}.items():
                 self.send_header(name, value)
             with suppress(ConnectionError):  # who asked may have given up
                 self.end_headers()
-                self.wfile.write(body)
+                for piece in pieces:
+                    self.wfile.write(piece)
 
         def log_message(self, *_: Any) -> None:
             """Nobody reads a log here."""

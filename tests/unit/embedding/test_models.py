@@ -8,11 +8,10 @@ import numpy as np
 import pytest
 
 from omnigraph.catalog import compile_schema
-from omnigraph.embedding import ModelMismatch, Settings, UnsuitableModel, settings_of, with_models
+from omnigraph.embedding import EmbeddingSettings, ModelMismatch, UnsuitableModel, settings_of, with_models
+from omnigraph.embedding.fill import MockModel, provider_of
 from omnigraph.embedding.local import LocalModel
-from omnigraph.embedding.mock import MockModel
-from omnigraph.embedding.models import chosen_model
-from omnigraph.embedding.providers import provider_of
+from omnigraph.embedding.models import choose_model
 from omnigraph.embedding.remote import RemoteModel
 from omnigraph.errors import UsageError
 
@@ -39,7 +38,7 @@ LOCAL = "local/wordllama-l2-256"
 def test_a_model_is_the_one_that_is_named_or_the_one_that_is_configured(
     named: str | None, environment: dict[str, str], expected: str
 ) -> None:
-    assert str(chosen_model(named, settings_of(environment))) == expected
+    assert str(choose_model(named, settings_of(environment))) == expected
 
 
 @pytest.mark.parametrize(
@@ -55,12 +54,12 @@ def test_a_model_is_the_one_that_is_named_or_the_one_that_is_configured(
 )
 def test_an_environment_that_makes_no_sense_is_wrong_usage(environment: dict[str, str], culprit: str) -> None:
     with pytest.raises(UsageError, match=culprit):
-        chosen_model(None, settings_of(environment))
+        choose_model(None, settings_of(environment))
 
 
 def test_the_environment_gives_the_connection() -> None:
     given = {"OMNIGRAPH_EMBED_BASE_URL": "http://here", "OPENAI_API_KEY": "common", "OMNIGRAPH_EMBED_BATCH": "7"}
-    assert settings_of(given) == Settings(base_url="http://here", api_key="common", batch=7)
+    assert settings_of(given) == EmbeddingSettings(base_url="http://here", api_key="common", batch=7)
     own = settings_of({**given, "OMNIGRAPH_EMBED_API_KEY": "own"})
     assert own.api_key == "own"
     assert "own" not in repr(own)
@@ -73,7 +72,7 @@ def test_the_full_name_is_recorded_at_every_embedded_property() -> None:
     node B { t: String, v: Vector(8)? @embed("t", model="mock/x"), w: Vector(8)? }
     edge E: A -> B { note: String, v: Vector(256)? @embed("note") }
     """
-    catalog = with_models(compile_schema(schema), Settings())
+    catalog = with_models(compile_schema(schema), EmbeddingSettings())
     found = {
         f"{entity.name}.{each.name}": each.embedding.model
         for entity in (*catalog.nodes.values(), *catalog.edges.values())
@@ -96,7 +95,7 @@ def test_the_full_name_is_recorded_at_every_embedded_property() -> None:
 )
 def test_a_vector_that_a_model_cannot_fill_is_refused(declared: str, problem: str) -> None:
     with pytest.raises(UnsuitableModel) as caught:
-        with_models(compile_schema(f"node A {{ t: String, v: {declared} }}"), Settings())
+        with_models(compile_schema(f"node A {{ t: String, v: {declared} }}"), EmbeddingSettings())
     assert problem in str(caught.value)
     assert "`A.v`" in str(caught.value)
     assert str(pickle.loads(pickle.dumps(caught.value))) == str(caught.value)  # noqa: S301
@@ -108,14 +107,14 @@ def test_a_vector_that_a_model_cannot_fill_is_refused(declared: str, problem: st
 @pytest.mark.parametrize(
     ("recorded", "settings", "served", "hint"),
     [
-        ("openai/a", Settings(model="b", api_key="k"), "openai/b", "set OMNIGRAPH_EMBED_MODEL=a"),
-        ("openai/a", Settings(), None, "set OMNIGRAPH_EMBED_BASE_URL"),
-        ("local/wordllama-l9-512", Settings(), LOCAL, "install the version"),
-        ("small", Settings(), None, "names no provider"),
+        ("openai/a", EmbeddingSettings(model="b", api_key="k"), "openai/b", "set OMNIGRAPH_EMBED_MODEL=a"),
+        ("openai/a", EmbeddingSettings(), None, "set OMNIGRAPH_EMBED_BASE_URL"),
+        ("local/wordllama-l9-512", EmbeddingSettings(), LOCAL, "install the version"),
+        ("small", EmbeddingSettings(), None, "names no provider"),
     ],
 )
 def test_another_model_than_the_recorded_one_is_never_used(
-    recorded: str, settings: Settings, served: str | None, hint: str
+    recorded: str, settings: EmbeddingSettings, served: str | None, hint: str
 ) -> None:
     with pytest.raises(ModelMismatch) as caught:
         provider_of(recorded, settings)
@@ -125,17 +124,24 @@ def test_another_model_than_the_recorded_one_is_never_used(
 
 
 def test_the_recorded_model_chooses_the_provider() -> None:
-    elsewhere = Settings(provider="openai", model="a", base_url="http://here")
+    elsewhere = EmbeddingSettings(provider="openai", model="a", base_url="http://here")
     assert isinstance(provider_of(LOCAL, elsewhere), LocalModel)
     assert isinstance(provider_of("mock/x", elsewhere), MockModel)
     assert isinstance(provider_of("openai/a", elsewhere), RemoteModel)
-    remote = provider_of("openai/a", Settings(api_key="k"))
+    remote = provider_of("openai/a", EmbeddingSettings(api_key="k"))
     assert isinstance(remote, RemoteModel)
     assert remote.base_url == "https://api.openai.com/v1"
-    for wrong in ("file:///etc", "http://user:password@here"):
+    for wrong in ("file:///etc", "http://user:password@here", "http://user:password@here:port", "http://"):
         with pytest.raises(UsageError, match="OMNIGRAPH_EMBED_BASE_URL") as caught:
-            provider_of("openai/a", Settings(base_url=wrong))
+            provider_of("openai/a", EmbeddingSettings(base_url=wrong))
         assert "password@" not in str(caught.value)
+
+
+@pytest.mark.parametrize("key", ["sk secret", "sk-secret\n", "sk-sécret"])
+def test_a_key_that_no_header_can_carry_is_wrong_usage_and_is_not_shown(key: str) -> None:
+    with pytest.raises(UsageError, match="OMNIGRAPH_EMBED_API_KEY") as caught:
+        provider_of("openai/a", EmbeddingSettings(api_key=key))
+    assert "cret" not in str(caught.value)
 
 
 # --- what they give ---

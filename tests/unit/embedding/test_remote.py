@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from omnigraph.embedding import EmbeddingFailed, Settings, remote
+from omnigraph.embedding import EmbeddingFailed, EmbeddingSettings, remote
 from omnigraph.embedding.models import Model
 from omnigraph.embedding.remote import RemoteModel
 from tests.unit.clock import Clock
@@ -29,7 +29,7 @@ def server() -> Iterator[Server]:
 
 
 def model_at(url: str, **given: Any) -> RemoteModel:
-    return RemoteModel(Model("openai", "some-model"), url, Settings(api_key=KEY, **given))
+    return RemoteModel(Model("openai", "some-model"), url, EmbeddingSettings(api_key=KEY, **given))
 
 
 def test_a_request_names_the_model_the_texts_and_the_length_and_carries_the_key(server: Server) -> None:
@@ -140,12 +140,12 @@ def answered(content: Any) -> Callable[[Any], Answer]:
 @pytest.mark.parametrize(
     ("content", "problem"),
     [
-        ({"data": [{"index": 0, "embedding": [1.0, 2.0]}]}, "have 2 numbers, and the property has 4"),
-        ({"data": []}, "vectors for 0 texts, and 1 were asked for"),
-        ({"data": [{"index": 0, "embedding": [1.0, 2.0, 3.0, "x"]}]}, "not one of an embeddings interface"),
+        ({"data": [{"index": 0, "embedding": [1.0, 2.0]}]}, "expected vectors of 4 numbers, found 2"),
+        ({"data": []}, "expected vectors for 1 texts, found 0"),
+        ({"data": [{"index": 0, "embedding": [1.0, 2.0, 3.0, "x"]}]}, "not have the form of an embeddings API"),
         ({"data": [{"index": 0, "embedding": [1.0, 2.0, 3.0, 1e300]}]}, "not finite"),
-        ({"result": 7}, "not one of an embeddings interface"),
-        ([], "not one of an embeddings interface"),
+        ({"result": 7}, "not have the form of an embeddings API"),
+        ([], "not have the form of an embeddings API"),
     ],
 )
 @pytest.mark.filterwarnings("ignore:overflow encountered")
@@ -160,3 +160,38 @@ def test_an_answer_that_is_no_json_is_an_error(server: Server) -> None:
     server.planned.append(lambda _: (200, {}, b"<html>"))
     with pytest.raises(EmbeddingFailed, match="not JSON"):
         model_at(server.url).vectors(["one"], 4)
+
+
+def test_a_response_that_is_too_large_is_an_error(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(remote, "_MAX_RESPONSE_BYTES", 1 << 20)
+    server.planned.append(lambda _: (200, {}, b" " * (1 << 21)))
+    with pytest.raises(EmbeddingFailed, match="larger than 1 MiB"):
+        model_at(server.url).vectors(["one"], 4)
+    assert len(server.asked) == 1
+
+
+def test_a_response_that_comes_in_small_pieces_is_given_up_at_the_deadline(server: Server) -> None:
+    given_up = threading.Event()
+
+    def pieces() -> Iterator[bytes]:
+        while not given_up.wait(0.05):
+            yield b" "
+
+    server.planned.append(lambda _: (200, {"Content-Length": "1000000"}, pieces()))
+    with pytest.raises(EmbeddingFailed, match=r"took too long; no answer within 0\.5 seconds"):
+        model_at(server.url, deadline=0.5).vectors(["one"], 4)
+    given_up.set()
+
+
+def test_no_log_has_the_key(server: Server, caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level("DEBUG"):
+        server.planned.append(failing(503, f"no room for {KEY}", headers={"Retry-After": "0"}))
+        model_at(server.url).vectors(["one"], 4)
+    assert caplog.records
+    assert KEY not in caplog.text
+
+
+def test_batches_share_a_connection(server: Server) -> None:
+    model_at(server.url, batch=1).vectors(["one", "two", "three"], 4)
+    assert len(server.asked) == 3
+    assert len(set(server.clients)) == 1

@@ -186,7 +186,7 @@ STEPS = [
     (
         'node A { s: String?, t: String?, v: Vector(3)? @embed("s") }',
         'node A { s: String?, t: String?, v: Vector(3)? @embed("t") }',
-        [("change_embedding", "A.v: `s` → `t`, computed anew", "writes column v")],
+        [("change_embedding", "A.v: `s` → `t`, recomputed", "writes column v")],
     ),
     (
         "node A { s: String?, v: Vector(3)? }",
@@ -199,7 +199,7 @@ STEPS = [
         [
             ("change_embedding", "A.v: `s` → not embedded", "metadata only"),
             ("drop_property", "A.s", "data loss: column s"),
-            ("change_embedding", "A.v: not embedded → `t`, computed anew", "writes column v"),
+            ("change_embedding", "A.v: not embedded → `t`, recomputed", "writes column v"),
         ],
     ),
     (
@@ -330,8 +330,8 @@ def test_a_rename_that_was_done_needs_nothing_and_is_noted() -> None:
 @pytest.mark.parametrize(
     ("new", "way_out"),
     [
-        ('node A { a: I32? @rename_from("b"), b: I32? @rename_from("a") }', "in one change"),
-        ('node A { c: I32? @rename_from("b"), b: I32? @rename_from("a") }', "in one change"),
+        ('node A { a: I32? @rename_from("b"), b: I32? @rename_from("a") }', "in one schema change"),
+        ('node A { c: I32? @rename_from("b"), b: I32? @rename_from("a") }', "in one schema change"),
         ('node A { c: I32? @rename_from("a"), d: I32? @rename_from("a") }', ""),
         ('node A { a: I32?, c: I32? @rename_from("bb") }', "did you mean `b`?"),
     ],

@@ -17,13 +17,14 @@ from omnigraph.api.data import Format
 from omnigraph.api.values import value_to_json
 from omnigraph.catalog import EntityType, compile_schema, table_schema
 from omnigraph.errors import StorageError
-from omnigraph.exporting import tasks as export
+from omnigraph.exporting import export
+from omnigraph.exporting.export import ExportPart, parts_of, write_piece
 from omnigraph.exporting.lines import cell_header, cell_lines, record_lines, shape_of
-from omnigraph.exporting.tasks import ExportPart, parts_of, written_piece
-from omnigraph.parts.streaming import Effort, sorted_stream, streamed
-from omnigraph.storage import FragmentSize, Location, Table, commit_created, stage_append, stage_create
-from omnigraph.storage.commits import commit_staged
-from omnigraph.storage.tables import fragment_groups
+from omnigraph.parts.streaming import Effort, stream_query, stream_sorted
+from omnigraph.storage.commits import commit_created, commit_staged
+from omnigraph.storage.location import Location
+from omnigraph.storage.staging import stage_append, stage_create
+from omnigraph.storage.tables import FragmentSize, Table, fragment_groups
 
 CATALOG = compile_schema(
     """
@@ -73,7 +74,7 @@ rows_of_every = st.lists(
 def text_of(entity: EntityType, line: str, rows: list[dict[str, Any]]) -> str:
     """The lines of rows as they would be written."""
     table = pa.Table.from_pylist(rows, table_schema(entity))
-    found = streamed(f"SELECT {line} FROM rows", table.to_batches(), table.schema, 100)
+    found = stream_query(f"SELECT {line} FROM rows", table.to_batches(), table.schema, 100)
     return "".join(text for batch in found for text in batch.column(0).to_pylist())
 
 
@@ -145,7 +146,7 @@ def test_an_edge_says_its_ends() -> None:
 def test_a_sort_goes_by_the_code_points_of_the_ids() -> None:
     ids = ["b", "B", "é", "a", "😀", "", "ab", "￿"]
     table = pa.table({"id": ids})
-    found = sorted_stream("SELECT c0 FROM rows ORDER BY c0", table.to_batches(), table.schema, 3, effort=Effort())
+    found = stream_sorted("SELECT c0 FROM rows ORDER BY c0", table.to_batches(), table.schema, 3, effort=Effort())
     assert [each for batch in found for each in batch.column(0).to_pylist()] == sorted(ids)
 
 
@@ -156,8 +157,8 @@ def test_an_error_of_the_rows_comes_out_as_it_is() -> None:
 
     schema = pa.schema([("id", pa.string())])
     for stream in (
-        streamed("SELECT c0 FROM rows", failing(), schema, 10),
-        sorted_stream("SELECT c0 FROM rows ORDER BY c0", failing(), schema, 10, effort=Effort(2, 1)),
+        stream_query("SELECT c0 FROM rows", failing(), schema, 10),
+        stream_sorted("SELECT c0 FROM rows ORDER BY c0", failing(), schema, 10, effort=Effort(2, 1)),
     ):
         with pytest.raises(StorageError) as caught:
             list(stream)
@@ -186,7 +187,7 @@ def table(tmp_path: Path) -> Table:
 
 
 def written(part: ExportPart) -> list[Any]:
-    piece = written_piece(part)
+    piece = write_piece(part)
     lines = [json.loads(line) for line in Path(piece.path).read_text("utf-8").splitlines()]
     assert piece.rows == len(lines)
     return lines
@@ -212,11 +213,11 @@ def test_an_ordered_table_is_one_part(table: Table, tmp_path: Path) -> None:
 
 def test_a_part_is_written_under_a_new_name_each_time(table: Table, tmp_path: Path) -> None:
     (part,) = parts_of(EVERY, table, folder=str(tmp_path), format=Format.PARQUET)
-    assert written_piece(part).path != written_piece(part).path
+    assert write_piece(part).path != write_piece(part).path
 
 
 def test_a_folder_that_is_gone_is_a_storage_error(table: Table, tmp_path: Path) -> None:
     for format in Format:
         (part,) = parts_of(EVERY, table, folder=str(tmp_path / "gone"), format=format)
         with pytest.raises(StorageError, match="cannot be written"):
-            written_piece(part)
+            write_piece(part)

@@ -17,7 +17,7 @@ from omnigraph.maintenance.layout import (
     groups_of,
     work_on,
 )
-from omnigraph.storage import FragmentState, Segment
+from omnigraph.storage.compaction import FragmentState, Segment
 
 ID = IndexIntent("id", IndexKind.BTREE)
 COLOR = IndexIntent("color", IndexKind.BITMAP)

@@ -19,14 +19,14 @@ class Partly(Histories):
 
     def __init__(self, parents: Parents, lost: Collection[str]) -> None:
         super().__init__(parents)
-        self._lost = {self.commits[each].place for each in lost}
+        self._find_damage = {self.commits[each].place for each in lost}
 
     def manifest_at(self, place: Place) -> None:
-        if place in self._lost:
+        if place in self._find_damage:
             raise NotFound("branch", place.branch)
 
     def is_there(self, place: Place) -> bool:
-        return place not in self._lost
+        return place not in self._find_damage
 
 
 def pairwise_places(histories: Partly, heads: Iterable[Commit]) -> set[Place]:

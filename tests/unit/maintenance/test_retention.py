@@ -5,14 +5,14 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from omnigraph.errors import UsageError
-from omnigraph.maintenance.retention import Policy, age, patient_policy
-from omnigraph.versioning.retained import Retained, milestone_of
+from omnigraph.maintenance.retention import RetentionPolicy, age, patient_policy
+from omnigraph.versioning.heads import Retained, milestone_of
 
 NOW = datetime(2026, 1, 31, tzinfo=UTC)
 NO_GRACE = timedelta()
 
 
-def kept(policy: Policy, *days_old: float) -> list[bool]:
+def kept(policy: RetentionPolicy, *days_old: float) -> list[bool]:
     """Whether each commit stays, newest first."""
     made = [NOW - timedelta(days=days) for days in days_old]
     followed = [None, *made[:-1]]
@@ -22,25 +22,27 @@ def kept(policy: Policy, *days_old: float) -> list[bool]:
 @pytest.mark.parametrize(
     ("policy", "expected"),
     [
-        (Policy(keep=1, grace=NO_GRACE), [True, False, False, False]),
-        (Policy(keep=3, grace=NO_GRACE), [True, True, True, False]),
-        (Policy(older_than=timedelta(days=7), grace=NO_GRACE), [True, True, False, False]),
-        (Policy(keep=3, older_than=timedelta(days=7), grace=NO_GRACE), [True, True, True, False]),
-        (Policy(keep=1, older_than=timedelta(days=25), grace=NO_GRACE), [True, True, True, False]),
-        (Policy(keep=1, grace=timedelta(days=2)), [True, True, False, False]),
-        (Policy(keep=1, grace=timedelta(days=6)), [True, True, True, False]),
+        (RetentionPolicy(keep=1, grace=NO_GRACE), [True, False, False, False]),
+        (RetentionPolicy(keep=3, grace=NO_GRACE), [True, True, True, False]),
+        (RetentionPolicy(older_than=timedelta(days=7), grace=NO_GRACE), [True, True, False, False]),
+        (RetentionPolicy(keep=3, older_than=timedelta(days=7), grace=NO_GRACE), [True, True, True, False]),
+        (RetentionPolicy(keep=1, older_than=timedelta(days=25), grace=NO_GRACE), [True, True, True, False]),
+        (RetentionPolicy(keep=1, grace=timedelta(days=2)), [True, True, False, False]),
+        (RetentionPolicy(keep=1, grace=timedelta(days=6)), [True, True, True, False]),
     ],
 )
-def test_a_commit_goes_only_if_everything_that_is_given_lets_it_go(policy: Policy, expected: list[bool]) -> None:
+def test_a_commit_goes_only_if_everything_that_is_given_lets_it_go(
+    policy: RetentionPolicy, expected: list[bool]
+) -> None:
     assert kept(policy, 1, 5, 20, 30) == expected
 
 
 def test_the_newest_commit_stays_however_old_it_is() -> None:
-    assert kept(Policy(older_than=timedelta(), grace=NO_GRACE), 300) == [True]
+    assert kept(RetentionPolicy(older_than=timedelta(), grace=NO_GRACE), 300) == [True]
 
 
 def test_the_grace_is_about_when_a_commit_was_followed_by_another() -> None:
-    assert kept(Policy(keep=1, grace=timedelta(hours=1)), 0.01, 300, 301) == [True, True, False]
+    assert kept(RetentionPolicy(keep=1, grace=timedelta(hours=1)), 0.01, 300, 301) == [True, True, False]
 
 
 @pytest.mark.parametrize(
@@ -64,8 +66,8 @@ def test_what_is_no_age_is_refused(text: str) -> None:
 
 
 def test_a_store_without_turns_is_given_more_time() -> None:
-    assert patient_policy(Policy(keep=1, grace=NO_GRACE)).grace == timedelta(minutes=2)
-    assert patient_policy(Policy(keep=1, grace=timedelta(hours=1))).grace == timedelta(hours=1)
+    assert patient_policy(RetentionPolicy(keep=1, grace=NO_GRACE)).grace == timedelta(minutes=2)
+    assert patient_policy(RetentionPolicy(keep=1, grace=timedelta(hours=1))).grace == timedelta(hours=1)
 
 
 def test_a_milestone_repeats_every_commit_since_the_one_before_it() -> None:

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from omnigraph.api.history import ConflictKind, MergeConflict
 from omnigraph.api.values import same_row
 from omnigraph.catalog import EntityType, compile_schema, table_schema
-from omnigraph.merging.three_way import Strategy, TableMerge, merged_table
-from omnigraph.storage import Differences
+from omnigraph.merging.three_way import Strategy, TableMerge, merge_table
+from omnigraph.storage.differences import Differences
 
 CATALOG = compile_schema(
     """
@@ -51,7 +51,7 @@ def differences(left: Content, right: Content, entity: EntityType = THING) -> Di
 
 
 def merged(base: Content, ours: Content, theirs: Content, entity: EntityType = THING, **options: Any) -> TableMerge:
-    return merged_table(entity, differences(base, ours, entity), differences(base, theirs, entity), **options)
+    return merge_table(entity, differences(base, ours, entity), differences(base, theirs, entity), **options)
 
 
 def applied(ours: Content, merge: TableMerge) -> Content:

@@ -10,12 +10,12 @@ from omnigraph.codes import Code
 from omnigraph.diagnostics import Source
 from omnigraph.errors import NotFound, PolicyError, UsageError
 from omnigraph.policy import policy_of
-from omnigraph.policy.checking import MAX_BYTES, MAX_PATTERNS, checked, checked_file
+from omnigraph.policy.checking import MAX_BYTES, MAX_PATTERNS, check_rules, check_rules_file
 
 
 def found(text: str) -> list[tuple[int, str]]:
     """The lines and codes of all findings."""
-    return [(finding.line, finding.code.value) for finding in checked(Source("rules.yaml", text)).diagnostics]
+    return [(finding.line, finding.code.value) for finding in check_rules(Source("rules.yaml", text)).diagnostics]
 
 
 def test_all_mistakes_are_reported_at_once_with_their_places() -> None:
@@ -90,7 +90,7 @@ def test_a_mistake_comes_with_the_way_out(text: str, hint: str) -> None:
 
 
 def test_names_are_taken_as_they_are_written() -> None:
-    book = checked(Source("r", "rules: [{id: 007, actors: [no, 1_0, 2026-01-31], actions: [read]}]")).book
+    book = check_rules(Source("r", "rules: [{id: 007, actors: [no, 1_0, 2026-01-31], actions: [read]}]")).book
     assert book is not None
     assert (book.rules[0].id, book.rules[0].actors) == ("007", ("no", "1_0", "2026-01-31"))
 
@@ -128,10 +128,10 @@ def test_what_is_no_text_is_told(text: str) -> None:
 def test_a_file_that_is_not_utf8_or_too_large_is_told(tmp_path: Path) -> None:
     path = tmp_path / "rules.yaml"
     path.write_bytes(b"rules: []\n# caf\xe9")
-    [finding] = checked_file(path).diagnostics
+    [finding] = check_rules_file(path).diagnostics
     assert (finding.code, finding.line, finding.column, finding.file) == (Code.POLICY_UNREADABLE, 2, 6, str(path))
     path.write_bytes(b"rules: [] #" + b"x" * MAX_BYTES)
-    assert [finding.code for finding in checked_file(path).diagnostics] == [Code.POLICY_TOO_LARGE]
+    assert [finding.code for finding in check_rules_file(path).diagnostics] == [Code.POLICY_TOO_LARGE]
     assert [code for _, code in found("#" + "é" * (MAX_BYTES // 2))] == ["P002"]
 
 
@@ -179,7 +179,7 @@ def test_protected_matters_only_where_a_branch_can_be() -> None:
 
 @given(text=st.text() | st.text("{}[]:,-&*!|>'\"%@`#?\n rulesidactornsany", max_size=60))
 def test_any_text_is_read_or_refused_with_findings(text: str) -> None:
-    result = checked(Source("rules.yaml", text))
+    result = check_rules(Source("rules.yaml", text))
     assert (result.book is None) == any(finding.is_error for finding in result.diagnostics)
     for finding in result.diagnostics:
         assert finding.render()

@@ -44,7 +44,7 @@ def document(*words: object) -> Any:
 def test_validate_counts_and_advises(rules: Path) -> None:
     shown = run("validate", rules)
     assert shown.exit_code == 0
-    assert "warning[L010]: the group `spare` is in no rule" in shown.stdout
+    assert "warning[L010]: the group `spare` is not used by any rule" in shown.stdout
     assert shown.stdout.endswith("2 rules, 2 groups, 2 actors, 3 tests, 0 errors, 1 warning\n")
     told = document("validate", rules)
     assert [told[key] for key in ("ok", "errors", "warnings", "rules", "groups", "actors", "tests")] == [
@@ -81,9 +81,9 @@ def test_test_shows_what_fails_with_its_line(rules: Path) -> None:
     assert shown.exit_code == 1
     assert shown.stdout.splitlines() == [
         f"{rules}:9: read, actor ann, type Salary",
-        "  expected permit, and is deny: no rule permits it",
+        "  expected permit, found deny: no rule permits it",
         f"{rules}:10: read, actor bob",
-        "  expected deny because of `reads`, and is deny, because of `locked`",
+        "  expected deny because of `reads`, found deny, because of `locked`",
         "5 tests, 2 failed",
     ]
     told = document("test", rules)

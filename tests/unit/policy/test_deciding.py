@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from omnigraph.diagnostics import NOWHERE
 from omnigraph.policy import Action, Decision, Policy, deciding, policy_of
-from omnigraph.policy.rules import Effect, Names, Rule, Rulebook
+from omnigraph.policy.rules import Effect, Names, PolicyRule, Rulebook
 from tests.unit.policy.model import Asked, decided
 
 TYPED = ("read", "export", "change")
@@ -92,25 +92,25 @@ def test_what_cedar_cannot_evaluate_is_denied() -> None:
     always: dict[str, Any] = {"actors": None, "groups": (), "actions": None, "span": NOWHERE}
     endless = Names((), tuple(f"{at}*" for at in range(20_000)))
     rules = (
-        Rule(id="all", effect=Effect.PERMIT, **always),
-        Rule(id="none", effect=Effect.FORBID, graphs=endless, **always),
+        PolicyRule(id="all", effect=Effect.PERMIT, **always),
+        PolicyRule(id="none", effect=Effect.FORBID, graphs=endless, **always),
     )
     policy = Policy(Rulebook(groups={}, protected=Names((), ()), rules=rules))
     assert not _decision(policy, Asked("ann", "read", "g", None, None)).allowed
 
 
 def test_what_is_remembered_is_bounded(policy: Policy, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(deciding, "_REMEMBERED", 16)
+    monkeypatch.setattr(deciding, "_CACHED_DECISIONS", 16)
     small = policy_of(RULES)
     for at in range(100):
         small.decide("ann", Action.CHANGE, graph="people", branch=f"draft{at}")
-    assert small.remembered == 16
+    assert small._cached_decision.cache_info().currsize == 16
     small.decide("ann", Action.CHANGE, graph="people", branch="x" * 10_000)
-    assert small.remembered == 16
+    assert small._cached_decision.cache_info().currsize == 16
 
 
 def test_threads_share_a_policy(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(deciding, "_REMEMBERED", 8)
+    monkeypatch.setattr(deciding, "_CACHED_DECISIONS", 8)
     shared, document = policy_of(RULES), yaml.safe_load(RULES)
     wrong: list[Asked] = []
 
@@ -129,7 +129,7 @@ def test_threads_share_a_policy(monkeypatch: pytest.MonkeyPatch) -> None:
     for thread in threads:
         thread.join()
     assert wrong == []
-    assert shared.remembered <= 8
+    assert shared._cached_decision.cache_info().currsize <= 8
 
 
 # --- any rules ---

@@ -11,10 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from omnigraph.compiler.ir import Direction
-from omnigraph.query import AdjacencyCache
-from omnigraph.query import reach as reaching
+from omnigraph.query import AdjacencyCache, walks
 from omnigraph.query.adjacency import Adjacency, adjacency_of, codes_of, distinct
-from omnigraph.query.reach import reached
+from omnigraph.query.walks import reachable_pairs
 
 EDGES = [("b", "a"), ("a", "c"), ("b", "a"), ("c", "c")]
 
@@ -50,7 +49,7 @@ def test_ends_of_two_types_are_numbered_apart() -> None:
 def test_no_edges_are_no_neighbours() -> None:
     found = adjacency([])
     assert neighbours(found, Direction.EITHER) == {}
-    assert list(reached(found.neighbours(Direction.FORWARD), np.empty(0, dtype=np.int64), 1, None)) == []
+    assert list(reachable_pairs(found.neighbours(Direction.FORWARD), np.empty(0, dtype=np.int64), 1, None)) == []
 
 
 @pytest.mark.parametrize("count", [3, 1000])
@@ -87,13 +86,13 @@ def test_a_walk_finds_pairs_by_their_distance(
             distance += 1
             if distance >= minimum:
                 expected |= {(start, node) for node in frontier}
-    before = reaching._FLAGS, reaching._BLOCK_PAIRS
-    reaching._FLAGS, reaching._BLOCK_PAIRS = limits
+    before = walks._FLAGS, walks._BLOCK_PAIRS
+    walks._FLAGS, walks._BLOCK_PAIRS = limits
     try:
         starts = np.arange(len(ids), dtype=np.int64)
-        blocks = list(reached(found.neighbours(Direction.FORWARD), starts, minimum, maximum))
+        blocks = list(reachable_pairs(found.neighbours(Direction.FORWARD), starts, minimum, maximum))
     finally:
-        reaching._FLAGS, reaching._BLOCK_PAIRS = before
+        walks._FLAGS, walks._BLOCK_PAIRS = before
     pairs = [(ids[a], ids[b]) for begin, end in blocks for a, b in zip(begin.tolist(), end.tolist(), strict=True)]
     assert len(pairs) == len(set(pairs))
     assert set(pairs) == expected

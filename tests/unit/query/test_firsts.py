@@ -8,7 +8,7 @@ import pytest
 from omnigraph.catalog import Catalog
 from omnigraph.errors import QueryCancelled, QueryExceedsMemory
 from omnigraph.query import Cancellation, execute
-from omnigraph.query.firsts import FEW_ROWS, MANY_ROWS
+from omnigraph.query.leaves import FEW_ROWS, MANY_ROWS
 from tests.unit.query.world import World, written
 
 BIO = 200

@@ -12,7 +12,8 @@ import lance
 from omnigraph.catalog import Catalog, EntityType, derived_ids, table_schema
 from omnigraph.compiler import bound_parameters, compile_query
 from omnigraph.query import AdjacencyCache, Embed, Plan, Shortcuts, execute, plan_read
-from omnigraph.storage import Table, location_of, open_table
+from omnigraph.storage.location import location_of
+from omnigraph.storage.tables import Table, open_table
 
 NOW = datetime(2026, 3, 4, 5, 6, 7, 891_000, tzinfo=UTC)
 Rows = Mapping[str, Sequence[Mapping[str, Any]]]

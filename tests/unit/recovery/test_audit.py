@@ -9,7 +9,8 @@ import pytest
 from omnigraph.api.upkeep import Recovery, RecoveryKind
 from omnigraph.recovery import Recoveries
 from omnigraph.recovery.audit import AUDIT_FOLDER, record
-from omnigraph.storage import Location, location_of, open_table
+from omnigraph.storage.location import Location, location_of
+from omnigraph.storage.tables import open_table
 
 NOON = datetime(2024, 5, 1, 12, tzinfo=UTC)
 BACK = Recovery(

@@ -7,7 +7,7 @@ from itertools import product
 import pytest
 
 from omnigraph.api.history import Commit
-from omnigraph.recovery.decide import Action, Mode, TableState, decide, state_of
+from omnigraph.recovery.decide import Mode, RecoveryAction, TableState, decide, state_of
 from omnigraph.recovery.observe import Observation, TableSighting
 
 # A table that the graph sees at version 4, and that the write brings to 5.
@@ -55,13 +55,13 @@ def test_all_tables_share_one_outcome(first: TableSighting, second: TableSightin
     decision = decide(observed(first, second), mode)
     both = (first, second)
     if BEHIND in both:
-        assert decision.action is Action.ABORT
+        assert decision.action is RecoveryAction.ABORT
     elif both == (COMMITTED, COMMITTED) and mode is not Mode.UNDO:
-        assert decision.action is Action.ROLL_FORWARD
+        assert decision.action is RecoveryAction.ROLL_FORWARD
     elif any(table in MOVED for table in both) and mode is Mode.FORWARD_ONLY:
-        assert decision.action is Action.DEFER
+        assert decision.action is RecoveryAction.DEFER
     else:
-        assert decision.action is Action.ROLL_BACK
+        assert decision.action is RecoveryAction.ROLL_BACK
         expected = [f"node:{number}" for number, table in enumerate(both) if table in MOVED]
         assert [table.table_key for table in decision.restore] == expected
 
@@ -69,23 +69,23 @@ def test_all_tables_share_one_outcome(first: TableSighting, second: TableSightin
 @pytest.mark.parametrize("mode", [Mode.FULL, Mode.FORWARD_ONLY])
 def test_a_write_whose_grounds_are_gone_is_not_completed(mode: Mode) -> None:
     action = decide(observed(COMMITTED, COMMITTED, still_valid=False), mode).action
-    assert action is (Action.ROLL_BACK if mode is Mode.FULL else Action.DEFER)
+    assert action is (RecoveryAction.ROLL_BACK if mode is Mode.FULL else RecoveryAction.DEFER)
 
 
 @pytest.mark.parametrize("mode", [Mode.FULL, Mode.FORWARD_ONLY])
 def test_a_write_whose_files_are_gone_is_not_completed(mode: Mode) -> None:
     seen = replace(observed(COMMITTED, COMMITTED), missing=("nodes/a/data/x.lance",))
-    assert decide(seen, mode).action is (Action.ROLL_BACK if mode is Mode.FULL else Action.DEFER)
+    assert decide(seen, mode).action is (RecoveryAction.ROLL_BACK if mode is Mode.FULL else RecoveryAction.DEFER)
 
 
 @pytest.mark.parametrize(("table", "mode"), [*product([UNTOUCHED, *MOVED, BEHIND, MOVED_ON], Mode)])
 def test_what_the_history_has_is_only_recorded(table: TableSighting, mode: Mode) -> None:
     seen = replace(observed(table, COMMITTED), published=COMMIT)
-    assert decide(seen, mode).action is Action.RECORD_FORWARD
+    assert decide(seen, mode).action is RecoveryAction.RECORD_FORWARD
 
 
 @pytest.mark.parametrize("mode", list(Mode))
 def test_what_was_undone_is_only_recorded_unless_it_moved_again(mode: Mode) -> None:
-    assert decide(replace(observed(UNTOUCHED, MOVED_ON), undone=COMMIT), mode).action is Action.RECORD_BACK
+    assert decide(replace(observed(UNTOUCHED, MOVED_ON), undone=COMMIT), mode).action is RecoveryAction.RECORD_BACK
     again = decide(replace(observed(UNTOUCHED, COMMITTED), undone=COMMIT), mode).action
-    assert again is (Action.DEFER if mode is Mode.FORWARD_ONLY else Action.ROLL_BACK)
+    assert again is (RecoveryAction.DEFER if mode is Mode.FORWARD_ONLY else RecoveryAction.ROLL_BACK)

@@ -8,7 +8,7 @@ import pytest
 from omnigraph.api.history import Commit
 from omnigraph.catalog import compile_schema
 from omnigraph.recovery.observe import pinned_key
-from omnigraph.storage import Location, location_of
+from omnigraph.storage.location import Location, location_of
 from omnigraph.versioning import Manifest, Pin, SchemaChange
 from omnigraph.versioning.schemas import (
     COMPILED_FILE,

@@ -55,11 +55,10 @@ from omnigraph.codes import Code
 from omnigraph.diagnostics import Diagnostic, Source, Span
 from omnigraph.errors import Unavailable
 from omnigraph.evolution.migration import migration_plan
-from omnigraph.recovery.report import recoveries_json
-from omnigraph.remote.changes import _change
-from omnigraph.remote.decoding import decode_answer
-from omnigraph.remote.schemas import _plan
-from omnigraph.remote.values import Rows
+from omnigraph.recovery.audit import recoveries_json
+from omnigraph.remote.calls import decode_answer
+from omnigraph.remote.history import _change
+from omnigraph.remote.schema import RowDecoder, _plan
 from omnigraph.versioning import Pin, SchemaChange
 from omnigraph.versioning.publisher import MergedParent
 from omnigraph.violations import Rule, Violation
@@ -283,7 +282,7 @@ def test_a_sidecar_is_the_same_after_its_way_through_json() -> None:
 def test_what_is_no_such_value_is_told() -> None:
     documents: list[Any] = [None, [], {}, {"graph_commit_id": "x"}, {**COMMIT.as_json(), "created_at": "noon"}]
     for document in documents:
-        with pytest.raises(Unavailable, match="not a Commit; is it of another version"):
+        with pytest.raises(Unavailable, match="not a valid Commit; does the server run another version"):
             decode_answer(Commit, document)
 
 
@@ -318,15 +317,15 @@ ROW = {
 
 def test_the_rows_of_a_change_have_the_values_of_python() -> None:
     change = Change("Person", "Ada", ChangeKind.UPDATE, {**ROW, "born": None}, ROW)
-    again = _change(sent(change.as_json()), Rows(CATALOG))
+    again = _change(sent(change.as_json()), RowDecoder(CATALOG))
     assert again == change
     assert again.changed_properties == ("born",)
 
 
 def test_the_newest_catalog_knows_the_types_best() -> None:
     renamed = compile_schema("node Person { name: String @key, born: String? }")
-    assert Rows(CATALOG, renamed).row("Person", {"born": "1815-12-10"}) == {"born": "1815-12-10"}
-    assert Rows(renamed, CATALOG).row("Person", {"born": "1815-12-10"}) == {"born": date(1815, 12, 10)}
+    assert RowDecoder(CATALOG, renamed).row("Person", {"born": "1815-12-10"}) == {"born": "1815-12-10"}
+    assert RowDecoder(renamed, CATALOG).row("Person", {"born": "1815-12-10"}) == {"born": date(1815, 12, 10)}
 
 
 # --- plans ---

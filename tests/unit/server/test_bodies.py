@@ -8,8 +8,8 @@ import pytest
 from starlette.types import Message
 
 from omnigraph.errors import OmnigraphError, TooLarge
-from omnigraph.server.bodies import Body, _has_many_values
-from omnigraph.server.problems import BadRequest, TooSlow, UnsupportedMedia
+from omnigraph.server.bodies import RequestBody, _has_many_values
+from omnigraph.server.errors import BadRequest, TooSlow, UnsupportedMedia
 
 
 def read(pieces: Sequence[bytes], limit: int = 1000, *, complete: bool = True, **headers: str) -> bytes:
@@ -24,7 +24,7 @@ def read(pieces: Sequence[bytes], limit: int = 1000, *, complete: bool = True, *
             return {"type": "http.request", "body": left.pop(0), "more_body": bool(left) or not complete}
 
         named = [(name.replace("_", "-").encode(), value.encode()) for name, value in headers.items()]
-        body = Body({"headers": named}, receive, limit=limit, timeout=0.01)
+        body = RequestBody({"headers": named}, receive, limit=limit, timeout=0.01)
         found, more = b"", True
         while more:
             message = await body.receive()

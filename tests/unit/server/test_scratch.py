@@ -17,8 +17,8 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_only_what_a_server_that_was_killed_left_is_removed(place: Path) -> None:
     killed, living = Scratch(), Scratch()
-    assert killed._held is not None
-    os.close(killed._held)
+    assert killed._lock is not None
+    os.close(killed._lock)
     (killed.path / "0").write_bytes(b"half a load")
     young, other = place / f"{Scratch.PREFIX}young", place / "other"
     for folder in (young, other):

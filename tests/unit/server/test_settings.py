@@ -5,21 +5,21 @@ from typing import Any
 
 import pytest
 
-from omnigraph.cli.serve import bytes_of
+from omnigraph.cli.serve import size_in_bytes
 from omnigraph.errors import UsageError
-from omnigraph.server.settings import Settings, address_of, graphs_of
-from omnigraph.server.tokens import Tokens, tokens_of
+from omnigraph.server.auth import Tokens, parse_tokens
+from omnigraph.server.settings import ServerSettings, parse_address, parse_graphs
 
-TOKENS = tokens_of('{"ada": "0123456789abcdef"}', "tokens")
+TOKENS = parse_tokens('{"ada": "0123456789abcdef"}', "tokens")
 
 
-def settings(**given: Any) -> Settings:
-    return Settings(**{"graphs": {"people": "people.omni"}, "tokens": TOKENS, **given})
+def settings(**given: Any) -> ServerSettings:
+    return ServerSettings(**{"graphs": {"people": "people.omni"}, "tokens": TOKENS, **given})
 
 
 def test_graphs_are_named_by_their_places_or_as_they_are_told() -> None:
     given = ["people.omni", "s3://bucket/deep/towns.omni/", "mine=/a=b/people.omni", "a/b"]
-    assert graphs_of(given) == {
+    assert parse_graphs(given) == {
         "people": "people.omni",
         "towns": "s3://bucket/deep/towns.omni/",
         "mine": "/a=b/people.omni",
@@ -30,13 +30,13 @@ def test_graphs_are_named_by_their_places_or_as_they_are_told() -> None:
 @pytest.mark.parametrize("given", [["a/x.omni", "b/x.omni"], ["x=a", "x=b"], ["x", "x=b"]])
 def test_two_graphs_need_two_ids(given: list[str]) -> None:
     with pytest.raises(UsageError, match="two graphs have the id `x`"):
-        graphs_of(given)
+        parse_graphs(given)
 
 
 @pytest.mark.parametrize("given", ["..", ".", "a/ü", "a b", "x" * 65, ".hidden=a"])
 def test_what_cannot_be_an_id_needs_one(given: str) -> None:
     with pytest.raises(UsageError, match="ID=URI"):
-        graphs_of([given])
+        parse_graphs([given])
 
 
 def test_a_server_is_never_open_by_accident() -> None:
@@ -67,23 +67,23 @@ def test_there_is_a_graph_and_grace_may_be_none() -> None:
     [("127.0.0.1:8080", ("127.0.0.1", 8080)), ("[::1]:0", ("::1", 0)), ("localhost:65535", ("localhost", 65535))],
 )
 def test_an_address_is_a_host_and_a_port(bind: str, address: tuple[str, int]) -> None:
-    assert address_of(bind) == address
+    assert parse_address(bind) == address
 
 
 @pytest.mark.parametrize("bind", ["", "8080", ":8080", "host:", "host:x", "host:65536", "host:-1", "host:٣"])
 def test_what_is_no_address_is_refused(bind: str) -> None:
     with pytest.raises(UsageError, match="--bind"):
-        address_of(bind)
+        parse_address(bind)
 
 
 @pytest.mark.parametrize(
     ("size", "count"), [("1", 1), ("16M", 16 * 2**20), ("1.5g", 3 * 2**29), ("64KiB", 2**16), ("2TB", 2**41)]
 )
 def test_sizes_have_units(size: str, count: int) -> None:
-    assert bytes_of(size, "--max-body") == count
+    assert size_in_bytes(size, "--max-body") == count
 
 
 @pytest.mark.parametrize("size", ["", "0", "-1", "M", "1X", "nan", "inf", "1e400", "9999999T"])
 def test_what_is_no_size_is_refused(size: str) -> None:
     with pytest.raises(UsageError, match="--max-body"):
-        bytes_of(size, "--max-body")
+        size_in_bytes(size, "--max-body")

@@ -13,11 +13,11 @@ from starlette.types import Message
 
 import omnigraph as og
 from omnigraph.errors import StorageError
-from omnigraph.server.app import app_of
-from omnigraph.server.hosting import Hosting
-from omnigraph.server.observing import ABORT
-from omnigraph.server.routes.declaring import Serving
-from omnigraph.server.settings import Settings, graphs_of
+from omnigraph.server.app import make_app
+from omnigraph.server.middleware import ABORT
+from omnigraph.server.routes.verbs import Context
+from omnigraph.server.settings import ServerSettings, parse_graphs
+from omnigraph.server.state import ServerState
 
 PLACE = "/srv/secret"
 
@@ -70,15 +70,17 @@ def chunks() -> Chunks:
 
 @pytest.fixture
 def app(place: Path, chunks: Chunks) -> Iterator[FastAPI]:
-    app = app_of(Settings(graphs=graphs_of([str(place)]), unauthenticated=True, client_timeout=0.2, actor_requests=1))
+    app = make_app(
+        ServerSettings(graphs=parse_graphs([str(place)]), unauthenticated=True, client_timeout=0.2, actor_requests=1)
+    )
     router = APIRouter()
 
     @router.get("/graphs/{id}/streamed/{kind}")
-    async def streamed(served: Serving, kind: str) -> Response:
+    async def streamed(served: Context, kind: str) -> Response:
         return served.stream(getattr(chunks, kind)(), "application/x-ndjson", headers={"X-Commit-Id": "c1"})
 
     @router.get("/graphs/{id}/long")
-    async def long(served: Serving) -> Response:
+    async def long(served: Context) -> Response:
         def work() -> bytes:
             while not served.cancellation.is_stopped and not chunks.released.wait(0.005):
                 pass
@@ -89,11 +91,11 @@ def app(place: Path, chunks: Chunks) -> Iterator[FastAPI]:
 
     app.include_router(router)
     yield app
-    hosting: Hosting = app.state.hosting
-    assert not hosting.in_flight
-    assert not hosting.admission.in_flight
-    hosting.pool.shutdown()
-    assert not hosting.working
+    state: ServerState = app.state.server
+    assert not state.in_flight
+    assert not state.admission.in_flight
+    state.pool.shutdown()
+    assert not state.working
 
 
 async def exchanged(app: FastAPI, path: str, send: Callable[[Message], Awaitable[None]], **more: Any) -> None:
@@ -202,7 +204,7 @@ def test_work_whose_client_leaves_is_told_and_holds_its_place_until_it_ends(app:
             messages.append(message)
 
         first = asyncio.ensure_future(exchanged(app, "/graphs/people/long", send, left=left))
-        while not app.state.hosting.working:
+        while not app.state.server.working:
             await asyncio.sleep(0.001)
         await exchanged(app, "/graphs/people/long", send)
         assert messages[0]["status"] == 429
@@ -214,7 +216,7 @@ def test_work_whose_client_leaves_is_told_and_holds_its_place_until_it_ends(app:
 
 
 def test_a_request_that_a_server_has_no_more_time_for_is_told_so(app: FastAPI, chunks: Chunks) -> None:
-    hosting: Hosting = app.state.hosting
+    state: ServerState = app.state.server
 
     async def run() -> list[Message]:
         messages: list[Message] = []
@@ -223,9 +225,9 @@ def test_a_request_that_a_server_has_no_more_time_for_is_told_so(app: FastAPI, c
             messages.append(message)
 
         asked = asyncio.ensure_future(exchanged(app, "/graphs/people/long", send))
-        while not hosting.working:
+        while not state.working:
             await asyncio.sleep(0.001)
-        hosting.draining = True
+        state.draining = True
         asked.cancel()
         await asked
         return messages

@@ -117,7 +117,7 @@ def test_a_worker_that_is_always_killed_fails_the_stage(spark: SparkSession) -> 
 
     with pytest.raises(EngineFailed) as caught:
         SparkEngine(spark).run("write", killed, [0])
-    assert caught.value.problem == "a worker ended unexpectedly, at each attempt"
+    assert caught.value.problem == "a worker process ended unexpectedly at each attempt"
 
 
 def waited(file: Path | None) -> int:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from omnigraph.spark.interrupts import held_back
+from omnigraph.spark.jobs import defer_interrupts
 
 
 @pytest.fixture(autouse=True)
@@ -21,7 +21,7 @@ def test_an_interrupt_comes_at_the_end_of_the_block() -> None:
     done = []
 
     def ask() -> None:
-        with held_back():
+        with defer_interrupts():
             signal.raise_signal(signal.SIGINT)
             done.append("the block")
 
@@ -35,7 +35,7 @@ def test_a_handler_of_the_program_stays_and_is_asked() -> None:
     heard: list[int] = []
     signal.signal(signal.SIGINT, lambda number, _: heard.append(number))
     own = signal.getsignal(signal.SIGINT)
-    with held_back():
+    with defer_interrupts():
         signal.raise_signal(signal.SIGINT)
         assert heard == []
         signal.signal(signal.SIGINT, signal.default_int_handler)  # as PySpark does
@@ -45,7 +45,7 @@ def test_a_handler_of_the_program_stays_and_is_asked() -> None:
 
 def test_a_handler_that_the_block_brings_takes_the_place_of_the_one_of_python() -> None:
     heard: list[int] = []
-    with held_back():
+    with defer_interrupts():
         signal.signal(signal.SIGINT, lambda number, _: heard.append(number))
     signal.raise_signal(signal.SIGINT)
     assert heard == [signal.SIGINT]
@@ -53,13 +53,13 @@ def test_a_handler_that_the_block_brings_takes_the_place_of_the_one_of_python() 
 
 def test_who_ignores_interrupts_goes_on_doing_so() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    with held_back():
+    with defer_interrupts():
         signal.raise_signal(signal.SIGINT)
     assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
 
 
 def test_an_error_of_the_block_is_raised_and_not_replaced() -> None:
-    with pytest.raises(ValueError, match="own"), held_back():
+    with pytest.raises(ValueError, match="own"), defer_interrupts():
         raise ValueError("own")
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
@@ -68,7 +68,7 @@ def test_other_threads_have_nothing_to_hold_back() -> None:
     entered = []
 
     def enter() -> None:
-        with held_back():
+        with defer_interrupts():
             entered.append(signal.getsignal(signal.SIGINT) is signal.default_int_handler)
 
     thread = threading.Thread(target=enter)

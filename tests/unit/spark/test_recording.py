@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from omnigraph.errors import EngineFailed
-from omnigraph.spark.java import SIZE, Java, found_java
+from omnigraph.spark.java import SIZE, Java, find_java
 from omnigraph.spark.launch import start_jvm
 from omnigraph.spark.recording import record, record_in_background
 from tests.crash.spark_moments import of_environment, until, wait_until_gone
@@ -41,7 +41,7 @@ def java_that_records(folder: Path, monkeypatch: pytest.MonkeyPatch, *, seconds:
     (folder / "release").write_text('JAVA_VERSION="25.0.2"\nMODULES="jdk.incubator.vector"\n')
     monkeypatch.setenv("OMNIGRAPH_CACHE", str(folder / "cache"))
     monkeypatch.setenv("JAVA_HOME", str(folder))
-    return found_java()
+    return find_java()
 
 
 def make_cache(java: Java, *, size: int = 3) -> Path:
@@ -103,9 +103,9 @@ def test_nothing_is_recorded_when_that_is_switched_off(java: Java, monkeypatch: 
 
 RECORDER = """
 import sys
-from omnigraph.spark.java import found_java
+from omnigraph.spark.java import find_java
 from omnigraph.spark.recording import record_in_background
-record_in_background(found_java())
+record_in_background(find_java())
 sys.stdin.read()
 """
 

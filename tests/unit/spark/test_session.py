@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 
 import omnigraph as og
 from omnigraph.errors import EngineFailed, UsageError
-from omnigraph.spark.java import found_java, replaced
+from omnigraph.spark.java import find_java, replace_whole
 from omnigraph.spark.launch import start_jvm
 from omnigraph.spark.sessions import conf_of, session, with_attempts
 from tests.crash.spark_moments import of_environment, wait_until_gone
@@ -30,7 +30,7 @@ def test_threads_share_the_session(spark: SparkSession) -> None:
 
 
 def test_a_session_elsewhere_is_refused_while_one_runs(spark: SparkSession) -> None:
-    with pytest.raises(UsageError, match=r"`local\[2,3\]` runs already"):
+    with pytest.raises(UsageError, match=r"`local\[2,3\]` is active"):
         session("spark://elsewhere:7077")
 
 
@@ -102,7 +102,7 @@ def test_ctrl_c_ends_a_job_and_a_killed_process_leaves_neither_jvm_nor_workers(t
 def test_the_java_of_the_packages_serves_the_scripts_of_spark(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OMNIGRAPH_CACHE", str(tmp_path))
     monkeypatch.delenv("JAVA_HOME", raising=False)
-    home = found_java().home_for_scripts()
+    home = find_java().home_for_scripts()
     words = ["--add-modules=jdk.incubator.vector", "-Dsome=two words", "-version"]
     result = subprocess.run([home / "bin" / "java", *words], capture_output=True, text=True, check=True)
     assert "version" in result.stderr
@@ -111,7 +111,7 @@ def test_the_java_of_the_packages_serves_the_scripts_of_spark(tmp_path: Path, mo
 def test_a_java_that_is_named_is_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OMNIGRAPH_CACHE", str(tmp_path / "cache"))
     monkeypatch.setenv("JAVA_HOME", str(tmp_path / "jdk"))
-    java = found_java()
+    java = find_java()
     assert java.executable == tmp_path / "jdk" / "bin" / "java"
     assert java.class_cache is None
 
@@ -123,12 +123,12 @@ def test_a_java_that_does_not_start_says_why(tmp_path: Path, monkeypatch: pytest
     program.chmod(0o755)
     monkeypatch.setenv("OMNIGRAPH_CACHE", str(tmp_path / "cache"))
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
-    java = found_java()
+    java = find_java()
     with pytest.raises(EngineFailed, match="no memory"):
         start_jvm(java, {"spark.master": "local[1]", "spark.driver.memory": "1g"})
     (java.kept / "options.json").write_text("[]")
     with pytest.raises(EngineFailed, match="no memory"):
-        start_jvm(found_java(), {"spark.master": "local[1]", "spark.driver.memory": "1g"})
+        start_jvm(find_java(), {"spark.master": "local[1]", "spark.driver.memory": "1g"})
 
 
 def test_a_home_that_cannot_be_written_does_not_matter(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -136,14 +136,14 @@ def test_a_home_that_cannot_be_written_does_not_matter(tmp_path: Path, monkeypat
     (tmp_path / "temporary").mkdir()
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "temporary"))
     monkeypatch.setenv("OMNIGRAPH_CACHE", str(tmp_path / "file" / "cache"))
-    kept = found_java().kept
+    kept = find_java().kept
     assert kept.is_dir()
     assert kept.is_relative_to(tmp_path / "temporary")
 
 
 def test_two_that_make_the_same_thing_at_once_get_one(tmp_path: Path) -> None:
     place = tmp_path / "thing"
-    with replaced(place) as first, replaced(place) as second:
+    with replace_whole(place) as first, replace_whole(place) as second:
         for new in (first, second):
             new.mkdir()
             (new / "file").write_text("whole")

@@ -7,7 +7,7 @@ import pytest
 from pyspark.errors import PySparkException
 
 import omnigraph as og
-from omnigraph.parts.leftovers import INCOMING
+from omnigraph.parts.scratch import INCOMING
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -47,14 +47,16 @@ def test_a_frame_is_appended_as_one_commit(spark: "SparkSession", graph: og.Grap
         seen="timestamp '2026-01-31 12:00:00.123456+00:00'",
         big="cast('18446744073709551615' AS decimal(20,0))",
     )
-    save(frame, graph, actor="ada")
+    save(frame, graph, actor="ada", message="from the warehouse")
     ada = graph.entity("Person", "Ada")
     assert ada is not None
     assert (ada["age"], ada["size"], ada["mark"], ada["big"]) == (36, 1, [1.5, 2.0], 2**64 - 1)
     assert ada["seen"].isoformat() == "2026-01-31T12:00:00.123000+00:00"
     assert [commit.actor for commit in graph.commits.list()] == ["ada", None]
+    assert graph.commits.list()[0].message == "from the warehouse"
     knows = spark.createDataFrame([("Ada", "Bob")], "from string, to string")
     save(knows, graph, "Knows")
+    assert graph.commits.list()[0].message == "load Knows"
     assert graph.snapshot().table("edge:Knows").count() == 1
     assert not list((Path(graph.uri) / INCOMING).iterdir())
 
@@ -75,6 +77,9 @@ def test_what_is_wrong_is_told_and_nothing_is_written(spark: "SparkSession", gra
         save(people(spark, "Zoe", "Ada"), graph)
     with pytest.raises(PySparkException, match="no such property; did you mean `age`"):
         save(people(spark, "Zoe", agee="1"), graph)
+    unknown = people(spark, "Zoe").write.format("omnigraph").option("type", "Person").option("mode", "upsert")
+    with pytest.raises(PySparkException, match="invalid mode 'upsert': expected `append`, `merge` or `overwrite`"):
+        unknown.mode("append").save(graph.uri)
     with pytest.raises(PySparkException, match="type `Persn`"):
         save(people(spark, "Zoe"), graph, "Persn")
     assert ages(graph) == {"Ada": None}

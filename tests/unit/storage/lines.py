@@ -1,7 +1,11 @@
 """Lines of versions that tests of tables make, and what reading them takes."""
 
+import pyarrow as pa
+
 import lance
-from omnigraph.storage import Table, location_of, open_table
+from omnigraph.storage.location import location_of
+from omnigraph.storage.staging import StagedWrite, stage_change
+from omnigraph.storage.tables import Table, open_table
 
 
 def forked(table: Table, name: str) -> Table:
@@ -17,3 +21,11 @@ def compacted(table: Table) -> Table:
 def data_read(*tables: Table) -> int:
     """How many bytes were read for these tables since this was last asked."""
     return sum(int(table.dataset.io_stats_incremental().read_bytes) for table in tables)
+
+
+def stage_delete(table: Table, ids: pa.Array, operation: str) -> StagedWrite:
+    return stage_change(table, rows=table.schema.empty_table(), deleted=ids, operation=operation)
+
+
+def stage_upsert(table: Table, rows: pa.Table, operation: str) -> StagedWrite:
+    return stage_change(table, rows=rows, deleted=pa.array([], pa.string()), operation=operation)

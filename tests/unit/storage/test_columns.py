@@ -1,7 +1,8 @@
 """Columns that come, go, and are called otherwise."""
 
 import pickle
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,37 +13,24 @@ import pytest
 
 from omnigraph.catalog.types import BLOB_METADATA
 from omnigraph.errors import StorageError
-from omnigraph.storage import (
-    LayoutColumn,
-    StagedWrite,
-    Table,
-    WrittenColumns,
-    commit_created,
-    commit_staged,
-    create_branch,
-    discard_columns,
-    drafting,
+from omnigraph.storage.branches import create_branch
+from omnigraph.storage.columns import LayoutColumn, WrittenColumns, stage_columns, write_columns
+from omnigraph.storage.commits import commit_created, commit_staged, restore, sync_staged
+from omnigraph.storage.compaction import (
+    Drafts,
     fragment_states,
+    index_removal,
     index_segments,
-    location_of,
-    numbered,
-    open_table,
-    operation_at,
-    removal,
-    restore,
     rewrite_fragments,
     rewrite_operation,
-    stage_append,
-    stage_change,
-    stage_columns,
-    stage_create,
-    stage_delete,
-    stage_overwrite,
-    stage_upsert,
-    staged_in_turn,
-    sync_staged,
-    write_columns,
+    stage_in_order,
+    with_numbers,
 )
+from omnigraph.storage.drift import operation_at
+from omnigraph.storage.location import location_of
+from omnigraph.storage.staging import StagedWrite, stage_append, stage_change, stage_create, stage_overwrite
+from omnigraph.storage.tables import Table, open_table
+from tests.unit.storage.lines import stage_delete, stage_upsert
 
 SCHEMA = pa.schema(
     [
@@ -64,7 +52,7 @@ class Constant:
     type: pa.DataType
     reads: tuple[str, ...] = ()
 
-    def made(self, rows: pa.RecordBatch, count: int) -> pa.Array:
+    def make(self, rows: pa.RecordBatch, count: int) -> pa.Array:
         assert rows.schema.names == []
         return pa.array([self.value] * count, self.type)
 
@@ -78,7 +66,7 @@ class Wider:
     def reads(self) -> tuple[str, ...]:
         return (self.column,)
 
-    def made(self, rows: pa.RecordBatch, count: int) -> pa.Array:
+    def make(self, rows: pa.RecordBatch, count: int) -> pa.Array:
         assert (rows.schema.names, rows.num_rows) == ([self.column], count)
         return rows.column(0).cast(self.type)
 
@@ -248,40 +236,45 @@ def test_the_files_that_come_are_known_and_no_other_is_synced(table: Table) -> N
     before = {*(folder / "data").iterdir()}
     staged = stage_columns(table, LAYOUT, written(table), "change")
     assert {file for each in staged for file in each.new_files()} == {*(folder / "data").iterdir()} - before
-    discard_columns(table, written(table, {"kind": MAKERS["kind"]}))
-    assert len([*(folder / "data").iterdir()]) == len(before) + len(fragment_states(table))
+
+
+@contextmanager
+def emptied_files(table: Table) -> Iterator[Path]:
+    """Leaves the data files of a table without content, so that none of them can be read; gives their folder."""
+    assert table.location.path is not None
+    folder = table.location.path / "data"
+    contents = {file: file.read_bytes() for file in folder.iterdir()}
+    for file in contents:
+        file.write_bytes(b"")
+    yield folder
+    for file, content in contents.items():
+        file.write_bytes(content)
 
 
 def test_a_value_that_is_always_the_same_is_written_without_reading_a_row(table: Table) -> None:
-    """A file that is not there cannot be read."""
-    folder = table.location.path
-    assert folder is not None
     before = table.scan()
-    (folder / "data").rename(folder / "elsewhere")
     layout = [*kept(*SCHEMA.names), KIND, LayoutColumn(pa.field("marks", pa.list_(pa.int32())))]
-    staged = stage_columns(table, layout, written(table, {name: MAKERS[name] for name in ("kind", "marks")}), "change")
-    with pytest.raises(StorageError):
-        written(table, {"number": MAKERS["number"]})
-    for file in (folder / "elsewhere").iterdir():
-        file.rename(folder / "data" / file.name)
+    with emptied_files(table):
+        values = written(table, {name: MAKERS[name] for name in ("kind", "marks")})
+        staged = stage_columns(table, layout, values, "change")
+        with pytest.raises(StorageError):
+            written(table, {"number": MAKERS["number"]})
     after = committed(table, staged)
     assert after.scan(SCHEMA.names) == before
     assert after.scan(["kind", "marks"]).to_pylist() == [{"kind": "a", "marks": [1, 2]}] * before.num_rows
 
 
 def test_columns_that_come_without_values_or_go_or_are_renamed_write_and_read_nothing(table: Table) -> None:
-    folder = table.location.path
-    assert folder is not None
     before = table.scan()
-    (folder / "data").rename(folder / "elsewhere")
     layout = [
         *kept("id"),
         LayoutColumn(pa.field("title", pa.string()), "text"),
         LayoutColumn(pa.field("n", pa.int32())),
     ]
-    after = committed(table, stage_columns(table, layout, [], "change"))
-    assert not (folder / "data").exists()
-    (folder / "elsewhere").rename(folder / "data")
+    with emptied_files(table) as folder:
+        files = {*folder.iterdir()}
+        after = committed(table, stage_columns(table, layout, [], "change"))
+        assert {*folder.iterdir()} == files
     assert (
         after.scan(["id", "title"]).to_pylist()
         == before.select(["id", "text"]).rename_columns(["id", "title"]).to_pylist()
@@ -329,12 +322,12 @@ def write_on(table: Table, before: pa.Table) -> None:
 
 def compacted(table: Table) -> Table:
     """The table as one fragment, made as `optimize` does."""
-    with drafting() as drafts:
+    with closing(Drafts()) as drafts:
         draft = drafts.without_indexes(table)
         rewritten = [rewrite_fragments(draft)]
-        rewritten = numbered(rewritten, drafts.first_spare_number(draft, rewritten))
-        removed = [removal(index_segments(table))] if index_segments(table) else []
-        table = committed(table, staged_in_turn(table, [*removed, rewrite_operation(rewritten)], "compact"))
+        rewritten = with_numbers(rewritten, drafts.first_spare_number(draft, rewritten))
+        removed = [index_removal(index_segments(table))] if index_segments(table) else []
+        table = committed(table, stage_in_order(table, [*removed, rewrite_operation(rewritten)], "compact"))
     assert len(fragment_states(table)) == 1
     return table
 

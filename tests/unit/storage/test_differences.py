@@ -14,28 +14,14 @@ from hypothesis import strategies as st
 import lance
 from omnigraph.catalog import IndexIntent, IndexKind
 from omnigraph.catalog.types import BLOB_METADATA
-from omnigraph.storage import (
-    Differences,
-    Table,
-    commit_created,
-    commit_staged,
-    difference_batches,
-    difference_counts,
-    differing_rows,
-    location_of,
-    open_table,
-    restore,
-    stage_append,
-    stage_change,
-    stage_create,
-    stage_delete,
-    stage_indexes,
-    stage_overwrite,
-    stage_upsert,
-    write_index,
-)
+from omnigraph.storage.commits import commit_created, commit_staged, restore
+from omnigraph.storage.differences import Differences, difference_batches, difference_counts, differing_rows
 from omnigraph.storage.equality import equal_values
-from tests.unit.storage.lines import compacted, data_read, forked
+from omnigraph.storage.indexes import stage_indexes, write_index
+from omnigraph.storage.location import location_of
+from omnigraph.storage.staging import stage_append, stage_change, stage_create, stage_overwrite
+from omnigraph.storage.tables import Table, open_table
+from tests.unit.storage.lines import compacted, data_read, forked, stage_delete, stage_upsert
 
 SCHEMA = pa.schema([pa.field("id", pa.string(), nullable=False), pa.field("v", pa.int64())])
 Content = dict[str, Any]

@@ -13,21 +13,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from omnigraph.storage import (
-    ColumnMatch,
-    LayoutColumn,
-    Table,
-    commit_created,
-    commit_staged,
-    difference_counts,
-    differing_rows,
-    location_of,
-    stage_change,
-    stage_columns,
-    stage_create,
-    write_columns,
-)
+from omnigraph.storage.column_match import ColumnMatch
+from omnigraph.storage.columns import LayoutColumn, stage_columns, write_columns
+from omnigraph.storage.commits import commit_created, commit_staged
+from omnigraph.storage.differences import difference_counts, differing_rows
 from omnigraph.storage.equality import equal_values, widens
+from omnigraph.storage.location import location_of
+from omnigraph.storage.staging import stage_change, stage_create
+from omnigraph.storage.tables import Table
 from tests.unit.storage.lines import compacted, data_read, forked
 
 ID = pa.field("id", pa.string(), nullable=False)
@@ -41,7 +34,7 @@ class Same:
     type: pa.DataType
     reads: tuple[str, ...] = ()
 
-    def made(self, rows: pa.RecordBatch, count: int) -> pa.Array:
+    def make(self, rows: pa.RecordBatch, count: int) -> pa.Array:
         assert rows.schema.names == []
         return pa.repeat(pa.scalar(self.value, self.type), count)
 
@@ -58,7 +51,7 @@ class Plus:
     def reads(self) -> tuple[str, ...]:
         return (self.column,)
 
-    def made(self, rows: pa.RecordBatch, count: int) -> pa.Array:
+    def make(self, rows: pa.RecordBatch, count: int) -> pa.Array:
         assert rows.num_rows == count
         return pc.add(rows.column(0).cast(self.type), pa.scalar(self.more, self.type))
 

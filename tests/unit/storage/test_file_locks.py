@@ -14,15 +14,14 @@ from pathlib import Path
 import pytest
 
 from omnigraph.errors import FenceLost
-from omnigraph.storage.file_locks import LocalLocks
-from omnigraph.storage.holders import LOCK_FOLDER, Lock, Taken
+from omnigraph.storage.locks import LOCK_FOLDER, LocalLocks, Lock, Taken
 
 NAME = "main/node:Person"
 # Holds the lock until its input ends.
 HOLDER = """
 import sys
 from pathlib import Path
-from omnigraph.storage.file_locks import LocalLocks
+from omnigraph.storage.locks import LocalLocks
 lock = LocalLocks(Path(sys.argv[1])).take(sys.argv[2], "the child", 0.0)
 print("held", flush=True)
 sys.stdin.read()

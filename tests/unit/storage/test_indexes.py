@@ -12,30 +12,26 @@ import pytest
 from omnigraph.catalog import IndexIntent, IndexKind
 from omnigraph.compiler.ir import TextMatchKind
 from omnigraph.errors import StorageError
-from omnigraph.storage import (
+from omnigraph.storage.branches import create_branch
+from omnigraph.storage.columns import LayoutColumn, stage_columns
+from omnigraph.storage.commits import commit_created, commit_staged
+from omnigraph.storage.indexes import (
     FEWEST_VECTORS,
     NEAREST_PROBES,
     NEAREST_REFINE,
     VECTOR_METRIC,
-    LayoutColumn,
-    Table,
-    commit_created,
-    commit_staged,
-    create_branch,
     index_coverage,
-    location_of,
-    open_table,
     pending_reason,
-    stage_append,
-    stage_columns,
-    stage_create,
     stage_indexes,
-    stage_upsert,
-    upkeep_after,
     write_extension,
     write_index,
 )
+from omnigraph.storage.location import location_of
 from omnigraph.storage.searches import TextQuery, VectorQuery, covered_texts, nearest_vectors, text_index, vector_index
+from omnigraph.storage.staging import stage_append, stage_create
+from omnigraph.storage.tables import Table, open_table
+from omnigraph.storage.upkeep import upkeep_after
+from tests.unit.storage.lines import stage_upsert
 
 DIMENSION = 8
 INTENTS = (
@@ -131,7 +127,8 @@ def test_rows_that_came_later_are_found_and_not_covered(table: Table) -> None:
     after = appended(indexed(table), 600, 650)
     for coverage in index_coverage(after).values():
         assert (coverage.covered_rows, coverage.uncovered_rows, coverage.segments) == (600, 50, 1)
-        assert coverage.is_partial
+        assert coverage.covered
+        assert coverage.uncovered
     check_searches(after)
 
 
@@ -175,7 +172,7 @@ def test_a_vector_without_direction_does_not_count(tmp_path: Path) -> None:
     zeros = pa.array([[0.0] * DIMENSION] * FEWEST_VECTORS, pa.list_(pa.float32(), DIMENSION))
     data = pa.table({"id": pa.array([str(number) for number in range(FEWEST_VECTORS)]), "place": zeros})
     table = commit_created(stage_create(location_of(tmp_path / "t"), data, "create"))
-    assert pending_reason(table, intent) == f"it needs {FEWEST_VECTORS} vectors and has 0"
+    assert pending_reason(table, intent) == f"expected at least {FEWEST_VECTORS} vectors, found 0"
 
 
 def test_an_index_that_covers_nothing_any_more_is_replaced(table: Table) -> None:

@@ -11,9 +11,9 @@ import pytest
 
 from omnigraph import failpoints
 from omnigraph.errors import FenceLost
-from omnigraph.storage import leases, location_of
-from omnigraph.storage.holders import Taken
-from omnigraph.storage.leases import Lease, Leases
+from omnigraph.storage import locks
+from omnigraph.storage.location import location_of
+from omnigraph.storage.locks import Lease, Leases, Taken
 from tests.stores import Fault, FaultyProxy, Options
 from tests.unit.clock import Clock
 
@@ -42,8 +42,8 @@ class ClockOfWaiters(Clock):
 def clock(monkeypatch: pytest.MonkeyPatch) -> ClockOfWaiters:
     """A machine that stands still for a second takes no lease from anybody here."""
     clock = ClockOfWaiters()
-    monkeypatch.setattr(leases, "_SECONDS", SECONDS)
-    monkeypatch.setattr(leases, "time", clock)
+    monkeypatch.setattr(locks, "_SECONDS", SECONDS)
+    monkeypatch.setattr(locks, "time", clock)
     return clock
 
 

@@ -13,7 +13,14 @@ from hypothesis import strategies as st
 
 import lance
 from omnigraph.catalog import List, PropertyType, Scalar, arrow_type
-from omnigraph.storage.predicates import Predicate, PredicateKind, column_predicate, holds, lance_filter, quoted_column
+from omnigraph.storage.predicates import (
+    ColumnPredicate,
+    PredicateKind,
+    column_predicate,
+    holds,
+    lance_filter,
+    quoted_column,
+)
 from omnigraph.syntax.query_ast import Operator
 
 TEXTS = st.one_of(
@@ -38,7 +45,7 @@ VALUES: dict[Scalar, st.SearchStrategy[Any]] = {
 }
 
 
-def passing(path: Path, type: PropertyType, values: list[Any], predicate: Predicate) -> list[Any]:
+def passing(path: Path, type: PropertyType, values: list[Any], predicate: ColumnPredicate) -> list[Any]:
     """The values that pass, by Lance."""
     table = pa.table({predicate.column: pa.array(values, arrow_type(type))})
     dataset = lance.write_dataset(table, str(path), mode="overwrite")
@@ -56,11 +63,11 @@ def test_every_value_finds_itself_and_nothing_else(
     values = [wanted, *others, None]
     same = [value for value in values if value == wanted]
     for test in (PredicateKind.EQUAL, PredicateKind.ONE_OF):
-        assert passing(path, type, values, Predicate("x", type, test, (wanted,))) == same
+        assert passing(path, type, values, ColumnPredicate("x", type, test, (wanted,))) == same
     unequal = [value for value in values if value is not None and value != wanted]
-    assert passing(path, type, values, Predicate("x", type, PredicateKind.NOT_EQUAL, (wanted,))) == unequal
+    assert passing(path, type, values, ColumnPredicate("x", type, PredicateKind.NOT_EQUAL, (wanted,))) == unequal
     lists = [None, [], *([value] for value in values[:-1])]
-    found = passing(path, List(type), lists, Predicate("x", List(type), PredicateKind.ELEMENT, (wanted,)))
+    found = passing(path, List(type), lists, ColumnPredicate("x", List(type), PredicateKind.ELEMENT, (wanted,)))
     assert found == [[value] for value in same]
 
 
@@ -95,7 +102,7 @@ def test_numbers_of_different_types_compare_by_value(tmp_path: Path, type: Scala
             predicate = column_predicate("x", type, operator, number, given)
             found = (
                 dataset.to_table(filter=lance_filter((predicate,)))["x"].to_pylist()
-                if isinstance(predicate, Predicate)
+                if isinstance(predicate, ColumnPredicate)
                 else []
             )
             assert found == [value for value in values if compare(value, shown)], (operator, number)
@@ -103,20 +110,20 @@ def test_numbers_of_different_types_compare_by_value(tmp_path: Path, type: Scala
 
 def test_a_literal_beside_an_f32_has_the_digits_of_one(tmp_path: Path) -> None:
     predicate = column_predicate("x", Scalar.F32, Operator.EQUAL, 0.1, Scalar.F32)
-    assert isinstance(predicate, Predicate)
+    assert isinstance(predicate, ColumnPredicate)
     assert passing(tmp_path / "x", Scalar.F32, [0.1, 0.2], predicate) == [float(np.float32(0.1))]
 
 
 def test_column_names_keep_their_case_and_may_be_keywords(tmp_path: Path) -> None:
     for name in ("select", "aB", "from", "_x"):
-        predicate = Predicate(name, Scalar.I32, PredicateKind.EQUAL, (1,))
+        predicate = ColumnPredicate(name, Scalar.I32, PredicateKind.EQUAL, (1,))
         assert passing(tmp_path / name, Scalar.I32, [1, 2], predicate) == [1]
     assert quoted_column("a`b") == "`a``b`"
 
 
 def test_moments_before_1970_are_exact(tmp_path: Path) -> None:
     moment = datetime(1969, 12, 31, 23, 59, 59, 999_000, tzinfo=UTC)
-    predicate = Predicate("x", Scalar.DATETIME, PredicateKind.LESS, (moment,))
+    predicate = ColumnPredicate("x", Scalar.DATETIME, PredicateKind.LESS, (moment,))
     earlier = moment.replace(microsecond=998_000)
     assert passing(tmp_path / "x", Scalar.DATETIME, [earlier, moment], predicate) == [earlier]
 
@@ -127,7 +134,7 @@ def test_moments_before_1970_are_exact(tmp_path: Path) -> None:
 def test_both_zeros_are_one_number(tmp_path: Path, type: Scalar, zero: float, operator: Operator) -> None:
     values = [-1.0, -0.0, 0.0, 1.0, None]
     predicate = column_predicate("x", type, operator, zero, type)
-    assert isinstance(predicate, Predicate)
+    assert isinstance(predicate, ColumnPredicate)
     expected = [value for value in values if value is not None and COMPARE[operator](value, 0)]
     assert passing(tmp_path / "t", type, values, predicate) == expected
     assert [value for value in values if holds(predicate, value)] == expected

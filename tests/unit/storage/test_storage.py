@@ -10,29 +10,16 @@ import pytest
 
 from omnigraph.catalog import IndexIntent, IndexKind, Scalar
 from omnigraph.errors import HeadMoved, StorageError
-from omnigraph.storage import (
-    Predicate,
-    Table,
-    column_predicate,
-    commit_created,
-    commit_staged,
-    has_version,
-    holds,
-    lance_filter,
-    location_of,
-    objects_at,
-    open_table,
-    operation_at,
-    stage_append,
-    stage_change,
-    stage_create,
-    stage_delete,
-    stage_indexes,
-    stage_overwrite,
-    stage_upsert,
-    write_index,
-)
+from omnigraph.storage.commits import commit_created, commit_staged
+from omnigraph.storage.drift import operation_at
+from omnigraph.storage.indexes import stage_indexes, write_index
+from omnigraph.storage.location import location_of
+from omnigraph.storage.objects import objects_at
+from omnigraph.storage.predicates import ColumnPredicate, column_predicate, holds, lance_filter
+from omnigraph.storage.staging import stage_append, stage_change, stage_create, stage_overwrite
+from omnigraph.storage.tables import Table, has_version, open_table
 from omnigraph.syntax.query_ast import Operator
+from tests.unit.storage.lines import stage_delete, stage_upsert
 
 SCHEMA = pa.schema([pa.field("id", pa.string(), nullable=False), pa.field("v", pa.int64())])
 
@@ -147,7 +134,7 @@ def test_a_literal_finds_the_value_it_stands_for(
     data = pa.table({"id": ["yes", "no"], "order": pa.array([value, None], arrow)})
     table = commit_created(stage_create(location_of(tmp_path / "t"), data, "create"))
     predicate = column_predicate("order", scalar, Operator.EQUAL, value, scalar)
-    assert isinstance(predicate, Predicate)
+    assert isinstance(predicate, ColumnPredicate)
     assert table.scan(["id"], lance_filter((predicate,)))["id"].to_pylist() == ["yes"]
     assert holds(predicate, value)
     assert not holds(predicate, None)

@@ -30,30 +30,30 @@ from omnigraph.syntax.query_ast import (
     Assignment,
     BareName,
     Binding,
-    Call,
     Clause,
-    Delete,
+    DeleteStatement,
     Expression,
     Filter,
+    FunctionCall,
     Hops,
-    Insert,
+    InsertStatement,
     KeywordArgument,
     ListExpression,
-    Mutation,
+    MutationBody,
     Negation,
     Operator,
     OrderKey,
-    Parameter,
-    Predicate,
+    ParameterDeclaration,
     Projection,
     PropertyAccess,
     Query,
     QueryFile,
-    Read,
+    ReadBody,
     SearchFilter,
-    Traversal,
-    Update,
+    TraversalClause,
+    UpdateStatement,
     Variable,
+    WhereCondition,
 )
 from omnigraph.syntax.schema_ast import (
     EdgeDeclaration,
@@ -139,10 +139,12 @@ simple_expressions: st.SearchStrategy[Expression] = st.one_of(
 )
 expressions: st.SearchStrategy[Expression] = st.recursive(
     simple_expressions,
-    lambda inner: st.builds(Call, names, tuples_of(inner), tuples_of(st.builds(KeywordArgument, names, inner), most=2)),
+    lambda inner: st.builds(
+        FunctionCall, names, tuples_of(inner), tuples_of(st.builds(KeywordArgument, names, inner), most=2)
+    ),
     max_leaves=4,
 )
-calls = st.builds(Call, names.filter(lambda name: name not in _KEYWORDS), tuples_of(simple_expressions))
+calls = st.builds(FunctionCall, names.filter(lambda name: name not in _KEYWORDS), tuples_of(simple_expressions))
 assignments = tuples_of(st.builds(Assignment, names, expressions))
 hops = st.integers(0, 5).flatmap(lambda low: st.builds(Hops, st.just(low), st.none() | st.integers(max(low, 1), 9)))
 
@@ -151,7 +153,7 @@ def _starts_with_a_keyword(clause: Filter) -> bool:
     """Clauses follow each other without a comma, so one cannot start with a word that could continue the last."""
     first = clause.left
     return (isinstance(first, BareName) and first.name in _KEYWORDS) or (
-        isinstance(first, Call) and first.function in _KEYWORDS
+        isinstance(first, FunctionCall) and first.function in _KEYWORDS
     )
 
 
@@ -164,15 +166,17 @@ def _clauses(parameters: frozenset[str]) -> st.SearchStrategy[Clause]:
         ambiguous = len(ends) == 2 and clause.operator in words
         return not ambiguous or bool(parameters & set(ends))
 
-    def reads_as_traversal(clause: Traversal) -> bool:
+    def reads_as_traversal(clause: TraversalClause) -> bool:
         ambiguous = clause.edge in words and clause.hops is None and not clause.undirected and clause.binding is None
         return not ambiguous or not parameters & {clause.source.name, clause.destination.name}
 
     edges = names | st.sampled_from(words).map(str)
     flat = st.one_of(
         st.builds(Binding, variables, names, assignments),
-        st.builds(Traversal, variables, edges, variables, st.none() | hops, st.booleans()).filter(reads_as_traversal),
-        st.builds(Traversal, variables, edges, variables, st.none() | hops, st.just(False), variables),
+        st.builds(TraversalClause, variables, edges, variables, st.none() | hops, st.booleans()).filter(
+            reads_as_traversal
+        ),
+        st.builds(TraversalClause, variables, edges, variables, st.none() | hops, st.just(False), variables),
         st.builds(Filter, expressions, st.sampled_from(Operator), expressions)
         .filter(reads_as_filter)
         .filter(lambda clause: not _starts_with_a_keyword(clause)),
@@ -181,9 +185,9 @@ def _clauses(parameters: frozenset[str]) -> st.SearchStrategy[Clause]:
     return st.recursive(flat, lambda inner: st.builds(Negation, tuples_of(inner)), max_leaves=4)
 
 
-def _reads(parameters: frozenset[str]) -> st.SearchStrategy[Read]:
+def _reads(parameters: frozenset[str]) -> st.SearchStrategy[ReadBody]:
     return st.builds(
-        Read,
+        ReadBody,
         tuples_of(_clauses(parameters)),
         tuples_of(st.builds(Projection, expressions, st.none() | names)),
         tuples_of(st.builds(OrderKey, expressions, st.none() | st.booleans()), most=2),
@@ -191,18 +195,20 @@ def _reads(parameters: frozenset[str]) -> st.SearchStrategy[Read]:
     )
 
 
-predicates = tuples_of(st.builds(Predicate, names, st.sampled_from(Operator), expressions), least=1)
+predicates = tuples_of(st.builds(WhereCondition, names, st.sampled_from(Operator), expressions), least=1)
 statements = st.one_of(
-    st.builds(Insert, names, assignments),
-    st.builds(Update, names, assignments, predicates),
-    st.builds(Delete, names, predicates),
+    st.builds(InsertStatement, names, assignments),
+    st.builds(UpdateStatement, names, assignments, predicates),
+    st.builds(DeleteStatement, names, predicates),
 )
-mutations = st.builds(Mutation, tuples_of(statements, least=1))
+mutations = st.builds(MutationBody, tuples_of(statements, least=1))
 
 
-def _queries(parameters: tuple[Parameter, ...]) -> st.SearchStrategy[Query]:
+def _queries(parameters: tuple[ParameterDeclaration, ...]) -> st.SearchStrategy[Query]:
     declared = frozenset(parameter.name for parameter in parameters)
     return st.builds(Query, names, st.just(parameters), tuples_of(annotations, most=2), _reads(declared) | mutations)
 
 
-query_files = st.builds(QueryFile, tuples_of(tuples_of(st.builds(Parameter, names, types)).flatmap(_queries), most=2))
+query_files = st.builds(
+    QueryFile, tuples_of(tuples_of(st.builds(ParameterDeclaration, names, types)).flatmap(_queries), most=2)
+)

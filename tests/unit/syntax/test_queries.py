@@ -11,14 +11,14 @@ from omnigraph.syntax.query_ast import (
     Clause,
     Filter,
     Hops,
-    Insert,
-    Mutation,
+    InsertStatement,
+    MutationBody,
     Negation,
     Operator,
     PropertyAccess,
     Query,
-    Read,
-    Traversal,
+    ReadBody,
+    TraversalClause,
     Variable,
 )
 
@@ -32,7 +32,7 @@ def only_query(text: str) -> Query:
 
 def match_of(clauses: str, parameters: str = "") -> tuple[Clause, ...]:
     body = only_query(f"query q({parameters}) {{ match {{ {clauses} }} return {{ 1 }} }}").body
-    assert isinstance(body, Read)
+    assert isinstance(body, ReadBody)
     return body.match
 
 
@@ -47,19 +47,19 @@ A, B, W = Variable("a"), Variable("b"), Variable("w")
 @pytest.mark.parametrize(
     ("clause", "expected"),
     [
-        ("$a knows $b", Traversal(A, "knows", B)),
-        ("$a knows{1,3} $b", Traversal(A, "knows", B, Hops(1, 3))),
-        ("$a knows{2,} $b", Traversal(A, "knows", B, Hops(2, None))),
-        ("$a <knows> $b", Traversal(A, "knows", B, undirected=True)),
-        ("$a <knows>{1,2} $b", Traversal(A, "knows", B, Hops(1, 2), undirected=True)),
-        ("$a $w:knows $b", Traversal(A, "knows", B, binding=W)),
-        ("$a $w : knows{1,1} $b", Traversal(A, "knows", B, Hops(1, 1), binding=W)),
+        ("$a knows $b", TraversalClause(A, "knows", B)),
+        ("$a knows{1,3} $b", TraversalClause(A, "knows", B, Hops(1, 3))),
+        ("$a knows{2,} $b", TraversalClause(A, "knows", B, Hops(2, None))),
+        ("$a <knows> $b", TraversalClause(A, "knows", B, undirected=True)),
+        ("$a <knows>{1,2} $b", TraversalClause(A, "knows", B, Hops(1, 2), undirected=True)),
+        ("$a $w:knows $b", TraversalClause(A, "knows", B, binding=W)),
+        ("$a $w : knows{1,1} $b", TraversalClause(A, "knows", B, Hops(1, 1), binding=W)),
         ("$a: Person", Binding(A, "Person")),
         ("$a.x = null", Filter(PropertyAccess(A, "x"), Operator.EQUAL, NullLiteral())),
         ("$a.x<$b.y", Filter(PropertyAccess(A, "x"), Operator.LESS, PropertyAccess(B, "y"))),
         ("$a < 3", Filter(A, Operator.LESS, IntLiteral(3))),
         ("[1] contains $b.x", Filter(ListLiteral((IntLiteral(1),)), Operator.CONTAINS, PropertyAccess(B, "x"))),
-        ("not { $a knows $b }", Negation((Traversal(A, "knows", B),))),
+        ("not { $a knows $b }", Negation((TraversalClause(A, "knows", B),))),
     ],
 )
 def test_a_clause_reads_as_what_it_means(clause: str, expected: Clause) -> None:
@@ -67,8 +67,8 @@ def test_a_clause_reads_as_what_it_means(clause: str, expected: Clause) -> None:
 
 
 def test_contains_between_variables_is_a_traversal() -> None:
-    assert match_of("$a contains $b") == (Traversal(A, "contains", B),)
-    assert match_of("not { $a contains{1,2} $b }") == (Negation((Traversal(A, "contains", B, Hops(1, 2)),)),)
+    assert match_of("$a contains $b") == (TraversalClause(A, "contains", B),)
+    assert match_of("not { $a contains{1,2} $b }") == (Negation((TraversalClause(A, "contains", B, Hops(1, 2)),)),)
 
 
 def test_contains_on_a_parameter_is_a_filter() -> None:
@@ -86,9 +86,9 @@ def test_keywords_are_names_where_nothing_else_could_stand() -> None:
         "query query($match: String) { insert order { limit: 1 desc: 2 not: 3, set: $match } "
         "delete where where and = 1 and order = 2 }"
     )
-    assert isinstance(query.body, Mutation)
+    assert isinstance(query.body, MutationBody)
     insert = query.body.statements[0]
-    assert isinstance(insert, Insert)
+    assert isinstance(insert, InsertStatement)
     assert [assignment.property for assignment in insert.assignments] == ["limit", "desc", "not", "set"]
 
 
@@ -105,7 +105,7 @@ def test_text_escapes_are_those_of_json() -> None:
 def test_positions_are_those_of_the_source() -> None:
     text = "// first\nquery q { match {} return { 1 } }\nquery r { match { $a: Person } return { $a.name } }"
     query = parse_queries(Source("test.gq", text)).tree.queries[1]
-    assert isinstance(query.body, Read)
+    assert isinstance(query.body, ReadBody)
     binding = query.body.match[0]
     assert text[query.span.start : query.span.end] == "r"
     assert text[binding.span.start : binding.span.end] == "Person"
@@ -155,5 +155,5 @@ def test_an_error_names_what_was_found_and_what_was_expected() -> None:
 
 def test_a_query_cut_short_says_what_is_missing() -> None:
     _, message, hint = refusal("query q { match { $a: A }")
-    assert message == "the query ends too early: expected `return`"
+    assert message == "unexpected end of the query: expected `return`"
     assert hint is None

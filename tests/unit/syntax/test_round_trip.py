@@ -3,9 +3,10 @@
 from hypothesis import given, settings
 
 from omnigraph.diagnostics import Source, render_all
-from omnigraph.syntax import parse_queries, parse_schema, print_queries, print_schema
+from omnigraph.syntax import parse_queries, parse_schema
 from omnigraph.syntax.query_ast import QueryFile
 from omnigraph.syntax.schema_ast import SchemaFile
+from tests.unit.syntax.printing import print_queries, print_schema
 from tests.unit.syntax.strategies import query_files, schemas
 
 

@@ -100,7 +100,7 @@ def test_an_edge_needs_no_body() -> None:
         ("node A { x: }", "expected `[`, `enum` or a name, found `}`"),
         ("edge A: B C", "expected `->`, found `C`"),
         ("nod A { }", "expected `edge`, `interface` or `node`, found `nod`"),
-        ("node A { @key }", "`@key` stands before any property"),
+        ("node A { @key }", "`@key` is written before any property"),
         ("node A { x: Text(3) }", "`Text` takes no size"),
     ],
 )

@@ -5,10 +5,9 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from omnigraph.storage import location_of
+from omnigraph.storage.location import location_of
 from omnigraph.write import fence as fences
-from omnigraph.write.fence import WriteFence
-from omnigraph.write.queue import Queue
+from omnigraph.write.fence import Queue, WriteFence
 
 
 def test_whoever_came_first_is_next() -> None:

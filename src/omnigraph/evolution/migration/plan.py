@@ -3,7 +3,7 @@
 import html
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, TypeVar
+from typing import Any
 
 import pyarrow as pa
 
@@ -14,18 +14,13 @@ from omnigraph.catalog.types import List, Scalar
 from omnigraph.catalog.values import Value
 from omnigraph.diagnostics import Diagnostic, Findings, Source, render_all
 from omnigraph.errors import SchemaError
-from omnigraph.evolution.migration.comparison import Comparison
-from omnigraph.evolution.migration.phases import in_order
-from omnigraph.evolution.migration.places import Places
+from omnigraph.evolution.migration.comparison import CatalogComparison, Places
 from omnigraph.evolution.migration.steps import Step
 from omnigraph.syntax import parse_schema
 from omnigraph.violations import Violation
 
 HEADINGS = ("", "step", "what", "cost", "rows")
 """What the columns of `MigrationPlan.rows` are called."""
-
-_Owner = TypeVar("_Owner", bound=EntityType | Interface)
-_Entity = TypeVar("_Entity", bound=EntityType)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,7 +56,7 @@ class MigrationPlan:
         return not self.steps and not self.refused
 
     def with_rows(self, rows: Mapping[int, int]) -> "MigrationPlan":
-        """The plan for a graph whose types have so many rows, by the identity of the type."""
+        """The plan for a graph; `rows` has the number of rows of each type, by its identity."""
         steps = tuple(replace(step, rows=rows.get(step.identity)) for step in self.steps)
         return replace(self, steps=steps)
 
@@ -79,7 +74,7 @@ class MigrationPlan:
         }
 
     def rows(self) -> list[tuple[str, ...]]:
-        """The steps as a table for people: their number, what they are, what they cost, and for how many rows."""
+        """The steps as rows of a table: number, kind, description, cost, and number of rows."""
         return [
             (
                 str(number),
@@ -103,7 +98,7 @@ class MigrationPlan:
         return "\n\n".join(part for part in ("\n".join(table), render_all(self.refused), broken) if part)
 
     def violation_lines(self) -> list[str]:
-        """The rows that are in the way, for people."""
+        """The rows that break a rule, as text."""
         rest = self.violation_count - len(self.violations)
         shown = [str(each) for each in self.violations]
         return [*shown, f"and {rest} more"] if rest else shown
@@ -119,12 +114,9 @@ class MigrationPlan:
         return table + (f"<pre>{html.escape(problems)}</pre>" if problems else "")
 
 
-def as_compiled(catalog: Catalog) -> Catalog:
-    """The catalog as its text alone says it."""
-    return catalog
-
-
-def migration_plan(old: Catalog, new: Source, *, settled: Callable[[Catalog], Catalog] = as_compiled) -> MigrationPlan:
+def migration_plan(
+    old: Catalog, new: Source, *, settled: Callable[[Catalog], Catalog] = lambda compiled: compiled
+) -> MigrationPlan:
     """What leads from the accepted schema to a new text; raises `SchemaError` if that is not a schema.
 
     `settled` completes the new catalog as a graph would record it. A vector that names no model keeps the one that is
@@ -140,27 +132,21 @@ def migration_plan(old: Catalog, new: Source, *, settled: Callable[[Catalog], Ca
 def plan_between(old: Catalog, new: Catalog, source: Source) -> MigrationPlan:
     """What leads from one accepted schema to another of the same graph, whose text is the source."""
     findings = Findings(source)
-    timed = Comparison(old, new, Places(parse_schema(source).tree, new), findings).steps()
-    return MigrationPlan(steps=in_order(timed), refused=findings.diagnostics, notes=(), catalog=new)
+    steps = CatalogComparison(old, new, Places(parse_schema(source).tree, new), findings).steps()
+    return MigrationPlan(steps=steps, refused=findings.diagnostics, notes=(), catalog=new)
 
 
 def with_fillings(old: Catalog, new: Catalog) -> Catalog:
     """The new catalog, in which each property says what the rows got that were there when it came."""
-    before = old.by_identity
+    known = {each.identity: each.filling for entity in old.entities for each in entity.properties.values()}
 
-    def filled(entity: _Entity) -> _Entity:
-        earlier = before.get(entity.identity)
-        if earlier is None:
-            return entity
-        known = {each.identity: each.filling for each in earlier.properties.values()}
-        properties = {
-            name: replace(each, filling=known[each.identity] if each.identity in known else _as_stored(each))
-            for name, each in entity.properties.items()
-        }
-        return replace(entity, properties=properties)
+    def with_filling(owner: Interface | EntityType, declared: Property) -> Property:
+        if isinstance(owner, Interface) or owner.identity not in old.by_identity:
+            return declared
+        is_known = declared.identity in known
+        return replace(declared, filling=known[declared.identity] if is_known else _as_stored(declared))
 
-    nodes = {name: filled(each) for name, each in new.nodes.items()}
-    return replace(new, nodes=nodes, edges={name: filled(each) for name, each in new.edges.items()})
+    return new.with_properties(with_filling)
 
 
 def _as_stored(declared: Property) -> Value | None:
@@ -176,29 +162,19 @@ def _as_stored(declared: Property) -> Value | None:
 
 def _with_recorded_models(old: Catalog, new: Catalog) -> Catalog:
     """The new catalog with the models that the old one has, where the new text names none."""
-    before = old.by_identity
+    recorded = {each.identity: each.embedding for entity in old.entities for each in entity.properties.values()}
 
-    def completed(owner: _Owner, earlier: EntityType | Interface | None) -> _Owner:
-        if earlier is None:
-            return owner
-        recorded = {each.identity or each.name: each for each in earlier.properties.values()}
-        properties = {
-            name: _with_recorded_model(each, recorded.get(each.identity or each.name))
-            for name, each in owner.properties.items()
-        }
-        return replace(owner, properties=properties)
+    def with_model(owner: Interface | EntityType, declared: Property) -> Property:
+        if declared.embedding is None or declared.embedding.model is not None:
+            return declared
+        earlier = recorded.get(declared.identity)
+        if isinstance(owner, Interface):
+            properties = old.interfaces[owner.name].properties if owner.name in old.interfaces else {}
+            earlier = properties[declared.name].embedding if declared.name in properties else None
+        return (
+            declared
+            if earlier is None
+            else replace(declared, embedding=replace(declared.embedding, model=earlier.model))
+        )
 
-    return replace(
-        new,
-        interfaces={name: completed(each, old.interfaces.get(name)) for name, each in new.interfaces.items()},
-        nodes={name: completed(each, before.get(each.identity)) for name, each in new.nodes.items()},
-        edges={name: completed(each, before.get(each.identity)) for name, each in new.edges.items()},
-    )
-
-
-def _with_recorded_model(declared: Property, earlier: Property | None) -> Property:
-    if declared.embedding is None or declared.embedding.model is not None:
-        return declared
-    if earlier is None or earlier.embedding is None:
-        return declared
-    return replace(declared, embedding=replace(declared.embedding, model=earlier.embedding.model))
+    return new.with_properties(with_model)

@@ -1,8 +1,9 @@
-"""The routes below a graph: those that stream or take data first, as their paths are longer, then the documents."""
+"""The routes of the server. Those below a graph that stream or take data come first, as their paths are longer."""
 
-from omnigraph.server.routes import history, reads, writes
-from omnigraph.server.routes.documents import routers
+from omnigraph.server.routes import data, history, server, verbs
 
-ROUTERS = (reads.router, writes.router, history.router, *routers())
+ROUTERS = (data.router, history.router, *verbs.routers())
+"""The routes below a graph."""
+ALL_ROUTERS = (server.router, *ROUTERS)
 
-__all__ = ["ROUTERS"]
+__all__ = ["ALL_ROUTERS", "ROUTERS"]

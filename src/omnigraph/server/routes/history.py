@@ -10,57 +10,54 @@ from starlette.responses import Response
 
 from omnigraph.api.base import Request
 from omnigraph.api.encoding import adapter_of
-from omnigraph.api.history import Change, ChangesRequest, CommitChangesRequest, DiffRequest
-from omnigraph.branching.branches import state_named
-from omnigraph.server.models.answers import ChangeBlockAnswer
-from omnigraph.server.models.failures import failures
-from omnigraph.server.models.parameters import Limit
-from omnigraph.server.requests import arguments_of
-from omnigraph.server.routes.declaring import Serving, graph_router
-from omnigraph.server.routes.documents import description_of, operation_name, path_of, summary_of
-from omnigraph.server.serving import Served
-from omnigraph.server.streams import NDJSON, blocks_in_pieces, ndjson
+from omnigraph.api.history import Change, ChangesRequest, CommitChangesRequest, DiffRequest, state_named
+from omnigraph.server.context import RequestContext
+from omnigraph.server.fields import Limit
+from omnigraph.server.models import ChangeBlockAnswer, error_responses
+from omnigraph.server.requests import route_arguments
+from omnigraph.server.responses import NDJSON, block_pieces, ndjson
+from omnigraph.server.routes.verbs import CONTEXT, declare_route, graph_router
 
 router = graph_router("history")
 
 
-async def commits_changes(served: Served, **values: Any) -> Response:
-    changes = await served.run(lambda: served.run_verb(CommitChangesRequest(**values)))
-    return served.stream(ndjson(each.as_json() for each in changes), NDJSON)
+async def commits_changes(context: RequestContext, **values: Any) -> Response:
+    changes = await context.run(lambda: context.run_verb(CommitChangesRequest(**values)))
+    return context.stream(ndjson(each.as_json() for each in changes), NDJSON)
 
 
-async def diff(served: Served, *, left: str, right: str, types: list[str] | None) -> Response:
+async def diff(context: RequestContext, *, left: str, right: str, types: list[str] | None) -> Response:
     def work() -> Any:
-        before, after = (state_named(name, served.graph.branches.list) for name in (left, right))
-        return served.run_verb(DiffRequest(before, after, types))
+        before, after = (state_named(name, context.graph.branches.list) for name in (left, right))
+        return context.run_verb(DiffRequest(before, after, types))
 
-    changes = await served.run(work)
-    return served.stream(ndjson(each.as_json() for each in changes), NDJSON)
+    changes = await context.run(work)
+    return context.stream(ndjson(each.as_json() for each in changes), NDJSON)
 
 
-async def changes(served: Served, *, limit: int | None, **values: Any) -> Response:
-    blocks = await served.run(lambda: served.run_verb(ChangesRequest(**values)))
-    return served.stream(blocks_in_pieces(islice(blocks, limit)), NDJSON)
+async def changes(context: RequestContext, *, limit: int | None, **values: Any) -> Response:
+    blocks = await context.run(lambda: context.run_verb(ChangesRequest(**values)))
+    return context.stream(block_pieces(islice(blocks, limit)), NDJSON)
 
 
 def _lines_of(line: Any, description: str) -> dict[int | str, dict[str, Any]]:
     """An answer of lines that are documents of one type."""
     described = adapter_of(line).json_schema(mode="serialization")
-    document = _inlined(described, described.get("$defs", {}))
+    document = _inline_references(described, described.get("$defs", {}))
     schema = {"type": "string", "contentMediaType": "application/json", "contentSchema": document}
     return {200: {"description": f"Lines, each of them {description}.", "content": {NDJSON: {"schema": schema}}}}
 
 
-def _inlined(schema: Any, named: dict[str, Any]) -> Any:
-    """A schema without references: what is in the description of a line is described nowhere else."""
+def _inline_references(schema: Any, named: dict[str, Any]) -> Any:
+    """A schema without references, as the schema of a line has no place for definitions."""
     match schema:
         case {"$ref": str(reference)}:
             rest = {key: value for key, value in schema.items() if key != "$ref"}
-            return {**_inlined(named[reference.rpartition("/")[2]], named), **rest}
+            return {**_inline_references(named[reference.rpartition("/")[2]], named), **rest}
         case dict():
-            return {key: _inlined(value, named) for key, value in schema.items() if key != "$defs"}
+            return {key: _inline_references(value, named) for key, value in schema.items() if key != "$defs"}
         case list():
-            return [_inlined(each, named) for each in schema]
+            return [_inline_references(each, named) for each in schema]
         case plain:
             return plain
 
@@ -74,18 +71,9 @@ def _declare(
     more: Sequence[Argument] = (),
     statuses: Sequence[int] = (),
 ) -> None:
-    served = Argument("served", Argument.POSITIONAL_OR_KEYWORD, annotation=Serving)
-    endpoint.__signature__ = Signature([served, *arguments_of(request), *more])  # type: ignore[attr-defined]
-    router.add_api_route(
-        path_of(request),
-        endpoint,
-        operation_id=operation_name(request),
-        name=operation_name(request),
-        summary=summary_of(request),
-        description=description_of(request),
-        response_class=Response,
-        responses={**_lines_of(line, description), **failures(*statuses)},
-    )
+    endpoint.__signature__ = Signature([CONTEXT, *route_arguments(request), *more])  # type: ignore[attr-defined]
+    responses = {**_lines_of(line, description), **error_responses(*statuses)}
+    declare_route(router, request, endpoint, response_class=Response, responses=responses)
 
 
 _declare(CommitChangesRequest, commits_changes, Change, "an entity that it changed", statuses=[410])

@@ -1,0 +1,194 @@
+"""What differs between two snapshots of the graph, entity by entity.
+
+Types and properties are matched by their identities, so a snapshot from before a change of the schema can be compared
+with one from after it. A property that only one of them has is a difference of schemas, and not of any entity.
+"""
+
+import base64
+import json
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass
+from functools import partial
+
+import pyarrow as pa
+
+from omnigraph.api.history import Change, ChangeBlock, ChangeKind
+from omnigraph.catalog import Catalog, EntityType
+from omnigraph.catalog.conversion import continued_columns, kept_columns
+from omnigraph.catalog.model import ID
+from omnigraph.errors import ChangesGap, NotFound, UsageError
+from omnigraph.storage.column_match import ColumnMatch
+from omnigraph.storage.differences import difference_batches
+from omnigraph.storage.tables import Table
+from omnigraph.versioning import Manifest, ManifestLog, Snapshot
+
+
+def diff_snapshots(left: Snapshot, right: Snapshot, types: Collection[str] | None = None) -> Iterator[Change]:
+    """What leads from one snapshot to another; they may stand in any relation.
+
+    Nodes come first, then edges, both in the order of the right catalog, and after them types that only the left one
+    has. Of each type come the inserts, then the updates, then the deletes, each in the order in which the table holds
+    its rows: the same two snapshots always give the same order. Some rows at a time are in memory. A table that both
+    pin at the same version is not opened. `types` are named as in either catalog.
+    """
+    for pair in _differing_tables(left, right, types):
+        yield from pair.changes()
+
+
+@dataclass(frozen=True, slots=True)
+class _Side:
+    """A type as one of the snapshots has it, and its table there."""
+
+    entity: EntityType
+    table: Table
+
+
+@dataclass(frozen=True, slots=True)
+class _TablePair:
+    """One type in both snapshots; where it is not there it is None, and counts as empty."""
+
+    name: str
+    left: _Side | None
+    right: _Side | None
+
+    def changes(self) -> Iterator[Change]:
+        if self.left is not None and self.right is not None:
+            continued = continued_columns(self.left.entity, self.right.entity)
+            match = ColumnMatch(continued, kept=kept_columns(self.left.entity, self.right.entity))
+            shown = _shown_names(match.names, self.left.table.schema.names, self.right.table.schema.names)
+            for batch in difference_batches(self.left.table, self.right.table, match):
+                yield from self._each(ChangeKind.INSERT, None, batch.inserted)
+                yield from self._each(ChangeKind.UPDATE, _rename_columns(batch.before, shown), batch.after)
+                yield from self._each(ChangeKind.DELETE, _rename_columns(batch.deleted, shown), None)
+        elif self.right is not None:
+            for rows in self.right.table.batches():
+                yield from self._each(ChangeKind.INSERT, None, rows)
+        elif self.left is not None:
+            for rows in self.left.table.batches():
+                yield from self._each(ChangeKind.DELETE, rows, None)
+
+    def _each(
+        self, kind: ChangeKind, before: pa.Table | pa.RecordBatch | None, after: pa.Table | pa.RecordBatch | None
+    ) -> Iterator[Change]:
+        old = before.to_pylist() if before is not None else None
+        new = after.to_pylist() if after is not None else None
+        for position, row in enumerate(new if new is not None else old or []):
+            yield Change(
+                type=self.name,
+                id=row[ID],
+                kind=kind,
+                before=old[position] if old is not None else None,
+                after=new[position] if new is not None else None,
+            )
+
+
+def _shown_names(continued: Mapping[str, str], left: Collection[str], right: Collection[str]) -> dict[str, str]:
+    """How the columns of the left table are shown; one that nothing continues is not, if its name is another's."""
+    return {name: continued.get(name, name) for name in left if name in continued or name not in right}
+
+
+def _rename_columns(rows: pa.Table, names: Mapping[str, str]) -> pa.Table:
+    return rows.select([*names]).rename_columns([*names.values()])
+
+
+def _differing_tables(left: Snapshot, right: Snapshot, types: Collection[str] | None) -> Iterator[_TablePair]:
+    """The tables that may differ, opened one after the other."""
+    for mine, yours in _chosen_types(left.catalog, right.catalog, types):
+        before, after = _pinned_type(left, mine), _pinned_type(right, yours)
+        if (before and left.version(before.table_key)) == (after and right.version(after.table_key)):
+            continue
+        entity = yours or mine
+        assert entity is not None, "a type is in one of the catalogs"
+        yield _TablePair(
+            entity.name,
+            _Side(before, left.table(before.table_key)) if before is not None else None,
+            _Side(after, right.table(after.table_key)) if after is not None else None,
+        )
+
+
+def _pinned_type(snapshot: Snapshot, entity: EntityType | None) -> EntityType | None:
+    return entity if entity is not None and entity.table_key in snapshot.manifest.pins else None
+
+
+def _chosen_types(
+    left: Catalog, right: Catalog, types: Collection[str] | None
+) -> list[tuple[EntityType | None, EntityType | None]]:
+    """The types that were named, or all that either catalog has, as both have them; nodes first."""
+    chosen = None if types is None else {identity for name in types for identity in _identities(left, right, name)}
+    kinds: list[tuple[Mapping[str, EntityType], Mapping[str, EntityType]]] = [
+        (left.nodes, right.nodes),
+        (left.edges, right.edges),
+    ]
+    pairs = []
+    for mine, yours in kinds:
+        before = {each.identity: each for each in mine.values()}
+        after = {each.identity: each for each in yours.values()}
+        pairs += [
+            (before.get(number), after.get(number))
+            for number in dict.fromkeys([*after, *before])
+            if chosen is None or number in chosen
+        ]
+    return pairs
+
+
+def _identities(left: Catalog, right: Catalog, name: str) -> set[int]:
+    """The types that have a name in one of the catalogs."""
+    found = [entity for entity in (left.entity(name), right.entity(name)) if entity is not None]
+    if not found:
+        raise NotFound("type", name)
+    return {entity.identity for entity in found}
+
+
+def blocks_after(
+    log: ManifestLog,
+    snapshot: Callable[[Manifest], Snapshot],
+    cursor: str | None,
+    types: Collection[str] | None = None,
+) -> Iterator[ChangeBlock]:
+    """The blocks of a branch after a cursor, or all of them: its own commits in order, each against the one before.
+
+    With types, only what changed of these is in them.
+    """
+
+    def changes(before: Manifest, after: Manifest) -> Iterator[Change]:
+        try:
+            yield from diff_snapshots(snapshot(before), snapshot(after), types)
+        except NotFound as error:
+            raise ChangesGap(log.branch, after.version) from error
+
+    oldest = log.first_version if log.origin is not None else log.first_version - 1
+    version = oldest if cursor is None else _position(cursor, log)
+    head = log.head().version
+    before = _read(log, version) if version >= log.first_version else None
+    while version < head:
+        version += 1
+        manifest = _read(log, version)
+        changed = partial(changes, before, manifest) if before is not None else partial(iter, ())
+        yield ChangeBlock(manifest.commit, _cursor(log, manifest.version), changed)
+        before = manifest
+
+
+def _read(log: ManifestLog, version: int) -> Manifest:
+    try:
+        return log.at(version)
+    except NotFound as error:
+        raise ChangesGap(log.branch, version) from error
+
+
+def _cursor(log: ManifestLog, version: int) -> str:
+    state = {"branch": log.branch, "incarnation": log.incarnation, "version": version}
+    return base64.urlsafe_b64encode(json.dumps(state).encode()).decode().rstrip("=")
+
+
+def _position(cursor: str, log: ManifestLog) -> int:
+    """The version that a cursor stands at; refuses one of another branch, or of one that had this name before."""
+    try:
+        state = json.loads(base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4)))
+        branch, incarnation, version = state["branch"], state["incarnation"], int(state["version"])
+    except (ValueError, KeyError, TypeError, OverflowError, RecursionError) as error:
+        raise UsageError(f"invalid cursor {cursor!r}") from error
+    if branch != log.branch:
+        raise UsageError(f"the cursor belongs to branch `{branch}`, not to `{log.branch}`")
+    if incarnation != log.incarnation:
+        raise UsageError(f"the cursor belongs to a deleted branch `{branch}`; start again without a cursor")
+    return version

@@ -1,1 +1,0 @@
-"""What differs between two states of a graph, and the feed of what commits changed."""

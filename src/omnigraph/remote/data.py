@@ -1,0 +1,157 @@
+"""The calls about data that send files, or whose answers are tables, lines or files."""
+# ruff: noqa: PLC0415 - a client starts quickly, so Arrow and the catalog are imported where they are needed
+
+import json
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from omnigraph.api.data import (
+    PARAMETERS_OF_ALGORITHMS,
+    Analysis,
+    AnalyzeRequest,
+    EntityRequest,
+    ExplainExportRequest,
+    ExplainLoadRequest,
+    ExplainRequest,
+    ExportRequest,
+    Format,
+    LoadMode,
+    LoadRequest,
+    LoadResult,
+    QueryRequest,
+    QueryResult,
+)
+from omnigraph.api.history import Commit
+from omnigraph.api.schema import SchemaShowRequest
+from omnigraph.errors import NotFound, Unavailable, UsageError
+from omnigraph.remote.calls import ARROW, LINES, TAR, Endpoint, decode_answer
+from omnigraph.remote.schema import catalog_of, row_decoder, show
+
+if TYPE_CHECKING:
+    from omnigraph.catalog import Catalog
+    from omnigraph.remote.files import Stream
+
+_SUMMARY = b"omnigraph"
+
+
+def query(endpoint: Endpoint, request: QueryRequest) -> QueryResult:
+    """The rows, which come as an Arrow stream."""
+    if request.cancellation is not None:
+        raise UsageError(
+            "cancellation is not supported for a query of a server; set a timeout, or close the connection"
+        )
+    table, commit = endpoint.connection.table(endpoint.call_for(request, accept=ARROW))
+    return QueryResult(table, commit, to_frame=_to_frame)
+
+
+def explain(endpoint: Endpoint, request: ExplainRequest | ExplainExportRequest) -> str:
+    plan: str = endpoint.document(request)["plan"]
+    return plan
+
+
+def entity(endpoint: Endpoint, request: EntityRequest) -> dict[str, Any] | None:
+    try:
+        document = endpoint.document(request)
+    except NotFound as error:
+        if error.kind != "entity":
+            raise
+        return None
+    return row_decoder(endpoint, request.at).row(request.type, document)
+
+
+def analyze(endpoint: Endpoint, request: AnalyzeRequest) -> Analysis:
+    """The rows, with the summary in the metadata of the table."""
+    from omnigraph.analytics.algorithms import algorithm_named
+
+    given = {name: getattr(request, name) for name in PARAMETERS_OF_ALGORITHMS}
+    known = algorithm_named(request.algorithm, {name: value for name, value in given.items() if value is not None})
+    table, commit_id = endpoint.connection.table(endpoint.call_for(request, accept=ARROW))
+    rest = (table.schema.metadata or {}).get(_SUMMARY)
+    if rest is None:
+        raise Unavailable(
+            "the server's answer is not a valid Analysis; does the server run another version of omnigraph?"
+        )
+    document = json.loads(rest)
+    return Analysis(
+        table=table.replace_schema_metadata(None),
+        commit_id=commit_id,
+        to_frame=_to_frame,
+        algorithm=document["algorithm"],
+        summary=document["summary"],
+        order=known.order,
+        written=None if document["written"] is None else decode_answer(Commit, document["written"]),
+    )
+
+
+def load(endpoint: Endpoint, request: LoadRequest) -> LoadResult:
+    """Sends the files, which are read here."""
+    from omnigraph.loading.inputs import load_input
+    from omnigraph.remote.files import open_files
+
+    given = load_input(request.data, _target_catalog(endpoint, request.branch, request.from_), request.storage_options)
+    with open_files(given, request.report) as files:
+        result: LoadResult = decode_answer(LoadResult, endpoint.document(request, files=files))
+        return result
+
+
+def explain_load(endpoint: Endpoint, request: ExplainLoadRequest) -> str:
+    """Explained here: only names and sizes of the input are looked at."""
+    from omnigraph.loading.inputs import load_input
+    from omnigraph.loading.load import describe_load
+    from omnigraph.parts.choice import choose_engine
+
+    given = load_input(request.data, show(endpoint, SchemaShowRequest()).catalog, request.storage_options)
+    return describe_load(given, LoadMode(request.mode), choose_engine(request.engine, given.reasons_for_spark))
+
+
+def export(endpoint: Endpoint, request: ExportRequest) -> Iterator[str] | int:
+    if request.path is None:
+        return endpoint.connection.lines(endpoint.call_for(request, accept=LINES))
+    from omnigraph.exporting.export import target_of
+    from omnigraph.remote.files import receive_by_type, receive_file, receive_folder
+
+    format = Format(request.format)
+    target = target_of(request.path, format)
+    if not target.is_folder:
+        return receive_file(_stream(endpoint, request, LINES), target, request.report)
+    if format is not Format.JSONL:
+        return receive_folder(_stream(endpoint, request, TAR), target, format, request.report)
+    return receive_by_type(_by_type(endpoint, request), target, request.report)
+
+
+def _stream(endpoint: Endpoint, request: ExportRequest, accept: str) -> "Stream":
+    return endpoint.connection.stream(endpoint.call_for(request, accept=accept))
+
+
+def _by_type(endpoint: Endpoint, request: ExportRequest) -> "Iterator[tuple[str, Stream]]":
+    """The lines of one state, each type by itself, by the keys of their tables."""
+    at = request.snapshot
+    if at is None:
+        head = endpoint.connection.document(endpoint.call("snapshot", query={"branch": request.branch}))
+        at = head["commit"]["graph_commit_id"]
+    catalog = catalog_of(endpoint, at)
+    wanted = [request.types] if isinstance(request.types, str) else request.types
+    for name in wanted or ():
+        if catalog.entity(name) is None:
+            raise NotFound("type", name)
+    chosen = {entity.name for name in wanted or () if (entity := catalog.entity(name)) is not None}
+    for entity in catalog.entities:
+        if wanted is None or entity.name in chosen:
+            yield entity.table_key, _stream(endpoint, replace(request, snapshot=at, types=[entity.name]), LINES)
+
+
+def _target_catalog(endpoint: Endpoint, branch: str, from_: str | None) -> "Catalog":
+    """The types of the branch that is written to, or of where it begins. The server reports if there is neither."""
+    for each in (branch, from_):
+        with suppress(NotFound):
+            if each is not None:
+                return show(endpoint, SchemaShowRequest(each)).catalog
+    return show(endpoint, SchemaShowRequest()).catalog
+
+
+def _to_frame(table: Any) -> Any:
+    from omnigraph.session.engines import to_frame
+
+    return to_frame(table)

@@ -1,0 +1,203 @@
+"""The outermost middleware: request ids, authentication and admission, errors, metrics and the request log."""
+
+import asyncio
+import logging
+import re
+import secrets
+import time
+from collections.abc import Iterable
+
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from omnigraph.errors import OmnigraphError, Unavailable
+from omnigraph.server.auth import bearer_actor
+from omnigraph.server.bodies import RequestBody
+from omnigraph.server.errors import TooSlow, error_response, note_failure
+from omnigraph.server.exchange import Exchange, attach_exchange
+from omnigraph.server.metrics import UNKNOWN_ROUTE
+from omnigraph.server.state import ServerState
+
+_logger = logging.getLogger("omnigraph.server")
+_REQUEST_ID = re.compile(rb"[A-Za-z0-9._-]{1,64}")
+_LONGEST_PATH = 512
+_PIECE = 64 * 1024
+_OPEN_PATHS = frozenset({"/healthz", "/readyz", "/openapi.json"})
+"""The paths that need no token."""
+_REQUESTS = "/requests"
+"""Lists and cancels requests in flight. It needs no admission, so that an actor at its limit can make room."""
+ABORT = "omnigraph.abort"
+"""The extension of a scope that closes its connection at once."""
+
+
+class RequestMiddleware:
+    """The outermost layer of the application. It answers every error that comes this far."""
+
+    def __init__(self, app: ASGIApp, state: ServerState) -> None:
+        self._app = app
+        self._state = state
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "websocket":
+            await send({"type": "websocket.close", "code": 1000})
+        elif scope["type"] != "http":
+            await self._app(scope, receive, send)
+        else:
+            exchange = self._begin(scope)
+            try:
+                await self._answer(exchange, scope, receive, send)
+            finally:
+                self._end(exchange, scope)
+
+    def _begin(self, scope: Scope) -> Exchange:
+        client = scope.get("client")
+        exchange = Exchange(
+            request_id=self._request_id(scope),
+            method=scope["method"],
+            path=scope["path"][:_LONGEST_PATH],
+            client=client[0] if client else "",
+        )
+        attach_exchange(scope, exchange)
+        self._state.in_flight[exchange.request_id] = exchange
+        self._state.metrics.in_flight.inc()
+        return exchange
+
+    def _request_id(self, scope: Scope) -> str:
+        """The id that the client sent, if it is valid and no other request in flight has it; otherwise a new one."""
+        for name, value in scope["headers"]:
+            if name == b"x-request-id" and _REQUEST_ID.fullmatch(value):
+                given: str = value.decode("ascii")
+                if given not in self._state.in_flight:
+                    return given
+        return secrets.token_hex(12)
+
+    async def _answer(self, exchange: Exchange, scope: Scope, receive: Receive, send: Send) -> None:
+        settings = self._state.settings
+        sending = self._sending(exchange, send)
+        try:
+            exchange.body = RequestBody(scope, receive, limit=settings.max_body_bytes, timeout=settings.client_timeout)
+            self._admit(exchange, scope)
+            await self._app(scope, exchange.body.receive, sending)
+            return
+        except asyncio.CancelledError:
+            if not self._state.draining:
+                raise
+            failure: Exception = Unavailable("the server stopped; check the commits to see whether a write was made")
+        except Exception as error:
+            failure = _cause(error) if exchange.status else error
+        if exchange.status:
+            note_failure(failure, exchange)
+            await _abort(scope)
+        else:
+            await error_response(failure, exchange, hidden=self._state.hidden)(scope, receive, sending)
+
+    def _admit(self, exchange: Exchange, scope: Scope) -> None:
+        """Sets the actor and the ticket of a request; raises `Unauthenticated`, `Unavailable` or `TooBusy`."""
+        if scope["path"] in _OPEN_PATHS:
+            return
+        if self._state.settings.unauthenticated:
+            holder = f"at {exchange.client}"
+        else:
+            exchange.actor = bearer_actor(self._state.tokens, scope)
+            holder = f"of {exchange.actor}"
+        if scope["path"] == _REQUESTS or scope["path"].startswith(f"{_REQUESTS}/"):
+            return
+        if self._state.draining:
+            raise Unavailable("the server is shutting down")
+        exchange.ticket = self._state.admission.admit(holder)
+        if exchange.body is not None:
+            exchange.body.ticket = exchange.ticket
+
+    def _sending(self, exchange: Exchange, send: Send) -> Send:
+        """Sends with the id of the request, in pieces: each has the time limit, and one is in memory."""
+        timeout = self._state.settings.client_timeout
+
+        async def send_in_time(message: Message) -> None:
+            try:
+                async with asyncio.timeout(timeout):
+                    await send(message)
+            except TimeoutError:
+                raise TooSlow(f"the client did not read for {timeout:g} s") from None
+
+        async def sending(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                exchange.status = message["status"]
+                message["headers"] = self._headers(exchange, message.get("headers", ()))
+                await send_in_time(message)
+                return
+            body, more = message.get("body", b""), message.get("more_body", False)
+            exchange.sent_bytes += len(body)
+            while len(body) > _PIECE:
+                await send_in_time({"type": "http.response.body", "body": body[:_PIECE], "more_body": True})
+                body = memoryview(body)[_PIECE:]
+            await send_in_time({"type": "http.response.body", "body": bytes(body), "more_body": more})
+
+        return sending
+
+    def _headers(self, exchange: Exchange, given: Iterable[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
+        headers = [*given, (b"x-request-id", exchange.request_id.encode("ascii"))]
+        if self._state.draining and (b"connection", b"close") not in headers:
+            headers.append((b"connection", b"close"))
+        return headers
+
+    def _end(self, exchange: Exchange, scope: Scope) -> None:
+        state = self._state
+        if exchange.ticket is not None:
+            exchange.ticket.release()
+        state.in_flight.pop(exchange.request_id, None)
+        state.metrics.in_flight.dec()
+        seconds = time.monotonic() - exchange.began
+        route = getattr(scope.get("route"), "path", UNKNOWN_ROUTE)
+        received = exchange.body.received if exchange.body is not None else 0
+        state.metrics.count_request(
+            route,
+            exchange.method,
+            exchange.status,
+            seconds=seconds,
+            received=received,
+            sent=exchange.sent_bytes,
+            code=exchange.code,
+        )
+        if exchange.cancellation.is_stopped:
+            state.metrics.cancelled.inc()
+        _log(exchange, route, seconds=seconds, received=received)
+
+
+def _cause(error: Exception) -> Exception:
+    """The error that was raised after the response started; Starlette wraps errors that it has a handler for."""
+    cause = error.__cause__
+    return cause if isinstance(error, RuntimeError) and isinstance(cause, Exception) else error
+
+
+async def _abort(scope: Scope) -> None:
+    """Closes the connection without the end of the response."""
+    abort = scope.get("extensions", {}).get(ABORT)
+    if abort is not None:
+        abort()
+        await asyncio.sleep(0)  # lets uvicorn notice it, before it reports an incomplete response
+
+
+def _log(exchange: Exchange, route: str, *, seconds: float, received: int) -> None:
+    """Logs one line for each request, with the traceback of an error that the client is not given."""
+    level = logging.INFO
+    if exchange.failure is not None:
+        level = logging.WARNING if isinstance(exchange.failure, OmnigraphError) else logging.ERROR
+    elif exchange.path in _OPEN_PATHS:
+        level = logging.DEBUG
+    if not _logger.isEnabledFor(level):
+        return
+    fields = {
+        "request_id": exchange.request_id,
+        "actor": exchange.actor,
+        "graph": exchange.graph,
+        "method": exchange.method,
+        "path": exchange.path,
+        "route": route,
+        "status": exchange.status,
+        "code": exchange.code,
+        "ms": round(seconds * 1000, 2),
+        "received": received,
+        "sent": exchange.sent_bytes,
+        "client": exchange.client,
+        "cancelled": exchange.cancellation.is_stopped,
+    }
+    _logger.log(level, "request", extra=fields, exc_info=exchange.failure)

@@ -1,1 +1,0 @@
-"""What the server takes and answers, as its description has it."""

@@ -1,0 +1,44 @@
+"""Starts the engine that was chosen: in this process, or on Spark, which is imported and started only then."""
+# ruff: noqa: PLC0415
+
+import logging
+from typing import TYPE_CHECKING, Any
+
+from omnigraph.api.progress import Choice, Report
+from omnigraph.api.words import SPARK
+from omnigraph.parts.choice import choose_engine
+from omnigraph.parts.engine import Engine, InProcess
+
+if TYPE_CHECKING:
+    from omnigraph.api.data import QueryResult
+    from omnigraph.query import Cancellation, Plan
+    from omnigraph.versioning import Snapshot
+
+__all__ = ["answer_on_spark", "choose_engine", "start_engine", "to_frame"]
+
+_logger = logging.getLogger("omnigraph.engine")
+
+
+def start_engine(choice: Choice, report: Report, frame: Any = None, *, threads: int | None = None) -> Engine:
+    """The engine that was chosen; a frame has a session of its own. Spark is announced: it takes seconds to start."""
+    if choice.engine != SPARK:
+        return InProcess(report, threads)
+    from omnigraph import spark
+
+    _logger.info("%s", choice)
+    return spark.SparkEngine(spark.session() if frame is None else frame.sparkSession, report)
+
+
+def answer_on_spark(choice: Choice, plan: "Plan", snapshot: "Snapshot", cancellation: "Cancellation") -> "QueryResult":
+    """The answer of a planned read; it is collected when it is needed, or at once if that may be cancelled."""
+    from omnigraph import spark
+
+    _logger.info("%s", choice)
+    return spark.read_on_spark(plan, snapshot, cancellation)
+
+
+def to_frame(table: Any) -> Any:
+    """Rows of a query as a data frame of the Spark session that is there, or is started now."""
+    from omnigraph import spark
+
+    return spark.frame_of(table)

@@ -1,0 +1,48 @@
+"""The queries that were asked of a graph last, compiled once as long as they are among them."""
+
+import threading
+from collections import OrderedDict
+from pathlib import Path
+
+from omnigraph.compiler import CompiledQuery, compile_query
+from omnigraph.errors import UsageError
+from omnigraph.source_files import text_of
+from omnigraph.syntax import QUERY
+from omnigraph.versioning import Snapshot
+
+_MOST_QUERIES, _MOST_LETTERS = 256, 1 << 20
+
+
+class QueryCache:
+    """Compiled queries by schema, text and name. Safe to share between threads.
+
+    A source of many queries is kept once for each that was asked for, and counts so.
+    """
+
+    def __init__(self) -> None:
+        self._kept: OrderedDict[tuple[str, str, str, str | None], CompiledQuery] = OrderedDict()
+        self._length = 0
+        self._lock = threading.Lock()
+
+    def __len__(self) -> int:
+        return len(self._kept)
+
+    def compile(self, source: str | Path, name: str | None, at: Snapshot) -> CompiledQuery:
+        """A query of a source, which is a text or the path of one, as the schema of a snapshot understands it."""
+        if not isinstance(name, str | None):
+            raise UsageError(f"invalid query name {name!r}: expected a text; pass parameters as `params={{…}}`")
+        text, file = (source, "<query>") if isinstance(source, str) else (text_of(source, QUERY), str(source))
+        key = (at.commit.schema_id, text, file, name)
+        with self._lock:
+            found = self._kept.get(key)
+            if found is not None:
+                self._kept.move_to_end(key)
+                return found
+        found = compile_query(text, at.catalog, name, name=file)
+        with self._lock:
+            if key not in self._kept and len(text) <= _MOST_LETTERS // 8:
+                self._kept[key] = found
+                self._length += len(text)
+            while len(self._kept) > _MOST_QUERIES or self._length > _MOST_LETTERS:
+                self._length -= len(self._kept.popitem(last=False)[0][1])
+        return found

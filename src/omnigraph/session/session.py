@@ -1,0 +1,155 @@
+"""An open graph as its verbs see it: its states, its guard, its writes, and what is kept between calls."""
+
+from collections.abc import Collection, Iterator
+from contextlib import nullcontext, suppress
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Literal, TypeVar
+
+from omnigraph.api.base import MAIN
+from omnigraph.api.words import State
+from omnigraph.branching.branches import named_branch, place_of
+from omnigraph.errors import Damaged, UsageError
+from omnigraph.policy import Guard, Policy
+from omnigraph.query import AdjacencyCache
+from omnigraph.session.guard import GraphGuard
+from omnigraph.session.queries import QueryCache
+from omnigraph.session.writes import Prepare, Work, WriteOrder, Writes, open_for_writing
+from omnigraph.storage.location import Location
+from omnigraph.storage.tables import Table
+from omnigraph.versioning import Branches, Manifest, Snapshot, manifest_at_time, manifest_of_commit
+from omnigraph.versioning.kept import KeptVersions, opened_tables
+
+Mode = Literal["r", "rw"]
+_Result = TypeVar("_Result")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Session:
+    """A graph that is open. Views of it for other actors or policies share everything but the guard."""
+
+    location: Location
+    mode: Mode
+    branches: Branches
+    guard: GraphGuard
+    writes: Writes
+    queries: QueryCache
+    adjacency: AdjacencyCache
+    opened: KeptVersions[Table]
+
+    def acting_as(self, actor: str | None) -> "Session":
+        """The same graph for an actor; with None, for the one that it has."""
+        guard = self.guard.acting_as(actor)
+        return self if guard is self.guard else replace(self, guard=guard)
+
+    def under(self, policy: Policy | None) -> "Session":
+        """The same graph under another policy, or under none."""
+        return replace(self, guard=replace(self.guard, guard=replace(self.guard.guard, policy=policy)))
+
+    def check_writable(self) -> None:
+        """Raises when the graph was opened for reading."""
+        if self.mode == "r":
+            raise UsageError('the graph was opened for reading; to write, open it with mode="rw"')
+
+    # --- states ---
+
+    def head(self, branch: str = MAIN) -> Snapshot:
+        """The newest state of a branch, whatever the policy says."""
+        return self.snapshot(self.branches.log(branch).head())
+
+    def locate(self, at: State, branch: str = MAIN) -> tuple[Snapshot, str]:
+        """A state, whatever the policy says, and the branch that it belongs to; None is the newest of `branch`."""
+        match at:
+            case None:
+                return self.head(branch), branch
+            case Snapshot():
+                return at, at.commit.branch
+            case str():
+                manifest = self.branches.manifest_at(place_of(self.branches, at))
+                found = manifest.commit.branch if self.guard.is_open else named_branch(self.branches, at)
+                return self.snapshot(manifest), found
+            case int() if not isinstance(at, bool):
+                return self.state_at(version=at)
+            case datetime():
+                return self.state_at(time=at)
+        raise UsageError(f"invalid snapshot {at!r}: expected a commit, a version or a time")
+
+    def state_at(
+        self,
+        *,
+        version: int | None = None,
+        commit: str | None = None,
+        time: datetime | None = None,
+        branch: str = MAIN,
+    ) -> tuple[Snapshot, str]:
+        """A state of the past, and the branch that it belongs to."""
+        if sum(each is not None for each in (version, commit, time)) != 1:
+            raise UsageError("expected exactly one of version, commit and time")
+        if version is not None:
+            return self.snapshot(self.branches.log(branch).at(version)), branch
+        if commit is not None:
+            manifest = manifest_of_commit(self.branches, commit)
+            return self.snapshot(manifest), manifest.commit.branch
+        assert time is not None
+        if time.tzinfo is None:
+            raise UsageError(f"the datetime must be timezone-aware: {time.isoformat()}")
+        return self.snapshot(manifest_at_time(self.branches, self.branches.log(branch), time)), branch
+
+    def snapshot(self, manifest: Manifest) -> Snapshot:
+        """The state that a manifest pins."""
+        return self.branches.snapshot(manifest, self.opened)
+
+    def watch_removal(self, read: Iterator[_Result], *snapshots: Snapshot) -> Iterator[_Result]:
+        """Reads from snapshots lazily; raises `NotFound` if they are removed meanwhile."""
+        with self.branches.noticing_removal(*snapshots):
+            yield from read
+
+    # --- writes ---
+
+    def write(self, order: WriteOrder, work: Work[_Result]) -> _Result:
+        """Runs a write that depends on no schema, or on that of its order."""
+        self.check_writable()
+        with self.guard.hiding_details(order.branch, lambda: self.head(order.branch)):
+            return self.writes.run(order, work)
+
+    def write_persistent(self, order: WriteOrder, work: Work[_Result], tables: Collection[str]) -> _Result:
+        """The same; if others change its tables meanwhile, it is run once more while it holds these tables."""
+        self.check_writable()
+        with self.guard.hiding_details(order.branch, lambda: self.head(order.branch)):
+            return self.writes.run_persistent(order, work, lambda order: replace(order, tables=tables))
+
+    def write_prepared(self, branch: str, prepare: Prepare[_Result], *, persistent: bool = False) -> _Result:
+        """Runs a write that is prepared under the schema of a branch, and prepared again when that changes.
+
+        Work that takes long might never win against quicker writers, so with `persistent` the second attempt holds all
+        tables.
+        """
+        self.check_writable()
+        with self.guard.hiding_details(branch, lambda: self.head(branch)):
+            return self.writes.run_prepared(lambda: self.head(branch), prepare, persistent=persistent)
+
+
+def open_session(location: Location, mode: Mode, guard: Guard) -> Session:
+    """Opens a graph. For writing, what writers left unfinished is settled first."""
+    branches = Branches(location)
+    session = Session(
+        location=location,
+        mode=mode,
+        branches=branches,
+        guard=GraphGuard(guard, branches),
+        writes=Writes(location, branches),
+        queries=QueryCache(),
+        adjacency=AdjacencyCache(heads=branches.head_versions),
+        opened=opened_tables(branches.head_versions),
+    )
+    # Of a damaged graph, other branches and old commits may be whole, and `verify` says which.
+    with suppress(Damaged) if mode == "r" else nullcontext():
+        branches.main.head()
+    if mode == "rw":
+        open_for_writing(location, branches)
+    return session
+
+
+def type_names(types: Collection[str] | None) -> Collection[str] | None:
+    """Types as a caller names them: one, several, or None for all."""
+    return [types] if isinstance(types, str) else types

@@ -1,0 +1,129 @@
+"""Prints whole files as canonical text: what is printed parses back to an equal tree."""
+
+from collections.abc import Iterable
+
+from omnigraph.syntax import nodes
+from omnigraph.syntax import query_ast as ast
+from omnigraph.syntax.printer import print_annotation_value, print_expression, print_type
+from omnigraph.syntax.schema_ast import Declaration, EdgeDeclaration, InterfaceDeclaration, SchemaFile
+
+_INDENT = "    "
+
+
+def print_schema(schema: SchemaFile) -> str:
+    """A whole schema, a blank line between declarations."""
+    return "\n\n".join(_declaration(declaration) for declaration in schema.declarations) + "\n"
+
+
+def print_queries(queries: ast.QueryFile) -> str:
+    """A whole query file, a blank line between queries."""
+    return "\n\n".join(_query(query) for query in queries.queries) + "\n"
+
+
+# --- schema ---
+
+
+def _declaration(declaration: Declaration) -> str:
+    head = _head(declaration) + "".join(f" {_annotation(annotation)}" for annotation in declaration.annotations)
+    members = [
+        " ".join([f"{member.name}: {print_type(member.type)}", *map(_annotation, member.annotations)])
+        for member in declaration.properties
+    ]
+    members += map(_annotation, declaration.constraints)
+    if not members:
+        return head if isinstance(declaration, EdgeDeclaration) else f"{head} {{\n}}"
+    return "\n".join([f"{head} {{", *(_INDENT + member for member in members), "}"])
+
+
+def _head(declaration: Declaration) -> str:
+    if isinstance(declaration, EdgeDeclaration):
+        return f"edge {declaration.name}: {declaration.source.name} -> {declaration.destination.name}"
+    keyword = "interface" if isinstance(declaration, InterfaceDeclaration) else "node"
+    names = ", ".join(name.name for name in declaration.implements)
+    return f"{keyword} {declaration.name}" + (f" implements {names}" if names else "")
+
+
+def _annotation(annotation: nodes.Annotation) -> str:
+    if not annotation.arguments:
+        return f"@{annotation.name}"
+    return f"@{annotation.name}({', '.join(map(_argument, annotation.arguments))})"
+
+
+def _argument(argument: nodes.Argument) -> str:
+    keyword = f"{argument.keyword}=" if argument.keyword is not None else ""
+    return keyword + print_annotation_value(argument.value)
+
+
+# --- queries ---
+
+
+def _query(query: ast.Query) -> str:
+    parameters = ", ".join(f"${parameter.name}: {print_type(parameter.type)}" for parameter in query.parameters)
+    head = " ".join([f"query {query.name}({parameters})", *map(_annotation, query.annotations)])
+    body = _read(query.body) if isinstance(query.body, ast.ReadBody) else map(_statement, query.body.statements)
+    return "\n".join([f"{head} {{", *(_INDENT + line for line in body), "}"])
+
+
+def _read(read: ast.ReadBody) -> Iterable[str]:
+    yield "match {"
+    for line in _clauses(read.match):
+        yield _INDENT + line
+    yield "}"
+    columns = (
+        print_expression(item.expression) + (f" as {item.alias}" if item.alias is not None else "")
+        for item in read.returns
+    )
+    yield f"return {{ {', '.join(columns)} }}"
+    if read.order:
+        directions = {None: "", True: " desc", False: " asc"}
+        keys = (print_expression(key.expression) + directions[key.descending] for key in read.order)
+        yield f"order {{ {', '.join(keys)} }}"
+    if read.limit is not None:
+        yield f"limit {print_expression(read.limit)}"
+
+
+def _clauses(clauses: Iterable[ast.Clause]) -> Iterable[str]:
+    for clause in clauses:
+        if isinstance(clause, ast.Negation):
+            yield "not {"
+            for line in _clauses(clause.clauses):
+                yield _INDENT + line
+            yield "}"
+        else:
+            yield _clause(clause)
+
+
+def _clause(clause: ast.Binding | ast.TraversalClause | ast.Filter | ast.SearchFilter) -> str:
+    match clause:
+        case ast.Binding(variable, type, properties):
+            return f"${variable.name}: {type}" + (f" {_assignments(properties)}" if properties else "")
+        case ast.TraversalClause(source, edge, destination, hops, undirected, binding):
+            step = f"<{edge}>" if undirected else edge
+            bound = f"${binding.name}:" if binding is not None else ""
+            maximum = "" if hops is None or hops.maximum is None else hops.maximum
+            bounds = "" if hops is None else f"{{{hops.minimum},{maximum}}}"
+            return f"${source.name} {bound}{step}{bounds} ${destination.name}"
+        case ast.Filter(left, operator, right):
+            return f"{print_expression(left)} {operator.value} {print_expression(right)}"
+        case ast.SearchFilter(call):
+            return print_expression(call)
+
+
+def _statement(statement: ast.Statement) -> str:
+    match statement:
+        case ast.InsertStatement(type, assignments):
+            words = ["insert", type, _assignments(assignments)]
+        case ast.DeleteStatement(type, where):
+            words = ["delete", type, "where", _where(where)]
+        case ast.UpdateStatement(type, assignments, where):
+            words = ["update", type, "set", _assignments(assignments), "where", _where(where)]
+    return " ".join(words)
+
+
+def _assignments(assignments: Iterable[ast.Assignment]) -> str:
+    listed = ", ".join(f"{item.property}: {print_expression(item.value)}" for item in assignments)
+    return f"{{ {listed} }}" if listed else "{}"
+
+
+def _where(predicates: Iterable[ast.WhereCondition]) -> str:
+    return " and ".join(f"{item.property} {item.operator.value} {print_expression(item.value)}" for item in predicates)

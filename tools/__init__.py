@@ -1,0 +1,1 @@
+"""Checks of the repository that ruff and mypy do not make."""
