@@ -21,7 +21,7 @@ from omnigraph.catalog.model import DESTINATION, ID, SOURCE
 from omnigraph.catalog.types import NUMBERS
 from omnigraph.diagnostics import did_you_mean, quoted
 from omnigraph.errors import NotFound, UsageError, ensure
-from omnigraph.query.adjacency import distinct
+from omnigraph.resident.numbers import distinct
 from omnigraph.versioning import Snapshot
 
 _EDGES_AT_ONCE = 4_000_000

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from omnigraph.analytics.edges import Edges, Floats, Positions
-from omnigraph.query.adjacency import distinct
+from omnigraph.resident.numbers import distinct
 
 _PAIRS_AT_ONCE = 4_000_000
 _MARKS_PER_KEY = 8

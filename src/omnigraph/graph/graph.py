@@ -166,6 +166,7 @@ class Graph(GraphApi):
         """Releases what is kept in memory. The graph can still be used, and keeps again what it reads."""
         self._session.opened.clear()
         self._session.adjacency.clear()
+        self._session.resident.clear()
 
     def check_readable(self) -> None:
         """Raises when the head of `main` cannot be read. It reveals nothing, so no policy is asked."""

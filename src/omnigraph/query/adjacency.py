@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from omnigraph.compiler.ir import Direction
 from omnigraph.query.cancelling import NEVER, Cancellation
+from omnigraph.resident.numbers import distinct
 from omnigraph.storage.environment import ADJACENCY_BYTES
 from omnigraph.versioning.kept import Heads, KeptVersions
 
@@ -40,6 +41,10 @@ class Neighbours:
     @property
     def count(self) -> int:
         return len(self.offsets) - 1
+
+    @property
+    def edge_count(self) -> int:
+        return len(self.targets)
 
     def degrees(self, nodes: NDArray[Any]) -> Codes:
         """The number of neighbours of each node."""
@@ -137,20 +142,6 @@ def _neighbours(begin: Codes, end: Codes, begin_count: int, end_count: int) -> N
     offsets = np.zeros(begin_count + 1, dtype=np.int64)
     np.cumsum(np.bincount(from_codes, minlength=begin_count), out=offsets[1:])
     return Neighbours(offsets, targets.astype(np.int32))
-
-
-def distinct(values: NDArray[Any]) -> NDArray[Any]:
-    """The distinct values, ascending.
-
-    Sorting beats the hash table of `np.unique` by a factor of twenty at millions of integers.
-    """
-    if len(values) < 2:
-        return values
-    ordered = np.sort(values)
-    is_first = np.empty(len(ordered), dtype=np.bool_)
-    is_first[0] = True
-    np.not_equal(ordered[1:], ordered[:-1], out=is_first[1:])
-    return ordered[is_first]
 
 
 def codes_of(ids: pa.Array | pa.ChunkedArray, among: pa.Array) -> Codes:

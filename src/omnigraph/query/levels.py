@@ -58,18 +58,18 @@ class KnownValues:
 
     def __init__(self, parameters: Mapping[str, Value | None], now: datetime) -> None:
         self._parameters = parameters
-        instant = now.astimezone(UTC)
-        self._now = instant.replace(microsecond=instant.microsecond // 1000 * 1000)
+        self._now = now
 
     def of(self, expression: ir.Expression) -> Known | None:
         """The value of an expression, or None when it depends on what is read."""
         match expression:
-            case ir.Constant(value, type):
-                return Known(value, type)
             case ir.ParameterValue(name, type):
                 return Known(self._parameters[name], type)
+            case ir.Constant(value, type):
+                return Known(value, type)
             case ir.Now(type):
-                return Known(self._now, type)
+                instant = self._now.astimezone(UTC)
+                return Known(instant.replace(microsecond=instant.microsecond // 1000 * 1000), type)
             case ir.ListOf(items, type):
                 values = [
                     item.value if isinstance(item, ir.Constant) else self._parameters[item.name] for item in items
@@ -279,7 +279,7 @@ class LevelBuilder:
         elif (
             isinstance(right, ir.Column)
             and low is not None
-            and (found := _mirror_comparison(low, operator, right)) is not None
+            and (found := mirror_comparison(low, operator, right)) is not None
         ):
             self._place_predicate(right, found, level)
         else:
@@ -349,7 +349,7 @@ def _is_null(known: Known | None) -> bool:
     return known is not None and known.value is None
 
 
-def _mirror_comparison(known: Known, operator: Operator, column: ir.Column) -> Reduced | None:
+def mirror_comparison(known: Known, operator: Operator, column: ir.Column) -> Reduced | None:
     """``value operator column`` as a predicate of the column, where it is one."""
     assert known.value is not None
     assert known.type is not None

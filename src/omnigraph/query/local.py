@@ -11,13 +11,14 @@ import pyarrow.compute as pc
 from omnigraph.catalog.model import ID
 from omnigraph.parts.duck import joining
 from omnigraph.query import steps
-from omnigraph.query.adjacency import AdjacencyCache, distinct
+from omnigraph.query.adjacency import AdjacencyCache
 from omnigraph.query.cancelling import NEVER, Cancellation
 from omnigraph.query.leaves import Embed, Ids, Leaves, in_order
 from omnigraph.query.plan import Plan
 from omnigraph.query.results import assemble_answer
 from omnigraph.query.sql_text import is_deep, run_with_room
 from omnigraph.query.walks import Walker, row_count
+from omnigraph.resident.numbers import distinct
 
 _ROWS_AT_ONCE = 64 * 1024
 

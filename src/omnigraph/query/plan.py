@@ -86,7 +86,7 @@ def plan_read(
     ordered = StepOrder(catalog)
     for each in levels_below(level):
         ordered.add(each)
-    limit = _limit(query, values)
+    limit = limit_of(query, values)
     if limit and _is_direct(answer):
         (step,) = ordered.steps
         assert isinstance(step, NodeScan)
@@ -115,7 +115,8 @@ def _rest(
     return answer.relational(Sql(ordered), limit)
 
 
-def _limit(query: CompiledQuery, values: KnownValues) -> int | None:
+def limit_of(query: CompiledQuery, values: KnownValues) -> int | None:
+    """How many rows are wanted; raises `ParameterError` for a number below zero."""
     assert isinstance(query.body, ir.Read)
     if query.body.limit is None:
         return None

@@ -23,7 +23,13 @@ from omnigraph.query import (
     execute,
     plan_read,
 )
+from omnigraph.query.levels import KnownValues
+from omnigraph.query.plan import limit_of
+from omnigraph.query.programs import NoProgram, Program
+from omnigraph.query.resident import run_program
 from omnigraph.query.searching import finds_best
+from omnigraph.resident.cache import ResidentCache
+from omnigraph.resident.memory import DoesNotFit
 from omnigraph.versioning import Snapshot
 
 LARGE_READ = 50_000_000
@@ -31,6 +37,30 @@ LARGE_READ = 50_000_000
 
 A query that begins at given ids reads few of them, whatever the tables hold, and always runs in the process.
 """
+
+
+def read_in_memory(
+    prepared: CompiledQuery,
+    program: Program,
+    parameters: Mapping[str, Any],
+    snapshot: Snapshot,
+    resident: ResidentCache,
+    *,
+    to_frame: Callable[[pa.Table], Any],
+    cancellation: Cancellation = NEVER,
+) -> QueryResult | None:
+    """Answers a query from the tables that are in memory; None if it must be answered in another way."""
+    values = KnownValues(bound_parameters(prepared, parameters), datetime.now(UTC))
+    limit = limit_of(prepared, values) if program.read.limit is not None else None
+    view = resident.view(snapshot, program.tables)
+    if view is None:
+        return None
+    try:
+        arrays = run_program(program, view, values, limit=limit, cancellation=cancellation)
+    except (NoProgram, DoesNotFit):
+        return None
+    table = pa.Table.from_arrays(arrays, schema=program.schema)
+    return QueryResult(table, snapshot.commit_id, to_frame=to_frame, arrays=(table, arrays))
 
 
 def plan_query(

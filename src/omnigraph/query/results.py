@@ -29,7 +29,7 @@ def _column(rows: pa.Table, output: Output) -> Any:
             declared = [pa.field(field.name, arrow_type(field.type)) for field in fields]
             return pa.StructArray.from_arrays(arrays, fields=declared)
         case ConstantOutput(_, value, type):
-            return repeat_value(_scalar(value, type), rows.num_rows)
+            return repeat_value(constant_scalar(value, type), rows.num_rows)
 
 
 def _value(column: pa.ChunkedArray, output: ValueOutput) -> pa.ChunkedArray:
@@ -71,7 +71,8 @@ def _flat(column: pa.ChunkedArray) -> pa.Array:
     return combined
 
 
-def _scalar(value: Any, type: PropertyType | None) -> pa.Scalar:
+def constant_scalar(value: Any, type: PropertyType | None) -> pa.Scalar:
+    """A known value in Arrow; null may have no type."""
     if type is None:
         return pa.scalar(None)
     return pa.scalar(list(value) if isinstance(value, tuple) else value, type=arrow_type(type))

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -11,10 +11,11 @@ from numpy.typing import NDArray
 
 from omnigraph.catalog.model import DESTINATION, SOURCE
 from omnigraph.compiler.ir import Direction
-from omnigraph.query.adjacency import Adjacency, AdjacencyCache, Codes, Neighbours, adjacency_of, codes_of, distinct
+from omnigraph.query.adjacency import Adjacency, AdjacencyCache, Codes, Neighbours, adjacency_of, codes_of
 from omnigraph.query.cancelling import NEVER, Cancellation
 from omnigraph.query.leaves import Ids
 from omnigraph.query.steps import GraphReader, Walk
+from omnigraph.resident.numbers import distinct
 from omnigraph.storage.predicates import among
 
 SMALL_FRONTIER = 256
@@ -183,8 +184,30 @@ _BLOCK_PAIRS = 1 << 18
 _FLAGS = 1 << 24
 
 
+class Followed(Protocol):
+    """Edges that can be followed from nodes, which are numbers below `count`."""
+
+    @property
+    def count(self) -> int:
+        """The number of nodes."""
+        ...
+
+    @property
+    def edge_count(self) -> int:
+        """About how many edges there are."""
+        ...
+
+    def degrees(self, nodes: NDArray[Any]) -> Codes:
+        """About how many neighbours some nodes have."""
+        ...
+
+    def expand(self, nodes: NDArray[Any], labels: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
+        """The neighbours of nodes, each once, and for each of them the label of the node that it was reached from."""
+        ...
+
+
 def reachable_pairs(
-    neighbours: Neighbours,
+    neighbours: Followed,
     starts: Codes,
     minimum: int,
     maximum: int | None,
@@ -210,13 +233,13 @@ def reachable_pairs(
         yield block[origins], nodes
 
 
-def _blocks(neighbours: Neighbours, starts: Codes, maximum: int | None) -> Iterator[Codes]:
+def _blocks(neighbours: Followed, starts: Codes, maximum: int | None) -> Iterator[Codes]:
     """Starts in groups that make about as many pairs as fit a block, by what two steps are expected to reach."""
     if len(starts) == 0:
         return
     degrees = neighbours.degrees(starts).astype(np.float64)
     if maximum != 1:
-        degrees *= max(len(neighbours.targets) / max(neighbours.count, 1), 1.0)
+        degrees *= max(neighbours.edge_count / max(neighbours.count, 1), 1.0)
     ends = np.cumsum(degrees + 1)
     cuts = np.searchsorted(ends, np.arange(_BLOCK_PAIRS, ends[-1], _BLOCK_PAIRS)) + 1
     for block in np.split(starts, cuts):
@@ -225,7 +248,7 @@ def _blocks(neighbours: Neighbours, starts: Codes, maximum: int | None) -> Itera
 
 
 def _levels(
-    neighbours: Neighbours, starts: Codes, minimum: int, maximum: int | None, *, cancellation: Cancellation
+    neighbours: Followed, starts: Codes, minimum: int, maximum: int | None, *, cancellation: Cancellation
 ) -> NDArray[Any]:
     """Every pair whose distance is within the bounds, as ``start's position * count of nodes + node``, ascending."""
     count = neighbours.count

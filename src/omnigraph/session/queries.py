@@ -2,15 +2,25 @@
 
 import threading
 from collections import OrderedDict
+from dataclasses import dataclass
 from pathlib import Path
 
-from omnigraph.compiler import CompiledQuery, compile_query
+from omnigraph.compiler import CompiledQuery, compile_query, ir
 from omnigraph.errors import UsageError
+from omnigraph.query.programs import Program, program_of
 from omnigraph.source_files import text_of
 from omnigraph.syntax import QUERY
 from omnigraph.versioning import Snapshot
 
 _MOST_QUERIES, _MOST_LETTERS = 256, 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class PreparedQuery:
+    """A query that was compiled, and for a read the program that answers it from memory, if there is one."""
+
+    compiled: CompiledQuery
+    program: Program | None
 
 
 class QueryCache:
@@ -20,14 +30,14 @@ class QueryCache:
     """
 
     def __init__(self) -> None:
-        self._kept: OrderedDict[tuple[str, str, str, str | None], CompiledQuery] = OrderedDict()
+        self._kept: OrderedDict[tuple[str, str, str, str | None], PreparedQuery] = OrderedDict()
         self._length = 0
         self._lock = threading.Lock()
 
     def __len__(self) -> int:
         return len(self._kept)
 
-    def compile(self, source: str | Path, name: str | None, at: Snapshot) -> CompiledQuery:
+    def prepare(self, source: str | Path, name: str | None, at: Snapshot) -> PreparedQuery:
         """A query of a source, which is a text or the path of one, as the schema of a snapshot understands it."""
         if not isinstance(name, str | None):
             raise UsageError(f"invalid query name {name!r}: expected a text; pass parameters as `params={{…}}`")
@@ -38,7 +48,9 @@ class QueryCache:
             if found is not None:
                 self._kept.move_to_end(key)
                 return found
-        found = compile_query(text, at.catalog, name, name=file)
+        compiled = compile_query(text, at.catalog, name, name=file)
+        program = program_of(compiled.body, at.catalog) if isinstance(compiled.body, ir.Read) else None
+        found = PreparedQuery(compiled, program)
         with self._lock:
             if key not in self._kept and len(text) <= _MOST_LETTERS // 8:
                 self._kept[key] = found

@@ -12,6 +12,7 @@ from omnigraph.branching.branches import named_branch, place_of
 from omnigraph.errors import Damaged, UsageError
 from omnigraph.policy import Guard, Policy
 from omnigraph.query import AdjacencyCache
+from omnigraph.resident.cache import ResidentCache
 from omnigraph.session.guard import GraphGuard
 from omnigraph.session.queries import QueryCache
 from omnigraph.session.writes import Prepare, Work, WriteOrder, Writes, open_for_writing
@@ -36,6 +37,7 @@ class Session:
     queries: QueryCache
     adjacency: AdjacencyCache
     opened: KeptVersions[Table]
+    resident: ResidentCache
 
     def acting_as(self, actor: str | None) -> "Session":
         """The same graph for an actor; with None, for the one that it has."""
@@ -141,6 +143,7 @@ def open_session(location: Location, mode: Mode, guard: Guard) -> Session:
         queries=QueryCache(),
         adjacency=AdjacencyCache(heads=branches.head_versions),
         opened=opened_tables(branches.head_versions),
+        resident=ResidentCache(),
     )
     # Of a damaged graph, other branches and old commits may be whole, and `verify` says which.
     with suppress(Damaged) if mode == "r" else nullcontext():

@@ -143,6 +143,49 @@ def _sample(table: Table, addresses: _Numbers, most: int) -> RowSample:
     return RowSample(len(addresses), tuple(ids.to_pylist()))
 
 
+@dataclass(frozen=True, slots=True)
+class RowMoves:
+    """What leads from the rows of one version to those of another, by where rows are stored.
+
+    `added` are rows of the right version with their addresses there, `removed` the addresses of rows that the left
+    version has. A row that was written again, changed or not, is in both.
+    """
+
+    added: pa.Table
+    removed: _Numbers
+
+
+def row_moves(left: Table, right: Table, columns: Sequence[str], most_rows: int) -> RowMoves | None:
+    """The rows that are stored elsewhere or not at all; None for more than `most_rows`, and where columns differ."""
+    if left.schema != right.schema:
+        return None
+    mine, yours, shared = _suspects(left, right, {name: name for name in right.schema.names})
+    alone = [each for each in (*mine, *yours) if each.fragment_id not in shared]
+    if sum(each.physical_rows for each in alone) > 2 * most_rows:
+        return None
+    before, after = _addresses(left, mine), _addresses(right, yours)
+    stayed = np.intersect1d(before, after, assume_unique=True)
+    stayed = stayed[np.isin(stayed >> _FRAGMENT_SHIFT, np.array(sorted(shared), np.uint64))]
+    removed, added = (np.setdiff1d(each, stayed, assume_unique=True) for each in (before, after))
+    if len(removed) > most_rows or len(added) > most_rows:
+        return None
+    names = [*dict.fromkeys(columns), ROW_ADDRESS]
+    written = [each for each in yours if each.fragment_id not in shared]
+    parts = [right.scan_columns(written, names)] if written else []
+    returned = added[np.isin(added >> _FRAGMENT_SHIFT, np.array(sorted(shared), np.uint64))]
+    if len(returned) or not written:
+        addresses = pa.array(returned, pa.uint64())
+        parts.append(right.rows_at(addresses, names[:-1]).append_column(ROW_ADDRESS, addresses))
+    return RowMoves(pa.concat_tables(parts), removed)
+
+
+def _addresses(table: Table, fragments: Sequence[lance.LanceFragment]) -> _Numbers:
+    if not fragments:
+        return np.empty(0, np.uint64)
+    found: _Numbers = table.scan_columns(fragments, (ROW_ADDRESS,))[ROW_ADDRESS].to_numpy()
+    return found.astype(np.uint64, copy=False)
+
+
 def _no_rows(table: Table) -> pa.Table:
     return table.rows_at(pa.array([], pa.uint64()))
 

@@ -52,3 +52,6 @@ JOIN_BYTES = bytes_setting("OMNIGRAPH_JOIN_BYTES", share_of_memory(1 / 2, 64 * _
 
 ADJACENCY_BYTES = bytes_setting("OMNIGRAPH_ADJACENCY_BYTES", share_of_memory(1 / 8, _GIB))
 """For the cached edges of each open graph."""
+
+RESIDENT_BYTES = bytes_setting("OMNIGRAPH_RESIDENT_BYTES", share_of_memory(1 / 4, 16 * _GIB))
+"""For the tables that each open graph keeps in memory; 0 keeps none."""

@@ -13,7 +13,7 @@ def mutate(session: Session, request: MutateRequest) -> MutationResult:
     """Compiles a mutation under the schema of the branch, and runs it as one commit."""
 
     def prepare(head: Snapshot) -> tuple[WriteOrder, Work[MutationResult]]:
-        query = session.queries.compile(request.source, request.name, head)
+        query = session.queries.prepare(request.source, request.name, head).compiled
         session.guard.check_tables(Action.CHANGE, head, request.branch, query.access.writes)
         if query.access.asks:
             session.guard.check_tables(Action.READ, head, request.branch, query.access.asks)

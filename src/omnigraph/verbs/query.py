@@ -4,11 +4,11 @@ from typing import Any
 
 from omnigraph.api.data import EntityRequest, ExplainRequest, QueryRequest, QueryResult
 from omnigraph.api.words import SPARK
-from omnigraph.compiler import CompiledQuery
 from omnigraph.policy import Action
 from omnigraph.query import cancellation_of
-from omnigraph.query.reading import plan_query, read
+from omnigraph.query.reading import plan_query, read, read_in_memory
 from omnigraph.session.engines import answer_on_spark, to_frame
+from omnigraph.session.queries import PreparedQuery
 from omnigraph.session.session import Session
 from omnigraph.storage.predicates import among
 from omnigraph.versioning import Snapshot
@@ -18,9 +18,22 @@ def query(session: Session, request: QueryRequest) -> QueryResult:
     """Answers a query from one state of the graph, in this process or on Spark."""
     stop = cancellation_of(request.timeout, request.cancellation)
     at, branch = session.locate(request.snapshot, request.branch)
-    compiled = _compile(session, request, at, branch)
+    prepared = _prepare(session, request, at, branch)
+    parameters = request.params or {}
     with session.branches.noticing_removal(at):
-        choice, plan = plan_query(compiled, request.params or {}, at, request.engine)
+        if prepared.program is not None and request.engine != SPARK:
+            answer = read_in_memory(
+                prepared.compiled,
+                prepared.program,
+                parameters,
+                at,
+                session.resident,
+                to_frame=to_frame,
+                cancellation=stop,
+            )
+            if answer is not None:
+                return answer
+        choice, plan = plan_query(prepared.compiled, parameters, at, request.engine)
         if choice.engine == SPARK:
             return answer_on_spark(choice, plan, at, stop)
         return read(plan, at, session.adjacency, to_frame=to_frame, cancellation=stop)
@@ -29,17 +42,17 @@ def query(session: Session, request: QueryRequest) -> QueryResult:
 def explain(session: Session, request: ExplainRequest) -> str:
     """The engine that would answer a query, and its plan."""
     at = session.head(request.branch)
-    compiled = _compile(session, request, at, request.branch)
+    compiled = _prepare(session, request, at, request.branch).compiled
     choice, plan = plan_query(compiled, request.params or {}, at, request.engine)
     return f"{choice}\n{plan.explain(at)}"
 
 
-def _compile(session: Session, request: QueryRequest | ExplainRequest, at: Snapshot, branch: str) -> CompiledQuery:
+def _prepare(session: Session, request: QueryRequest | ExplainRequest, at: Snapshot, branch: str) -> PreparedQuery:
     """A query that may be asked. The branch comes first: mistakes in the text tell of the schema."""
     session.guard.check(Action.READ, branch)
-    compiled = session.queries.compile(request.source, request.name, at)
-    session.guard.check_tables(Action.READ, at, branch, compiled.access.asks)
-    return compiled
+    prepared = session.queries.prepare(request.source, request.name, at)
+    session.guard.check_tables(Action.READ, at, branch, prepared.compiled.access.asks)
+    return prepared
 
 
 def entity(session: Session, request: EntityRequest) -> dict[str, Any] | None:

@@ -60,6 +60,7 @@ class Branches:
         self._root = graph.child(MANIFEST_FOLDER)
         self._logs: dict[str, ManifestLog] = {}
         self._lock = threading.RLock()
+        self._last_snapshot: Snapshot | None = None
         self.main = ManifestLog(graph)
         self.schemas = Schemas(graph)
 
@@ -143,8 +144,13 @@ class Branches:
 
     def snapshot(self, manifest: Manifest, opened: KeptVersions[Table] | None = None) -> Snapshot:
         """The graph at a manifest, with the schema that its commit names."""
+        known = self._last_snapshot
+        if known is not None and known.manifest is manifest and known.opened is opened:
+            return known
         accepted = self.schemas.get(manifest.commit.schema_id)
-        return Snapshot(self.graph, accepted.catalog, manifest, opened_tables() if opened is None else opened)
+        found = Snapshot(self.graph, accepted.catalog, manifest, opened_tables() if opened is None else opened)
+        self._last_snapshot = found
+        return found
 
     @contextmanager
     def noticing_removal(self, *snapshots: Snapshot) -> Iterator[None]:

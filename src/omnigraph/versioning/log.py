@@ -1,10 +1,12 @@
 """The versions of the manifest on disk: its head, any older one, and the next."""
 
 import logging
+import os
 import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from weakref import WeakValueDictionary
 
 from omnigraph import failpoints
@@ -20,6 +22,7 @@ from omnigraph.storage.objects import objects_at
 from omnigraph.storage.staging import StagedWrite, stage_create, stage_other_columns, stage_overwrite
 from omnigraph.storage.tables import (
     NO_TABLE,
+    VERSIONS,
     Table,
     has_version,
     listed_versions,
@@ -45,7 +48,7 @@ MANIFEST_FOLDER = "__manifest"
 # where publishers take no turns, cleanup keeps every version that is younger than twice this.
 TRUSTED_SECONDS = 60.0
 FIRST_VERSION = 1
-_VERSIONS = 1 << 63
+_MOST_VERSIONS = 1 << 63
 """Above the number of any version; storage takes no larger number."""
 
 _SCHEMAS_ARE_KEPT = 2
@@ -66,6 +69,36 @@ class _Turn:
     def __init__(self) -> None:
         self.thread = threading.RLock()
         self.depth = 0
+
+
+@dataclass(frozen=True, slots=True)
+class _Newest:
+    """The newest version that was seen, and when."""
+
+    table: Table
+    manifest: Manifest
+    seen: float
+    stamp: tuple[int, int] | None
+    """The stamp of the folder of versions before the version was looked for."""
+    following: str
+    """The file that the next version would have."""
+
+    def is_newest(self, stamp: tuple[int, int] | None) -> bool:
+        """Whether the version is the newest for sure, at the cost of two calls into the system.
+
+        A version that is added or removed changes the time of its folder, and that time is kept in small steps. Within
+        one step, a version that was added is found by its name. (Within one step, none is added and removed again.)
+        """
+        return stamp is not None and stamp == self.stamp and not os.access(self.following, os.F_OK)
+
+
+def _folder_stamp(folder: str) -> tuple[int, int] | None:
+    """What changes when a file comes or goes; None where a file system counts time in whole seconds."""
+    try:
+        found = os.stat(folder)  # noqa: PTH116 - on the way of every read
+    except OSError:
+        return None
+    return (found.st_ino, found.st_mtime_ns) if found.st_mtime_ns % 1_000_000_000 else None
 
 
 class ManifestLog:
@@ -93,7 +126,9 @@ class ManifestLog:
         self._lock = threading.Lock()
         with _registry_lock:
             self._turn = _turns.setdefault(self.location.uri, _Turn())
-        self._newest: tuple[Table, Manifest, float] | None = None
+        self._newest: _Newest | None = None
+        self._versions = None if graph.path is None else f"{self.location.uri}/{VERSIONS}"
+        """The folder of the versions, on a disk."""
         self._kept = 0
         """A version that this process has put on the disk."""
 
@@ -173,23 +208,28 @@ class ManifestLog:
 
     def head(self) -> Manifest:
         """The newest version."""
+        known = self._newest
+        if known is not None and self._versions is not None and known.is_newest(_folder_stamp(self._versions)):
+            return known.manifest
         with self.noticing_deletion():
             return self._head()[1]
 
     def known_head(self) -> Manifest | None:
         """The newest version that this process has seen, which costs no look."""
         with self._lock:
-            return None if self._newest is None else self._newest[1]
+            return None if self._newest is None else self._newest.manifest
 
     def _head(self) -> tuple[Table, Manifest]:
         with self._lock:
             known = self._newest
-        if known is not None and time.monotonic() - known[2] < TRUSTED_SECONDS:
-            table, manifest, _ = known
-            if not has_version(self.location, table.version + 1) and not self._may_be_below_gap(table.version):
-                return table, manifest
+        stamp = None if self._versions is None else _folder_stamp(self._versions)
+        if known is not None and time.monotonic() - known.seen < TRUSTED_SECONDS:
+            version = known.table.version
+            if not has_version(self.location, version + 1) and not self._may_be_below_gap(version):
+                self._remember(known.table, known.manifest, stamp)
+                return known.table, known.manifest
         table, manifest = self._read(self._newest_version())
-        self._remember(table, manifest)
+        self._remember(table, manifest, stamp)
         return table, manifest
 
     def _newest_version(self) -> int:
@@ -316,7 +356,7 @@ class ManifestLog:
             commits = self.commits_to(before)
 
     def _at(self, version: int) -> Manifest | None:
-        if not self.first_version <= version < _VERSIONS:
+        if not self.first_version <= version < _MOST_VERSIONS:
             return None
         try:
             return self._read(version)[1]
@@ -329,7 +369,8 @@ class ManifestLog:
         """Makes `following` the version after `base`, or raises `HeadMoved` when another writer did that first."""
         with self._lock:
             known = self._newest
-        table, head = known[:2] if known is not None and known[0].version == base.version else self._head()
+        is_known = known is not None and known.table.version == base.version
+        table, head = (known.table, known.manifest) if known is not None and is_known else self._head()
         if head.version != base.version:
             raise HeadMoved(self.location.uri, following.version, head.version + 1)
         operation = following.commit.graph_commit_id
@@ -392,10 +433,12 @@ class ManifestLog:
             raise self._damage(version, "it is missing or cut short, and there are later ones")
         return remove_torn_version(self.location, version)
 
-    def _remember(self, table: Table, manifest: Manifest) -> None:
+    def _remember(self, table: Table, manifest: Manifest, stamp: tuple[int, int] | None = None) -> None:
+        """Remembers the newest version; `stamp` was taken before it was looked for."""
         with self._lock:
-            if self._newest is None or self._newest[0].version <= table.version:
-                self._newest = (table, manifest, time.monotonic())
+            if self._newest is None or self._newest.table.version <= table.version:
+                following = f"{self.location.uri}/{version_file(table.version + 1)}"
+                self._newest = _Newest(table, manifest, time.monotonic(), stamp, following)
 
 
 def _stamp(table: Table) -> int:

@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 
 from omnigraph.compiler.ir import Direction
 from omnigraph.query import AdjacencyCache, walks
-from omnigraph.query.adjacency import Adjacency, adjacency_of, codes_of, distinct
+from omnigraph.query.adjacency import Adjacency, adjacency_of, codes_of
 from omnigraph.query.walks import reachable_pairs
+from omnigraph.resident.numbers import distinct
 
 EDGES = [("b", "a"), ("a", "c"), ("b", "a"), ("c", "c")]
 

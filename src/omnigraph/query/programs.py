@@ -1,0 +1,544 @@
+"""A read as a program over tables in memory: made once for a query and a schema, whatever the parameters.
+
+A program has the operations of a pattern in the order in which they run. What depends on values (null parameters, ids
+that follow from keys, limits) is decided when they are bound. Reads that need more than a program can do have none, and
+are planned as statements: searches, rankings, variables of several types, and values that are not kept in memory.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+import pyarrow as pa
+
+from omnigraph.catalog import Catalog, EntityType, List, NodeType, PropertyType, Scalar, Vector, arrow_type
+from omnigraph.catalog.keys import node_id
+from omnigraph.catalog.model import ID
+from omnigraph.catalog.types import INTEGERS
+from omnigraph.compiler import ir
+from omnigraph.query.levels import KnownValues, holds, mirror_comparison
+from omnigraph.storage.predicates import MIRRORED, Reduced, column_predicate, is_text
+from omnigraph.syntax.query_ast import Operator
+
+
+class NoProgram(Exception):
+    """A read that no program answers."""
+
+
+# --- conditions ---
+
+
+@dataclass(frozen=True, slots=True)
+class Test:
+    """A column of a variable beside a known value. `is_mirrored` means that the value stands on the left."""
+
+    variable: str
+    table: str
+    column: ir.Column
+    operator: Operator
+    value: ir.Expression
+    is_mirrored: bool
+
+    def bind(self, values: KnownValues) -> Reduced:
+        """The predicate for the values of a run; False if no row can pass."""
+        known = values.of(self.value)
+        assert known is not None
+        if known.value is None or known.type is None:
+            return False
+        if not self.is_mirrored:
+            return column_predicate(self.column.name, self.column.type, self.operator, known.value, known.type)
+        found = mirror_comparison(known, self.operator, self.column)
+        if found is None:
+            raise NoProgram
+        return found
+
+    @property
+    def may_give_value(self) -> bool:
+        """Whether it leaves few values of the column."""
+        return self.operator is Operator.EQUAL or (self.is_mirrored and self.operator is Operator.CONTAINS)
+
+
+@dataclass(frozen=True, slots=True)
+class Constant:
+    """A comparison of two known values: whether a pattern can match at all."""
+
+    left: ir.Expression
+    operator: Operator
+    right: ir.Expression
+
+    def bind(self, values: KnownValues) -> bool:
+        """Whether it holds."""
+        left, right = values.of(self.left), values.of(self.right)
+        assert left is not None
+        assert right is not None
+        return holds(left, self.operator, right)
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """A comparison of columns of variables, with the tables of these."""
+
+    left: ir.Column
+    operator: Operator
+    right: ir.Column
+    tables: tuple[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Same:
+    """Whether two variables of one type are the same entity, or are not."""
+
+    left: str
+    right: str
+    negated: bool
+
+
+Condition: TypeAlias = Test | Compared | Same
+
+
+# --- operations ---
+
+
+@dataclass(frozen=True, slots=True)
+class ByIds:
+    """Binds a variable to the nodes whose ids, or whose keys, are given."""
+
+    variable: str
+    table: str
+    key: tuple[Test, ...]
+    """The tests that give the id: one on the id itself, or one for each part of the key."""
+    tests: tuple[Test, ...]
+
+    def ids(self, values: KnownValues) -> Sequence[str]:
+        """The ids, which nodes may or may not have."""
+        found = [test.bind(values) for test in self.key]
+        given = [each.values for each in found if not isinstance(each, bool)]
+        if len(given) < len(found):
+            return ()
+        first = self.key[0].column
+        if first.name == ID:
+            return [str(value) for value in given[0]]
+        if len(given) == 1 and is_text(first.type):
+            return [str(given[0][0])]
+        return [node_id([each[0] for each in given], [test.column.type for test in self.key])]
+
+
+@dataclass(frozen=True, slots=True)
+class Scan:
+    """Binds a variable to all entities of a table that pass tests."""
+
+    variable: str
+    table: str
+    tests: tuple[Test, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """Follows edges from `start` to `end`, which may be bound before.
+
+    With `edge`, there is a row for each edge, which is bound to that variable. Otherwise each pair of nodes that is
+    `minimum` to `maximum` edges apart counts once.
+    """
+
+    start: str
+    end: str
+    table: str
+    direction: ir.Direction
+    is_end_bound: bool
+    minimum: int = 1
+    maximum: int | None = 1
+    edge: str | None = None
+    tests: tuple[Test, ...] = ()
+    edge_tests: tuple[Test, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Where:
+    """Keeps the rows that meet conditions on variables that are bound."""
+
+    conditions: tuple[Condition, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Without:
+    """Keeps the rows for which a nested pattern is not found. `shared` are the variables that it has from around."""
+
+    pattern: "PatternProgram"
+    shared: tuple[str, ...]
+
+
+Operation: TypeAlias = ByIds | Scan | Step | Where | Without
+
+
+@dataclass(frozen=True, slots=True)
+class PatternProgram:
+    """The operations of one pattern. If a constant does not hold, the pattern is not found."""
+
+    constants: tuple[Constant, ...]
+    operations: tuple[Operation, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Program:
+    """A read over tables in memory."""
+
+    read: ir.Read
+    pattern: PatternProgram
+    entities: Mapping[str, EntityType]
+    """The types of the variables of the outermost pattern, in the order in which ties are broken."""
+    tables: Mapping[str, frozenset[str]]
+    """The tables that are needed in memory, and their columns."""
+    links: Mapping[str, tuple[str, str]]
+    """The tables of edges that are followed, with the tables of their ends."""
+    schema: pa.Schema
+    """The columns of the answer."""
+    is_pinned: bool
+    """Whether it begins at given ids, so that little is read."""
+    point: tuple[ByIds, tuple[str, ...]] | None
+    """For a read of one node by its id and nothing else: how it is found, and the columns that are returned."""
+
+    def explain(self) -> Iterator[str]:
+        """The operations for people, a line each."""
+        yield from _explain(self.pattern, "")
+
+
+def _explain(pattern: PatternProgram, indent: str) -> Iterator[str]:
+    for operation in pattern.operations:
+        match operation:
+            case ByIds(variable, table, key):
+                columns = ", ".join(test.column.name for test in key)
+                yield f"{indent}find ${variable} in {table} by {columns}"
+            case Scan(variable, table):
+                yield f"{indent}scan ${variable} in {table}"
+            case Step():
+                most = "" if operation.maximum is None else operation.maximum
+                hops = "" if (operation.minimum, operation.maximum) == (1, 1) else f" {{{operation.minimum},{most}}}"
+                how = f"{operation.direction}, ${operation.start} → ${operation.end}"
+                yield f"{indent}follow {operation.table}{hops} {how}"
+            case Where(conditions):
+                yield f"{indent}keep rows that meet {len(conditions)} condition{'s' if len(conditions) > 1 else ''}"
+                continue
+            case Without(nested):
+                yield f"{indent}without"
+                yield from _explain(nested, indent + "  ")
+                continue
+        tests = [*operation.tests, *(operation.edge_tests if isinstance(operation, Step) else ())]
+        if tests:
+            yield f"{indent}  where {', '.join(f'{test.column.name} {test.operator.value}' for test in tests)}"
+
+
+# --- making a program ---
+
+
+def program_of(read: ir.Read, catalog: Catalog) -> Program | None:
+    """The program of a read; None if it needs more than a program can do."""
+    try:
+        return _Maker(catalog).program(read)
+    except NoProgram:
+        return None
+
+
+@dataclass(slots=True)
+class _Maker:
+    catalog: Catalog
+    tables: dict[str, set[str]] = field(default_factory=dict)
+    links: dict[str, tuple[str, str]] = field(default_factory=dict)
+
+    def program(self, read: ir.Read) -> Program:
+        pattern, entities, is_pinned = self._pattern(read.pattern, {})
+        own = {node.variable: entities[node.variable] for node in read.pattern.nodes}
+        for each in read.pattern.traversals:
+            if isinstance(each, ir.EdgeBinding):
+                own[each.variable] = entities[each.variable]
+        keys = [column.expression for column in read.columns if not isinstance(column.expression, ir.Aggregate)]
+        for expression in (*(column.expression for column in read.columns), *(key.expression for key in read.order)):
+            self._need(expression, entities)
+        if read.grouped and not keys and read.pattern.traversals and not is_pinned:
+            raise NoProgram  # the number of rows is found without making them
+        if read.grouped:
+            if any(isinstance(key, ir.Column) and isinstance(key.type, List) for key in keys):
+                raise NoProgram
+            for key in read.order:
+                if not isinstance(key.expression, ir.Aggregate) and key.expression not in keys:
+                    raise NoProgram
+        return Program(
+            read=read,
+            pattern=pattern,
+            entities=own,
+            tables={key: frozenset(columns) for key, columns in self.tables.items()},
+            links=self.links,
+            schema=pa.schema([pa.field(each.name, _output_type(each.expression, own)) for each in read.columns]),
+            is_pinned=is_pinned,
+            point=_point(read, pattern),
+        )
+
+    # --- what is needed in memory ---
+
+    def _need(self, expression: ir.Expression, entities: Mapping[str, EntityType]) -> None:
+        match expression:
+            case ir.Column():
+                self._need_column(expression, entities)
+            case ir.Entity(variable):
+                entity = entities[variable]
+                for name, property in entity.properties.items():
+                    if property.type is Scalar.BLOB or isinstance(property.type, Vector):
+                        raise NoProgram
+                    self.tables[entity.table_key].add(name)
+                self.tables[entity.table_key].update(entity.system_columns)
+            case ir.Aggregate(_, ir.Entity()):
+                pass
+            case ir.Aggregate(_, ir.Column() as column):
+                if isinstance(column.type, List):
+                    raise NoProgram
+                self._need_column(column, entities)
+            case ir.Constant() | ir.ParameterValue() | ir.ListOf() | ir.Now():
+                pass
+            case _:
+                raise NoProgram
+
+    def _need_column(self, column: ir.Column, entities: Mapping[str, EntityType]) -> None:
+        if column.type is Scalar.BLOB or isinstance(column.type, Vector):
+            raise NoProgram
+        self.tables[entities[column.variable].table_key].add(column.name)
+
+    # --- patterns ---
+
+    def _pattern(
+        self, pattern: ir.Pattern, around: Mapping[str, EntityType]
+    ) -> tuple[PatternProgram, dict[str, EntityType], bool]:
+        entities = dict(around)
+        for node in pattern.nodes:
+            if node.interface is not None or len(node.types) != 1:
+                raise NoProgram
+            entities[node.variable] = self.catalog.nodes[node.types[0]]
+            self.tables.setdefault(entities[node.variable].table_key, set())
+        for each in pattern.traversals:
+            edge = self.catalog.edges[each.edge]
+            ends = self.catalog.nodes[edge.source].table_key, self.catalog.nodes[edge.destination].table_key
+            self.links[edge.table_key] = ends
+            self.tables.setdefault(edge.table_key, set())
+            for end in ends:
+                self.tables.setdefault(end, set())
+            if isinstance(each, ir.EdgeBinding):
+                entities[each.variable] = edge
+        constants: list[Constant] = []
+        conditions = list(self._conditions(pattern, entities, constants))
+        operations = _Order(self.catalog, entities, set(around), conditions).operations(pattern)
+        for absent in pattern.absent:
+            nested, _, _ = self._pattern(absent, entities)
+            operations.append(Without(nested, tuple(name for name in _used(nested) if name in entities)))
+        is_pinned = any(isinstance(each, ByIds) for each in operations)
+        return PatternProgram(tuple(constants), tuple(operations)), entities, is_pinned
+
+    def _conditions(
+        self, pattern: ir.Pattern, entities: Mapping[str, EntityType], constants: list[Constant]
+    ) -> Iterator[Condition]:
+        for condition in pattern.conditions:
+            match condition:
+                case ir.SameEntity(left, right, negated):
+                    if entities[left].table_key != entities[right].table_key:
+                        raise NoProgram
+                    yield Same(left, right, negated)
+                case ir.Comparison(ir.Column() as left, operator, ir.Column() as right):
+                    _check_comparable(left.type, operator, right.type)
+                    self._need_column(left, entities)
+                    self._need_column(right, entities)
+                    tables = entities[left.variable].table_key, entities[right.variable].table_key
+                    yield Compared(left, operator, right, tables)
+                case ir.Comparison(ir.Column() as column, operator, value):
+                    self._need_column(column, entities)
+                    table = entities[column.variable].table_key
+                    yield Test(column.variable, table, column, operator, value, is_mirrored=False)
+                case ir.Comparison(value, operator, ir.Column() as column):
+                    if operator is not Operator.CONTAINS and operator not in MIRRORED:
+                        raise NoProgram
+                    self._need_column(column, entities)
+                    table = entities[column.variable].table_key
+                    yield Test(column.variable, table, column, operator, value, is_mirrored=True)
+                case ir.Comparison(left, operator, right):
+                    constants.append(Constant(left, operator, right))
+                case _:
+                    raise NoProgram
+
+
+def _point(read: ir.Read, pattern: PatternProgram) -> tuple[ByIds, tuple[str, ...]] | None:
+    if read.grouped or pattern.constants or len(pattern.operations) != 1:
+        return None
+    (operation,) = pattern.operations
+    columns = [each.expression for each in read.columns]
+    if not isinstance(operation, ByIds) or operation.tests:
+        return None
+    names = tuple(each.name for each in columns if isinstance(each, ir.Column))
+    return (operation, names) if len(names) == len(columns) else None
+
+
+def entity_columns(entity: EntityType) -> list[str]:
+    """The fields of a whole entity, in their order."""
+    return [*entity.system_columns, *(name for name in entity.properties if name not in entity.system_columns)]
+
+
+def _output_type(expression: ir.Expression, entities: Mapping[str, EntityType]) -> pa.DataType:
+    if isinstance(expression, ir.Entity):
+        entity = entities[expression.variable]
+        types = {name: property.type for name, property in entity.properties.items()}
+        fields = [pa.field(name, arrow_type(types.get(name, Scalar.STRING))) for name in entity_columns(entity)]
+        return pa.struct(fields)
+    type = expression.type
+    return pa.null() if type is None else arrow_type(type)
+
+
+def _check_comparable(left: PropertyType, operator: Operator, right: PropertyType) -> None:
+    """Columns that Arrow compares as the other engines do: of one type, or whole numbers that fit 64 bits."""
+    if operator in (Operator.CONTAINS, Operator.STARTS_WITH):
+        if not (is_text(left) and is_text(right)):
+            raise NoProgram
+        return
+    if isinstance(left, List) or isinstance(right, List):
+        raise NoProgram
+    if left == right or (is_text(left) and is_text(right)):
+        return
+    if left in INTEGERS and right in INTEGERS and Scalar.U64 not in (left, right):
+        return
+    raise NoProgram
+
+
+def _used(pattern: PatternProgram) -> dict[str, None]:
+    """All variables that operations name."""
+    found: dict[str, None] = {}
+    for operation in pattern.operations:
+        match operation:
+            case ByIds(variable) | Scan(variable):
+                found[variable] = None
+            case Step():
+                found |= dict.fromkeys((operation.start, operation.end))
+            case Where(conditions):
+                for each in conditions:
+                    found |= dict.fromkeys(_variables(each))
+            case Without(nested):
+                found |= _used(nested)
+    return found
+
+
+def _variables(condition: Condition) -> tuple[str, ...]:
+    match condition:
+        case Test(variable):
+            return (variable,)
+        case Compared(left, _, right):
+            return (left.variable, right.variable)
+        case Same(left, right):
+            return (left, right)
+
+
+_PINNED, _EQUAL, _FILTERED, _OPEN = range(4)
+
+
+@dataclass(slots=True)
+class _Order:
+    """Decides which operation comes when: first what is given, then along the edges from there."""
+
+    catalog: Catalog
+    entities: Mapping[str, EntityType]
+    bound: set[str]
+    conditions: list[Condition]
+
+    def operations(self, pattern: ir.Pattern) -> list[Operation]:
+        found: list[Operation] = []
+        pending = list(pattern.traversals)
+        waiting = {node.variable: None for node in pattern.nodes}
+        found += self._where()
+        while True:
+            ready = [each for each in pending if self.bound & {each.source, each.destination}]
+            if ready:
+                best = min(ready, key=lambda each: (not self.bound >= {each.source, each.destination}, _hops(each)))
+                pending.remove(best)
+                found.append(self._step(best))
+            else:
+                left = [variable for variable in waiting if variable not in self.bound]
+                if not left:
+                    return found
+                found.append(self._start(min(left, key=self._rank)))
+            found += self._where()
+
+    def _tests(self, variable: str) -> tuple[Test, ...]:
+        tests = tuple(each for each in self.conditions if isinstance(each, Test) and each.variable == variable)
+        self.conditions = [each for each in self.conditions if each not in tests]
+        self.bound.add(variable)
+        return tests
+
+    def _where(self) -> Iterator[Where]:
+        """The conditions whose variables are all bound now."""
+        ready = tuple(each for each in self.conditions if self.bound.issuperset(_variables(each)))
+        if ready:
+            self.conditions = [each for each in self.conditions if each not in ready]
+            yield Where(ready)
+
+    def _start(self, variable: str) -> ByIds | Scan:
+        entity = self.entities[variable]
+        tests = self._tests(variable)
+        key = _key_tests(entity, tests)
+        if key:
+            return ByIds(variable, entity.table_key, key, tuple(test for test in tests if test not in key))
+        return Scan(variable, entity.table_key, tests)
+
+    def _rank(self, variable: str) -> int:
+        tests = [each for each in self.conditions if isinstance(each, Test) and each.variable == variable]
+        if _key_tests(self.entities[variable], tests):
+            return _PINNED
+        if any(test.may_give_value for test in tests):
+            return _EQUAL
+        return _FILTERED if tests else _OPEN
+
+    def _step(self, traversal: ir.Traversal | ir.EdgeBinding) -> Step:
+        edge = self.catalog.edges[traversal.edge]
+        start, end, direction = traversal.source, traversal.destination, traversal.direction
+        if start not in self.bound:
+            start, end, direction = end, start, OPPOSITE[direction]
+        is_end_bound = end in self.bound
+        tests = () if is_end_bound else self._tests(end)
+        if isinstance(traversal, ir.EdgeBinding):
+            return Step(
+                start=start,
+                end=end,
+                table=edge.table_key,
+                direction=direction,
+                is_end_bound=is_end_bound,
+                edge=traversal.variable,
+                tests=tests,
+                edge_tests=self._tests(traversal.variable),
+            )
+        return Step(
+            start=start,
+            end=end,
+            table=edge.table_key,
+            direction=direction,
+            is_end_bound=is_end_bound,
+            minimum=traversal.minimum,
+            maximum=traversal.maximum,
+            tests=tests,
+        )
+
+
+OPPOSITE = {
+    ir.Direction.FORWARD: ir.Direction.BACKWARD,
+    ir.Direction.BACKWARD: ir.Direction.FORWARD,
+    ir.Direction.EITHER: ir.Direction.EITHER,
+}
+
+
+def _hops(traversal: ir.Traversal | ir.EdgeBinding) -> float:
+    if isinstance(traversal, ir.EdgeBinding):
+        return 1
+    return float("inf") if traversal.maximum is None else traversal.maximum
+
+
+def _key_tests(entity: EntityType, tests: Iterable[Test]) -> tuple[Test, ...]:
+    """The tests that give the id of a node: one on the id, or an equality for each part of its key."""
+    if not isinstance(entity, NodeType):
+        return ()
+    given: dict[str, Test] = {}
+    for test in tests:
+        if test.column.name == ID and test.may_give_value:
+            return (test,)
+        if test.operator is Operator.EQUAL:
+            given.setdefault(test.column.name, test)
+    return tuple(given[name] for name in entity.key) if entity.key and given.keys() >= {*entity.key} else ()

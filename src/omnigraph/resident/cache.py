@@ -1,0 +1,159 @@
+"""The tables that an open graph keeps in memory, within a bound.
+
+A table is read when it is asked for, a large one only when it is asked for again. The versions that a table was read at
+are kept, those used last, and one leads to the next at the cost of what differs. If the bound is reached, what was not
+used for the longest time goes; memory counts as long as a running query holds it, also when it is not kept any more.
+"""
+
+from collections.abc import Hashable, Iterable
+from dataclasses import dataclass
+
+from omnigraph.resident.links import Links, link
+from omnigraph.resident.memory import DoesNotFit, Memory
+from omnigraph.resident.tables import ResidentTable, read_table
+from omnigraph.resident.view import ResidentView
+from omnigraph.storage.environment import RESIDENT_BYTES
+from omnigraph.storage.tables import Table
+from omnigraph.versioning import Manifest, Snapshot
+
+SMALL_TABLE = 20_000
+"""A table of more rows than these is read into memory when it is asked for a second time."""
+
+MOST_VERSIONS = 4
+"""How many versions of a table are kept besides those of the view that was used last."""
+
+_ADVANCED_PART = 4
+"""From one version to another leads a change of up to one row in this many; beyond, the table is read again."""
+
+
+@dataclass(frozen=True, slots=True)
+class ResidentStatus:
+    """What is in memory: by table, in all, and how often it helped."""
+
+    tables: dict[str, int]
+    bytes: int
+    most_bytes: int
+    answered: int
+    declined: int
+
+
+class ResidentCache:
+    """Tables in memory. Safe to share between threads: one of them reads at a time, and others go on with the rest."""
+
+    def __init__(self, most_bytes: int | None = None) -> None:
+        self.memory = Memory(RESIDENT_BYTES if most_bytes is None else most_bytes, self._forget_one)
+        self._tables: dict[tuple[str, Hashable], ResidentTable] = {}
+        self._links: dict[tuple[str, Hashable], Links] = {}
+        self._asked: set[str] = set()
+        self._too_large: dict[str, int] = {}
+        """Tables that did not fit, and how many rows they had."""
+        self._used: dict[str, int] = {}
+        self._last: tuple[Manifest, ResidentView] | None = None
+        self._answered = self._declined = 0
+
+    def view(self, at: Snapshot, tables: Iterable[str]) -> ResidentView | None:
+        """The tables of a snapshot; None if one of those that are needed should not be read into memory now."""
+        self._answered += 1
+        for key in tables:
+            self._used[key] = self._answered
+        last = self._last
+        if last is not None and last[0] is at.manifest:
+            view = last[1]
+            if all(key in view.tables for key in tables):
+                return view
+        with self.memory.lock:
+            may_read = [self._may_read(at, key) for key in tables]
+            if not all(may_read):
+                self._declined += 1
+                return None
+            last = self._last
+            view = last[1] if last is not None and last[0] is at.manifest else self._view(at)
+            self._last = (at.manifest, view)
+        return view
+
+    def status(self) -> ResidentStatus:
+        """What is in memory now."""
+        with self.memory.lock:
+            sizes: dict[str, int] = {}
+            for (key, _), table in self._tables.items():
+                sizes[key] = max(sizes.get(key, 0), table.base.nbytes + table.nbytes)
+            answered = self._answered - self._declined
+            return ResidentStatus(sizes, self.memory.nbytes, int(self.memory.most_bytes), answered, self._declined)
+
+    def clear(self) -> None:
+        """Forgets everything."""
+        with self.memory.lock:
+            self._tables.clear()
+            self._links.clear()
+            self._last = None
+
+    # --- reading ---
+
+    def _may_read(self, at: Snapshot, key: str) -> bool:
+        """Whether a table is in memory or may be read: a small one at once, others when they are asked for again."""
+        version = at.version(key)
+        if (key, version) in self._tables:
+            return True
+        if not self.memory.most_bytes:
+            return False
+        if key in self._too_large and at.table(key).count() >= self._too_large[key]:
+            return False
+        if key in self._asked or at.table(key).count() <= SMALL_TABLE:
+            return True
+        self._asked.add(key)
+        return False
+
+    def _view(self, at: Snapshot) -> ResidentView:
+        return ResidentView(lambda key: self._table(key, at), lambda view, key: self._link(key, at, view))
+
+    def _table(self, key: str, at: Snapshot) -> ResidentTable:
+        with self.memory.lock:
+            version = at.version(key)
+            found = self._tables.pop((key, version), None)
+            if found is None:
+                found = self._advanced(key, at.table(key)) or self._read(key, at.table(key))
+            self._tables[key, version] = found
+            versions = [each for each in self._tables if each[0] == key]
+            for each in versions[:-MOST_VERSIONS]:
+                self._forget(each)
+            return found
+
+    def _advanced(self, key: str, table: Table) -> ResidentTable | None:
+        """A table at another version, from the one of its versions that was used last."""
+        for (name, _), known in reversed(self._tables.items()):
+            if name == key:
+                return known.advance_to(table, max(known.base.count // _ADVANCED_PART, SMALL_TABLE))
+        return None
+
+    def _read(self, key: str, table: Table) -> ResidentTable:
+        try:
+            return read_table(table, self.memory)
+        except DoesNotFit:
+            self._too_large[key] = table.count()
+            raise
+
+    def _link(self, key: str, at: Snapshot, view: ResidentView) -> Links:
+        edge = next(each for each in at.catalog.edges.values() if each.table_key == key)
+        ends = tuple(view.table(at.catalog.nodes[name].table_key) for name in (edge.source, edge.destination))
+        edges = view.table(key)
+        with self.memory.lock:
+            known = next((each for (name, _), each in reversed(self._links.items()) if name == key), None)
+            found = None if known is None else known.advance(edges, (ends[0], ends[1]))
+            if found is None:
+                found = link(edges, (ends[0], ends[1]))
+            self._links[key, at.version(key)] = found
+        return found
+
+    # --- forgetting ---
+
+    def _forget_one(self) -> bool:
+        """Forgets the version of a table that was not used for the longest time; False if there is none."""
+        if not self._tables:
+            return False
+        self._forget(min(self._tables, key=lambda each: self._used.get(each[0], 0)))
+        self._last = None
+        return True
+
+    def _forget(self, version: tuple[str, Hashable]) -> None:
+        self._tables.pop(version, None)
+        self._links.pop(version, None)

@@ -1,0 +1,283 @@
+"""The edges of one version of a table as numbers: which ordinals are connected, and by which edge."""
+
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from omnigraph.catalog.model import DESTINATION, SOURCE
+from omnigraph.compiler.ir import Direction
+from omnigraph.errors import Damaged
+from omnigraph.resident.memory import Memory
+from omnigraph.resident.numbers import distinct, spread
+from omnigraph.resident.tables import Ordinals, ResidentTable, Space
+
+Steps: TypeAlias = tuple[Ordinals, Ordinals, Ordinals]
+"""Edges that are followed: the position of the node where each begins, the node where it ends, and the edge."""
+
+_NOTHING: NDArray[np.int32] = np.empty(0, np.int32)
+
+
+@dataclass(frozen=True, slots=True)
+class Csr:
+    """Edges by the node they begin at: those of ``n`` are at ``offsets[n]`` to ``offsets[n + 1]``, by their ends."""
+
+    offsets: NDArray[np.int64]
+    ends: NDArray[np.int32]
+    edges: NDArray[np.int32]
+    is_simple: bool
+    """Whether no two edges connect the same nodes."""
+
+    @property
+    def nbytes(self) -> int:
+        return int(self.offsets.nbytes + self.ends.nbytes + self.edges.nbytes)
+
+
+def sort_edges(begins: Ordinals, ends: Ordinals, edges: Ordinals, count: int) -> Csr:
+    """Edges in the order in which they are followed."""
+    width = int(ends.max()) + 1 if len(ends) else 1
+    keys = begins.astype(np.int64) * width + ends
+    order = np.argsort(keys, kind="stable")
+    keys = keys[order]
+    offsets = np.zeros(count + 1, np.int64)
+    np.cumsum(np.bincount(begins, minlength=count), out=offsets[1:])
+    is_simple = not bool(np.any(keys[1:] == keys[:-1]))
+    return Csr(offsets, ends[order].astype(np.int32), edges[order].astype(np.int32), is_simple)
+
+
+class BaseLinks:
+    """The ends of the edges that the base of a table has. Safe to share between threads."""
+
+    def __init__(
+        self, begins: NDArray[np.int32], ends: NDArray[np.int32], spaces: tuple[Space, Space], memory: Memory
+    ) -> None:
+        self.begins, self.ends, self.spaces = begins, ends, spaces
+        self._sorted: dict[bool, Csr] = {}
+        self._memory = memory
+        memory.count(self)
+
+    @property
+    def nbytes(self) -> int:
+        found = tuple(self._sorted.values())
+        return int(self.begins.nbytes + self.ends.nbytes) + sum(each.nbytes for each in found)
+
+    def csr(self, *, backward: bool) -> Csr:
+        """The edges by their beginning, or backward by their end."""
+        found = self._sorted.get(backward)
+        if found is None:
+            with self._memory.lock:
+                found = self._sorted.get(backward)
+                if found is None:
+                    self._memory.reserve(16 * len(self.begins))
+                    self._sorted[backward] = found = self._sort(backward=backward)
+        return found
+
+    def _sort(self, *, backward: bool) -> Csr:
+        there = np.flatnonzero(self.begins >= 0)
+        begins, ends = (self.ends, self.begins) if backward else (self.begins, self.ends)
+        count = int(begins.max()) + 1 if len(begins) else 0
+        return sort_edges(begins[there], ends[there], there, max(count, 0))
+
+
+@dataclass(frozen=True, slots=True)
+class _Late:
+    """The edges of an overlay in one direction, by the node they begin at."""
+
+    begins: NDArray[np.int32]
+    ends: NDArray[np.int32]
+    edges: NDArray[np.int32]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Links:
+    """The edges of a table at one version."""
+
+    edges: ResidentTable
+    base: BaseLinks
+    late_begins: NDArray[np.int32]
+    """The ends of the edges of the overlay, by its rows."""
+    late_ends: NDArray[np.int32]
+    removed: NDArray[np.int32]
+    """The edges of the base that are gone or were written again, ascending."""
+    _late: dict[bool, _Late] = field(default_factory=dict)
+
+    # --- following edges ---
+
+    def follow(self, nodes: Ordinals, direction: Direction) -> Steps:
+        """All edges of some nodes: the position of the node, the node at the other end, and the edge.
+
+        An edge is followed once each way that fits; a loop is the same edge both ways.
+        """
+        if direction is not Direction.EITHER:
+            return self._follow(nodes, backward=direction is Direction.BACKWARD)
+        there = self._follow(nodes, backward=False)
+        back = self._follow(nodes, backward=True)
+        keep = back[1] != nodes[back[0]]
+        return _join(there, (back[0][keep], back[1][keep], back[2][keep]))
+
+    def neighbours(self, nodes: Ordinals, direction: Direction) -> tuple[Ordinals, Ordinals]:
+        """The nodes that are one edge away, each once: the position of the node, and the other."""
+        places, ends, _ = self.follow(nodes, direction)
+        if self._is_simple(direction) or len(places) < 2:
+            return places, ends
+        width = int(ends.max()) + 1
+        return np.divmod(distinct(places * width + ends), width)
+
+    def _is_simple(self, direction: Direction) -> bool:
+        return (
+            direction is not Direction.EITHER
+            and not len(self.late_begins)
+            and self.base.csr(backward=direction is Direction.BACKWARD).is_simple
+        )
+
+    def _follow(self, nodes: Ordinals, *, backward: bool) -> Steps:
+        csr = self.base.csr(backward=backward)
+        most = len(csr.offsets) - 1
+        if len(nodes) == 1:
+            node = int(nodes[0])
+            first, last = (int(csr.offsets[node]), int(csr.offsets[node + 1])) if node < most else (0, 0)
+            found = np.zeros(last - first, np.int64), csr.ends[first:last], csr.edges[first:last]
+        else:
+            inside = np.minimum(nodes, most - 1) if most else np.zeros(len(nodes), np.int64)
+            firsts = csr.offsets[inside]
+            degrees = csr.offsets[inside + 1] - firsts if most else firsts * 0
+            if len(nodes) and int(nodes.max()) >= most:
+                degrees[nodes >= most] = 0
+            found = spread(firsts, degrees, csr.ends, csr.edges)
+        if len(self.removed):
+            at = np.searchsorted(self.removed, found[2])
+            at[at == len(self.removed)] = 0
+            keep = self.removed[at] != found[2]
+            found = found[0][keep], found[1][keep], found[2][keep]
+        if len(self.late_begins):
+            late = self._late_edges(backward=backward)
+            firsts = np.searchsorted(late.begins, nodes, "left")
+            degrees = np.searchsorted(late.begins, nodes, "right") - firsts
+            if degrees.any():
+                more = spread(firsts, degrees, late.ends, late.edges)
+                found = _join(found, more)
+        return found
+
+    def _late_edges(self, *, backward: bool) -> _Late:
+        found = self._late.get(backward)
+        if found is None:
+            live = self._live_rows()
+            begins, ends = self.late_begins[live], self.late_ends[live]
+            if backward:
+                begins, ends = ends, begins
+            order = np.argsort(begins, kind="stable")
+            edges = self.edges.extra_ordinals[live]
+            self._late[backward] = found = _Late(begins[order], ends[order], edges[order])
+        return found
+
+    def _live_rows(self) -> NDArray[Any]:
+        return np.sort(self.edges.moved_rows) - self.edges.base.count
+
+    def degrees(self, nodes: Ordinals, direction: Direction) -> Ordinals:
+        """About how many edges some nodes have: those of the overlay are not counted."""
+        total: Ordinals = np.zeros(len(nodes), np.int64)
+        for backward in (False, True) if direction is Direction.EITHER else (direction is Direction.BACKWARD,):
+            offsets = self.base.csr(backward=backward).offsets
+            most = len(offsets) - 1
+            if most:
+                inside = np.minimum(nodes, most - 1)
+                total += np.where(nodes < most, offsets[inside + 1] - offsets[inside], 0)
+        return total
+
+    # --- from one version to another ---
+
+    def advance(self, edges: ResidentTable, ends: tuple[ResidentTable, ResidentTable]) -> "Links | None":
+        """The edges of the table at a later version with the same base; None where ordinals mean something else."""
+        if edges.base is not self.edges.base or not _have_spaces(self.base, ends):
+            return None
+        known = len(self.late_begins)
+        if len(edges.extra_ordinals) < known:
+            return None
+        begins, late_ends = _ends_of(edges, ends, known)
+        return Links(
+            edges=edges,
+            base=self.base,
+            late_begins=np.concatenate((self.late_begins, begins)),
+            late_ends=np.concatenate((self.late_ends, late_ends)),
+            removed=_removed(edges),
+        )
+
+
+def link(edges: ResidentTable, ends: tuple[ResidentTable, ResidentTable]) -> Links:
+    """The edges of a table, with the nodes that they connect."""
+    edges.base.memory.reserve(8 * edges.base.count)
+    numbers = []
+    for name, nodes in zip((SOURCE, DESTINATION), ends, strict=True):
+        numbers.append(nodes.find_all(edges.base.column(name)).astype(np.int32))
+    gone = np.fromiter(edges.dead, np.int64, len(edges.dead))
+    is_hole = np.zeros(len(numbers[0]), np.bool_)
+    is_hole[gone[gone < len(is_hole)]] = True
+    is_hole[edges.moved[edges.moved < len(is_hole)]] = True
+    if bool(np.any((numbers[0] < 0) & ~is_hole)) or bool(np.any((numbers[1] < 0) & ~is_hole)):
+        raise Damaged(edges.table.location.uri, "an edge has an end that no node has")
+    base = BaseLinks(
+        np.where(is_hole, -1, numbers[0]).astype(np.int32),
+        np.where(is_hole, -1, numbers[1]).astype(np.int32),
+        (ends[0].space, ends[1].space),
+        edges.base.memory,
+    )
+    return Links(edges, base, *_ends_of(edges, ends, 0), _removed(edges))
+
+
+def _have_spaces(base: BaseLinks, ends: tuple[ResidentTable, ResidentTable]) -> bool:
+    return base.spaces[0] is ends[0].space and base.spaces[1] is ends[1].space
+
+
+def _ends_of(
+    edges: ResidentTable, ends: tuple[ResidentTable, ResidentTable], known: int
+) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+    """The ends of the edges of an overlay, but for those that are known; -1 for rows that are not needed."""
+    if len(edges.extra_ordinals) == known:
+        return _NOTHING, _NOTHING
+    rows = np.arange(edges.base.count + known, edges.base.count + len(edges.extra_ordinals))
+    live = np.isin(rows, edges.moved_rows)
+    found = []
+    for name, nodes in zip((SOURCE, DESTINATION), ends, strict=True):
+        numbers = nodes.find_all(edges.extra_column(name).slice(known)).astype(np.int32)
+        if bool(np.any((numbers < 0) & live)):
+            raise Damaged(edges.table.location.uri, "an edge has an end that no node has")
+        found.append(numbers)
+    return found[0], found[1]
+
+
+def _removed(edges: ResidentTable) -> NDArray[np.int32]:
+    gone = np.fromiter(edges.dead, np.int32, len(edges.dead))
+    found = np.unique(np.concatenate((gone, edges.moved)))
+    return found[found < edges.base.count].astype(np.int32)
+
+
+def _join(one: Steps, other: Steps) -> Steps:
+    return (
+        np.concatenate((one[0], other[0])),
+        np.concatenate((one[1], other[1])),
+        np.concatenate((one[2], other[2])),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Hops:
+    """Links as `reachable_pairs` follows them, between nodes of one type."""
+
+    links: Links
+    direction: Direction
+    count: int
+
+    @property
+    def edge_count(self) -> int:
+        """About how many edges there are."""
+        return len(self.links.base.begins)
+
+    def degrees(self, nodes: Ordinals) -> Ordinals:
+        """About how many edges some nodes have."""
+        return self.links.degrees(nodes, self.direction)
+
+    def expand(self, nodes: Ordinals, labels: Ordinals) -> tuple[Ordinals, Ordinals]:
+        """The neighbours of all nodes, and for each of them the label of the node that it was reached from."""
+        places, ends = self.links.neighbours(nodes, self.direction)
+        return labels[places], ends

@@ -1,0 +1,421 @@
+"""One version of a table in memory, and the way from it to another version.
+
+Every entity has an ordinal, a number that stays the same while the table moves from commit to commit, so that edges
+can refer to nodes by it. What was read first is the base, which all versions share. A version adds an overlay: the rows
+that came since, which ordinals they belong to, and which ordinals are gone. When the overlay has grown, it is folded
+into a new base, which keeps the ordinals.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from omnigraph.catalog.model import ID
+from omnigraph.errors import Damaged
+from omnigraph.resident.ids import IdIndex, flat, index_ids, pick
+from omnigraph.resident.memory import Memory, Reading
+from omnigraph.storage.differences import row_moves
+from omnigraph.storage.tables import ROW_ADDRESS, Table
+
+Ordinals: TypeAlias = NDArray[Any]
+"""Numbers of entities of one table."""
+
+FOLDED_ROWS = 2048
+"""An overlay of more rows than this, or than a part of the base, is folded."""
+
+_FOLDED_PART = 32
+_MOST_HOLES = 4
+"""A table in which more than one ordinal in this many is gone is read again."""
+
+_NOWHERE = np.uint64(2**64 - 1)
+_FEW = 16
+"""Up to this many values from base and overlay are put together one by one."""
+
+
+class Space:
+    """The meaning of the ordinals of a table: tables with the same space have the same entity at an ordinal."""
+
+    __slots__ = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Codes:
+    """A column as numbers of its distinct values; null is -1."""
+
+    codes: NDArray[np.int64]
+    values: pa.Array
+
+
+class Base:
+    """Rows that were read once, and their columns, each read when it is first needed. Safe to share between threads."""
+
+    def __init__(
+        self, table: Table, addresses: NDArray[np.uint64], columns: dict[str, pa.Array], memory: Memory
+    ) -> None:
+        self.table = table
+        self.ids = columns[ID]
+        self.count = len(self.ids)
+        self.addresses = addresses
+        self.memory = memory
+        self._columns = columns
+        self._codes: dict[str, Codes] = {}
+        memory.count(self)
+
+    @cached_property
+    def index(self) -> IdIndex:
+        """Finds rows by id."""
+        with self.memory.lock:
+            self.memory.reserve(12 * self.count)
+            return index_ids(self.ids)
+
+    @cached_property
+    def id_ranks(self) -> NDArray[np.int32]:
+        """For each row, how many ids come before its own."""
+        with self.memory.lock:
+            self.memory.reserve(4 * self.count)
+            ranks = np.empty(self.count, np.int32)
+            ranks[pc.sort_indices(self.ids).to_numpy()] = np.arange(self.count, dtype=np.int32)
+            return ranks
+
+    @property
+    def nbytes(self) -> int:
+        """The bytes of memory that it takes now."""
+        codes = [array for each in tuple(self._codes.values()) for array in (each.codes, each.values)]
+        found = self.__dict__.get("index"), self.__dict__.get("id_ranks")
+        parts = (*tuple(self._columns.values()), self.addresses, *codes, *found)
+        return sum(int(each.nbytes) for each in parts if each is not None)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The columns that were read so far."""
+        return tuple(self._columns)
+
+    def has(self, name: str) -> bool:
+        """Whether a column was read before."""
+        return name in self._columns
+
+    def column(self, name: str) -> pa.Array:
+        """A column of all rows."""
+        found = self._columns.get(name)
+        if found is None:
+            with self.memory.lock:
+                found = self._columns.get(name)
+                if found is None:
+                    with self.memory.reading() as reading:
+                        self._columns[name] = found = self._read(name, reading)
+        return found
+
+    def _read(self, name: str, reading: Reading) -> pa.Array:
+        read = self.table.scan([name, ROW_ADDRESS], check=reading.add)
+        places = flat(read[ROW_ADDRESS]).to_numpy()
+        values = flat(read[name])
+        if len(places) == self.count and np.array_equal(places, self.addresses):
+            return values
+        order = np.argsort(places, kind="stable")
+        at = np.searchsorted(places, self.addresses, sorter=order)
+        at[at == len(places)] = 0
+        rows = order[at] if len(places) else at
+        is_hole = self.addresses == _NOWHERE
+        if len(places) == 0 and not is_hole.all():
+            raise Damaged(self.table.location.uri, "rows that were read before are gone")
+        if not bool(np.all((places[rows] == self.addresses) | is_hole)):
+            raise Damaged(self.table.location.uri, "rows are not where they were read before")
+        return values.take(pa.array(rows, mask=is_hole))
+
+    def codes(self, name: str) -> Codes:
+        """A column as numbers of its distinct values."""
+        found = self._codes.get(name)
+        if found is None:
+            column = self.column(name)
+            with self.memory.lock:
+                self.memory.reserve(8 * self.count)
+                self._codes[name] = found = encode(column)
+        return found
+
+
+def encode(values: pa.Array) -> Codes:
+    """Values as numbers of the distinct ones."""
+    encoded = values if isinstance(values, pa.DictionaryArray) else values.dictionary_encode()
+    indices = encoded.indices
+    codes = (indices.fill_null(-1) if indices.null_count else indices).to_numpy().astype(np.int64)
+    return Codes(codes, encoded.dictionary)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ResidentTable:
+    """A table at one version, in memory."""
+
+    table: Table
+    base: Base
+    space: Space
+    count: int
+    """How many ordinals were ever given."""
+
+    extra: dict[str, pa.Array]
+    """The columns of the overlay; those that are missing are read when they are needed."""
+    extra_ordinals: NDArray[np.int32]
+    extra_addresses: NDArray[np.uint64]
+    moved: NDArray[np.int32]
+    """The ordinals whose row is in the overlay, ascending, and in `moved_rows` that row."""
+    moved_rows: NDArray[np.int32]
+    fresh: Mapping[str, int] = field(default_factory=dict)
+    """The ordinals of ids that the base lacks."""
+    dead: frozenset[int] = frozenset()
+
+    @property
+    def nbytes(self) -> int:
+        """The bytes of memory that the overlay takes; the base counts by itself."""
+        return sum(int(each.nbytes) for each in tuple(self.extra.values())) + 150 * len(self.fresh)
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether rows are ordinals and none is gone."""
+        return not len(self.extra_ordinals) and not self.dead
+
+    # --- ids and ordinals ---
+
+    def find(self, id: str) -> int:
+        """The ordinal of an id, or -1."""
+        ordinal = self.fresh.get(id, -1) if self.fresh else -1
+        if ordinal < 0:
+            ordinal = self.base.index.find(id)
+        return -1 if ordinal in self.dead else ordinal
+
+    def find_all(self, ids: pa.Array) -> Ordinals:
+        """The ordinals of many ids, -1 for those that are not there."""
+        if len(ids) <= _FEW * 4:
+            return np.array([self.find(each) for each in ids.to_pylist()], np.int64)
+        places = pc.index_in(ids, value_set=self.base.ids)
+        found = (places.fill_null(-1) if places.null_count else places).to_numpy().astype(np.int64)
+        if self.fresh:
+            late = pa.array(list(self.fresh), pa.string())
+            places = pc.index_in(ids, value_set=late).fill_null(-1).to_numpy()
+            numbers = np.fromiter(self.fresh.values(), np.int64, len(self.fresh))
+            found = np.where(places >= 0, numbers[places], found)
+        if self.dead:
+            found[np.isin(found, np.fromiter(self.dead, np.int64, len(self.dead)))] = -1
+        ordinals: Ordinals = found
+        return ordinals
+
+    def everything(self) -> Ordinals:
+        """The ordinals of all entities, ascending."""
+        every = np.arange(self.count, dtype=np.int64)
+        gone = np.fromiter(self.dead, np.int64, len(self.dead))
+        found: Ordinals = np.delete(every, gone) if self.dead else every
+        return found
+
+    def rows(self, ordinals: Ordinals) -> Ordinals:
+        """Where the rows of ordinals are: in the base, and from its end on in the overlay."""
+        if not len(self.moved):
+            return ordinals
+        at = np.searchsorted(self.moved, ordinals)
+        at[at == len(self.moved)] = 0
+        rows: Ordinals = np.where(self.moved[at] == ordinals, self.moved_rows[at], ordinals)
+        return rows
+
+    def id_order(self, ordinals: Ordinals) -> Any:
+        """What sorts entities by their ids: numbers where all are in the base, and the ids otherwise."""
+        if len(ordinals) and int(ordinals.max()) < self.base.count:
+            return self.base.id_ranks[ordinals]
+        return self.values(ID, ordinals)
+
+    # --- values ---
+
+    def row(self, ordinal: int) -> int:
+        """Where the row of one ordinal is."""
+        return int(self.rows(np.array([ordinal]))[0]) if len(self.moved) else ordinal
+
+    def value(self, name: str, row: int) -> pa.Array:
+        """A column of one row, as an array of one value."""
+        if row < self.base.count:
+            return self.base.column(name).slice(row, 1)
+        return self.extra_column(name).slice(row - self.base.count, 1)
+
+    def values(self, name: str, ordinals: Ordinals) -> pa.Array:
+        """A column of some entities, in their order."""
+        return self.values_at(name, self.rows(ordinals))
+
+    def values_at(self, name: str, rows: Ordinals) -> pa.Array:
+        """A column of some rows, in their order."""
+        if len(rows) == 1:
+            return self.value(name, int(rows[0]))
+        base = self.base.column(name)
+        if not len(self.extra_ordinals):
+            return pick(base, rows)
+        late = rows >= self.base.count
+        if not late.any():
+            return pick(base, rows)
+        extra = self.extra_column(name)
+        if len(rows) <= _FEW:
+            count = self.base.count
+            picked = [(base[row] if row < count else extra[row - count]).as_py() for row in rows.tolist()]
+            return pa.array(picked, base.type)
+        parts = pick(base, rows[~late]), pick(extra, rows[late] - self.base.count)
+        places = np.empty(len(rows), np.int64)
+        places[~late] = np.arange(len(parts[0]))
+        places[late] = np.arange(len(parts[0]), len(rows))
+        return pick(pa.concat_arrays(parts), places)
+
+    def column(self, name: str) -> pa.Array:
+        """A column by ordinal. At ordinals that are gone stands anything."""
+        if not len(self.extra_ordinals):
+            return self.base.column(name)
+        return self.values(name, np.arange(self.count, dtype=np.int64))
+
+    def codes(self, name: str, ordinals: Ordinals | None = None) -> Codes:
+        """A column of some entities, or by ordinal, as numbers of its distinct values."""
+        if not len(self.extra_ordinals):
+            found = self.base.codes(name)
+            return found if ordinals is None else Codes(found.codes[ordinals], found.values)
+        return encode(self.column(name) if ordinals is None else self.values(name, ordinals))
+
+    def extra_column(self, name: str) -> pa.Array:
+        """A column of the rows of the overlay."""
+        found = self.extra.get(name)
+        if found is None:
+            self.extra[name] = found = self._read_extra(name)
+        return found
+
+    def _read_extra(self, name: str) -> pa.Array:
+        """A column of the overlay, of the rows that this version still has."""
+        live = self.extra_addresses != _NOWHERE
+        read = self.table.rows_at(pa.array(self.extra_addresses[live]), (name,))[name]
+        places = np.cumsum(live) - 1
+        return flat(read).take(pa.array(places, mask=~live))
+
+    # --- from one version to another ---
+
+    def advance_to(self, table: Table, most_rows: int) -> "ResidentTable | None":
+        """The same table at another version, read at the cost of what differs; None where that is too much."""
+        moves = row_moves(self.table, table, (*self.base.names, *self.extra), most_rows)
+        if moves is None:
+            return None
+        removed = self._ordinals_at(moves.removed)
+        if removed is None:
+            return None
+        return self.advance(table, moves.added, removed)
+
+    def advance(self, table: Table, upserts: pa.Table, removed: Iterable[int]) -> "ResidentTable | None":
+        """The table after a change: rows with `ROW_ADDRESS` that are new or replace others, and ordinals that go."""
+        moved = dict(zip(self.moved.tolist(), self.moved_rows.tolist(), strict=True))
+        dead, fresh, count = set(self.dead), dict(self.fresh), self.count
+        addresses = self.extra_addresses.copy()
+        start = self.base.count + len(self.extra_ordinals)
+        for ordinal in removed:
+            dead.add(ordinal)
+            row = moved.pop(ordinal, -1)
+            if row >= 0:
+                addresses[row - self.base.count] = _NOWHERE
+        ordinals = []
+        for row, id in enumerate(upserts[ID].to_pylist(), start):
+            ordinal = fresh.get(id, -1)
+            if ordinal < 0:
+                ordinal = self.base.index.find(id)
+            if ordinal < 0:
+                ordinal = fresh[id] = count
+                count += 1
+            dead.discard(ordinal)
+            before = moved.get(ordinal, -1)
+            if before >= 0:
+                addresses[before - self.base.count] = _NOWHERE
+            moved[ordinal] = row
+            ordinals.append(ordinal)
+        order = sorted(moved)
+        names = [
+            name for name in upserts.column_names if name != ROW_ADDRESS and (name in self.extra or not self.extra)
+        ]
+        new = flat(upserts[ROW_ADDRESS]).to_numpy().astype(np.uint64)
+        following = ResidentTable(
+            table=table,
+            base=self.base,
+            space=self.space,
+            count=count,
+            extra={name: _joined(self.extra.get(name), flat(upserts[name])) for name in names},
+            extra_ordinals=np.concatenate((self.extra_ordinals, np.array(ordinals, np.int32))),
+            extra_addresses=np.concatenate((addresses, new)),
+            moved=np.array(order, np.int32),
+            moved_rows=np.array([moved[each] for each in order], np.int32),
+            fresh=fresh,
+            dead=frozenset(dead),
+        )
+        if len(dead) * _MOST_HOLES > count + FOLDED_ROWS:
+            return None
+        is_large = len(following.extra_ordinals) > FOLDED_ROWS + self.base.count // _FOLDED_PART
+        return following.folded() if is_large else following
+
+    def folded(self) -> "ResidentTable":
+        """The same with everything in the base, under the same ordinals."""
+        every = np.arange(self.count, dtype=np.int64)
+        rows = self.rows(every)
+        addresses = np.concatenate((self.base.addresses, self.extra_addresses))[rows]
+        gone = np.zeros(self.count, np.bool_)
+        gone[np.fromiter(self.dead, np.int64, len(self.dead))] = True
+        addresses[gone] = _NOWHERE
+        columns = {}
+        for name in self.base.names:
+            if name in self.extra:
+                columns[name] = pa.concat_arrays([self.base.column(name), self.extra[name]]).take(
+                    pa.array(rows, mask=gone)
+                )
+        return _whole(self.table, Base(self.table, addresses, columns, self.base.memory), self.space, self.dead)
+
+    def _ordinals_at(self, addresses: NDArray[np.uint64]) -> list[int] | None:
+        """The ordinals of rows by their addresses; None if one is not known."""
+        late = {
+            int(address): int(ordinal)
+            for address, ordinal in zip(self.extra_addresses, self.extra_ordinals, strict=True)
+            if address != _NOWHERE
+        }
+        found = []
+        early = []
+        for address in addresses.tolist():
+            if address in late:
+                found.append(late[address])
+            else:
+                early.append(address)
+        if early:
+            order = np.argsort(self.base.addresses, kind="stable")
+            at = np.searchsorted(self.base.addresses, np.array(early, np.uint64), sorter=order)
+            if len(order) == 0 or bool((at == len(order)).any()):
+                return None
+            rows = order[at]
+            if not bool(np.all(self.base.addresses[rows] == np.array(early, np.uint64))):
+                return None
+            if self.dead and not self.dead.isdisjoint(rows.tolist()):
+                return None
+            found += rows.tolist()
+        return found
+
+
+def _joined(before: pa.Array | None, following: pa.Array) -> pa.Array:
+    return following if before is None else pa.concat_arrays([before, following])
+
+
+def _whole(table: Table, base: Base, space: Space, dead: frozenset[int] = frozenset()) -> ResidentTable:
+    nothing: NDArray[np.int32] = np.empty(0, np.int32)
+    return ResidentTable(
+        table=table,
+        base=base,
+        space=space,
+        count=base.count,
+        extra={},
+        extra_ordinals=nothing,
+        extra_addresses=np.empty(0, np.uint64),
+        moved=nothing,
+        moved_rows=nothing,
+        dead=dead,
+    )
+
+
+def read_table(table: Table, memory: Memory) -> ResidentTable:
+    """A table in memory, with its ids; other columns follow when they are needed."""
+    with memory.lock, memory.reading() as reading:
+        read = table.scan([ID, ROW_ADDRESS], check=reading.add)
+        addresses = flat(read[ROW_ADDRESS]).to_numpy().astype(np.uint64)
+        return _whole(table, Base(table, addresses, {ID: flat(read[ID])}, memory), Space())
