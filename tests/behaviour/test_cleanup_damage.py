@@ -370,7 +370,7 @@ def test_what_a_hard_drop_removed_is_no_damage(graph: og.Graph) -> None:
     old = graph.snapshot().manifest.version
     text = graph.schema.text.replace("age: I32?", "")
     graph.schema.apply(text, allow_data_loss=True)
-    with pytest.raises(NotFound, match="schema change dropped"):
+    with pytest.raises(NotFound, match="removed by a schema change"):
         other_handle(graph).snapshot_at(version=old).table(PERSON)
     result = graph.cleanup(keep=50, grace="0s", confirm=True)
     assert result.failed == ()

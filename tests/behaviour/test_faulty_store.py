@@ -96,7 +96,7 @@ def test_a_store_that_ignores_conditions_is_read_but_not_written(
 
 
 def test_a_store_whose_answer_was_lost_is_not_said_to_ignore_conditions(s3_uri: str, proxy: FaultyProxy) -> None:
-    with proxy.failing(Fault(3, method="PUT")), pytest.raises(og.StorageError, match="no clear answer"):
+    with proxy.failing(Fault(3, method="PUT")), pytest.raises(og.StorageError, match="no definite outcome"):
         og.init(s3_uri, SCHEMA, storage_options=proxy.options)
     og.init(s3_uri, SCHEMA, storage_options=proxy.options)
 

@@ -77,7 +77,7 @@ def test_the_past_can_be_read_by_commit_version_and_time(graph: og.Graph) -> Non
         assert graph.entity("Person", "Ada", at=at) == {"id": "Ada", "name": "Ada", "age": 1}
     assert graph.entity("Person", "Ada") == {"id": "Ada", "name": "Ada", "age": 2}
     assert graph.entity("Person", "Ada", at=1) is None
-    with pytest.raises(og.NotFound, match="younger"):
+    with pytest.raises(og.NotFound, match="was created later"):
         graph.snapshot_at(time=datetime.now(UTC) - timedelta(days=1))
     with pytest.raises(og.NotFound):
         graph.snapshot_at(version=99)

@@ -268,7 +268,7 @@ def test_all_that_reads_the_history_says_what_is_missing(graph: og.Graph, tmp_pa
         lambda: graph.export(tmp_path / "out.jsonl", snapshot=before),
         lambda: graph.branches.create("late", before),
     ):
-        with pytest.raises(NotFound, match="its data was removed, with what a schema change dropped, or by cleanup"):
+        with pytest.raises(NotFound, match="its data was removed by a schema change that dropped it, or by cleanup"):
             read()
     assert graph.query("query q { match { $n: Note } return { $n.text as text } }", snapshot=before).rows()
     assert [each.name for each in graph.branches.list()] == ["main"]

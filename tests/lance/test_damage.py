@@ -61,7 +61,7 @@ def test_the_end_of_a_file_says_where_its_tables_are(dataset: lance.LanceDataset
 def test_a_number_that_is_too_large_at_the_end_of_a_file_aborts_the_process(dataset: lance.LanceDataset) -> None:
     changed(data_file(dataset), -FOOTER.size + 27, b"\xff")
     assert exit_code(dataset) == -6
-    with pytest.raises(Damaged, match="its end does not fit"):
+    with pytest.raises(Damaged, match="its footer does not match"):
         open_table(table_of(dataset), dataset.version)
 
 

@@ -156,7 +156,7 @@ async def cancel_on_disconnect(receive: Receive, cancellation: Cancellation) -> 
 
 
 class StreamedResponse(Response):
-    """The response of `Served.stream`."""
+    """The response of `RequestContext.stream`."""
 
     def __init__(
         self,

@@ -32,7 +32,7 @@ class Metrics:
         self._refused = Counter("omnigraph_refused", "Requests refused, by code.", ("code",), registry=registry)
         self.cancelled = Counter(
             "omnigraph_cancelled",
-            "Requests whose client disconnected or was too slow, or that were cancelled.",
+            "Requests that were cancelled, or whose client disconnected.",
             registry=registry,
         )
         self.graphs = Gauge("omnigraph_open_graphs", "Graphs that are open.", registry=registry)

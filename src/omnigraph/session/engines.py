@@ -1,4 +1,4 @@
-"""Starts the engine that was chosen: in this process, or on Spark, which is imported and started only then."""
+"""Starts the chosen engine: this process, or Spark, which is imported and started only when it is needed."""
 # ruff: noqa: PLC0415
 
 import logging
@@ -20,7 +20,7 @@ _logger = logging.getLogger("omnigraph.engine")
 
 
 def start_engine(choice: Choice, report: Report, frame: Any = None, *, threads: int | None = None) -> Engine:
-    """The engine that was chosen; a frame has a session of its own. Spark is announced: it takes seconds to start."""
+    """The chosen engine; Spark uses the session of `frame`, if given. Spark is logged, as its start takes seconds."""
     if choice.engine != SPARK:
         return InProcess(report, threads)
     from omnigraph import spark
@@ -30,7 +30,7 @@ def start_engine(choice: Choice, report: Report, frame: Any = None, *, threads: 
 
 
 def answer_on_spark(choice: Choice, plan: "Plan", snapshot: "Snapshot", cancellation: "Cancellation") -> "QueryResult":
-    """The answer of a planned read; it is collected when it is needed, or at once if that may be cancelled."""
+    """The result of a planned read on Spark. It is collected on demand, or at once if the query can be cancelled."""
     from omnigraph import spark
 
     _logger.info("%s", choice)
@@ -38,7 +38,7 @@ def answer_on_spark(choice: Choice, plan: "Plan", snapshot: "Snapshot", cancella
 
 
 def to_frame(table: Any) -> Any:
-    """Rows of a query as a data frame of the Spark session that is there, or is started now."""
+    """Rows of a query as a data frame of the Spark session, which is started if there is none."""
     from omnigraph import spark
 
     return spark.frame_of(table)

@@ -1,4 +1,4 @@
-"""What a policy lets an actor do with one graph, type by type and branch by branch."""
+"""Checks what the policy allows an actor to do in one graph, by type and branch."""
 
 from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager
@@ -26,8 +26,8 @@ _BROKEN = {
 class GraphGuard:
     """A guard that knows the types of a graph.
 
-    A policy names a type as `main` names it today, or as it was last named if `main` has it no more. So a rule holds
-    for the whole history of a type, and cannot be avoided by renaming the type.
+    A policy uses the current name of a type on `main`, or its last name if `main` no longer has it. So a rule applies
+    to the whole history of a type, and cannot be avoided by renaming the type.
     """
 
     guard: Guard
@@ -35,7 +35,7 @@ class GraphGuard:
 
     @property
     def actor(self) -> str | None:
-        """The actor, unless a verb is given another one."""
+        """The default actor of verbs."""
         return self.guard.actor
 
     @property
@@ -44,25 +44,25 @@ class GraphGuard:
         return self.guard.is_open
 
     def acting_as(self, actor: str | None) -> "GraphGuard":
-        """The same for another actor; with None it stays as it is."""
+        """The guard of another actor; with None, this guard."""
         return self if actor is None or actor == self.actor else replace(self, guard=self.guard.acting_as(actor))
 
     def check(self, action: Action, branch: str | None = None) -> None:
-        """Raises `PolicyDenied` when a verb is denied as such."""
+        """Raises `PolicyDenied` when an action is denied as a whole."""
         self.guard.check(action, branch)
 
     def check_named(self, action: Action, reference: str) -> None:
-        """The same on the branch that a name is, or that the commit of that id or tag was made on."""
+        """Like `check`, for the branch with this name, or the branch of the commit with this id or tag."""
         if not self.is_open:
             self.guard.check(action, named_branch(self.branches, reference))
 
     def check_begin(self, name: str, at: str | int) -> None:
-        """Raises when a branch or tag of this name may not begin at a branch, a commit or a version of `main`."""
+        """Raises when a branch or tag of this name must not begin at this branch, commit or version of `main`."""
         self.check(Action.BRANCH_CREATE, name)
         self.check_named(Action.READ, at if isinstance(at, str) else MAIN)
 
     def check_fork(self, name: str, from_: str) -> None:
-        """The same for a branch. It has all that is where it begins, so it may not show what is not shown there."""
+        """Like `check_begin`, for a branch. It must not make types readable that are hidden on its source."""
         self.check_begin(name, from_)
         if not self.is_open:
             at = self.branches.snapshot(self.branches.manifest_at(place_of(self.branches, from_)))
@@ -71,28 +71,28 @@ class GraphGuard:
                 self.check_tables(Action.READ, at, source, shown)
 
     def check_begun(self, branch: str, from_: str | None) -> None:
-        """The same for a write that begins its branch, should it not be there yet."""
+        """Like `check_fork`, for a write that creates its branch if it does not exist."""
         if from_ is not None and not self.is_open and branch not in self.branches.names():
             self.check_fork(branch, from_)
 
     def check_tables(self, action: Action, at: Snapshot, branch: str, tables: Iterable[str]) -> None:
-        """Raises `PolicyDenied` with all types among these tables of a snapshot that are denied."""
+        """Raises `PolicyDenied` with all denied types among these tables of a snapshot."""
         if not self.is_open:
             self.guard.check(action, branch)
             self.guard.check(action, branch, sorted(self._names_today(at, tables).values()))
 
     def check_types(self, action: Action, at: Snapshot, branch: str, names: Collection[str] | None) -> None:
-        """The same for types by their names, or for all that a snapshot has. Unknown names are reported later.
+        """Like `check_tables`, for types by name, or for all types of a snapshot. Unknown names are reported later.
 
-        An edge reveals the ids of its ends, so it needs the rights on them.
+        An edge reveals the ids of its ends, so the types of its ends are checked too.
         """
         if not self.is_open:
             known = at.catalog.entities if names is None else map(at.catalog.entity, names)
-            told = (key for entity in known if entity is not None for key in _tables_told(at.catalog, entity))
-            self.check_tables(action, at, branch, told)
+            revealed = (key for entity in known if entity is not None for key in _revealed_tables(at.catalog, entity))
+            self.check_tables(action, at, branch, revealed)
 
     def check_load(self, branch: str, from_: str | None) -> None:
-        """Raises when nothing may be loaded into a branch, whatever its types, or when it may not begin there."""
+        """Raises when loads into a branch are denied as a whole, or when the branch must not begin at `from_`."""
         self.check(Action.CHANGE, branch)
         self.check_begun(branch, from_)
 
@@ -100,7 +100,7 @@ class GraphGuard:
     def hiding_details(self, branch: str, at: Callable[[], Snapshot]) -> Iterator[None]:
         """Hides ids and values of types that the actor may not read from the errors of a write.
 
-        `at` gives the state that the write was refused on. Errors about the actor's own files are not changed.
+        `at` returns the state on which the write was refused. Errors about the actor's own files are not changed.
         """
         try:
             yield
@@ -109,15 +109,15 @@ class GraphGuard:
                 raise
             snapshot = at()
             hidden = self.hidden_tables(snapshot, branch)
-            told = [_without_details(each, snapshot.catalog, hidden) for each in error.violations]
-            raise ValidationError(told, error.total) from None
+            violations = [_without_details(each, snapshot.catalog, hidden) for each in error.violations]
+            raise ValidationError(violations, error.total) from None
 
     def changing(self, branch: str) -> Callable[[Snapshot, Iterable[str]], None]:
-        """What a write asks before it makes its changes of tables visible."""
+        """The check that a write calls before its changes of tables become visible."""
         return lambda at, tables: self.check_tables(Action.CHANGE, at, branch, tables)
 
     def readable(self, at: Snapshot, branch: str) -> Snapshot:
-        """A snapshot without the tables that may not be read."""
+        """A snapshot without the tables that the actor must not read."""
         if self.is_open:
             return at
         self.guard.check(Action.READ, branch)
@@ -126,15 +126,16 @@ class GraphGuard:
         return replace(at, manifest=replace(at.manifest, pins=pins))
 
     def hidden_tables(self, at: Snapshot, branch: str) -> set[str]:
-        """The tables of a snapshot that may not be read, and of edges those that would tell ids of these."""
+        """The tables of a snapshot that the actor must not read, including edges that would reveal ids in them."""
         if self.is_open:
             return set()
         names = self._names_today(at, at.manifest.pins)
         denied = {key for key, name in names.items() if not self.guard.allows(Action.READ, branch, name)}
-        return {each.table_key for each in at.catalog.entities if not denied.isdisjoint(_tables_told(at.catalog, each))}
+        entities = at.catalog.entities
+        return {each.table_key for each in entities if not denied.isdisjoint(_revealed_tables(at.catalog, each))}
 
     def _names_today(self, at: Snapshot, tables: Iterable[str]) -> dict[str, str]:
-        """The names of the types of tables, as a policy has them."""
+        """The names of the types of tables, as a policy uses them."""
         main = self.branches.schemas.get(self.branches.main.head().commit.schema_id).catalog
         known = {entity.table_key: entity for entity in at.catalog.entities}
         return {key: main.by_identity.get(known[key].identity, known[key]).name for key in tables}
@@ -146,11 +147,11 @@ def _without_details(violation: Violation, catalog: Catalog, hidden: Collection[
     if is_own or not hidden or (entity is not None and entity.table_key not in hidden):
         return violation
     reason = f"{quoted('read')} on {quoted(violation.type)} is not allowed"
-    problem = f"{_BROKEN[violation.rule]}; details are hidden, as {reason}"
+    problem = f"{_BROKEN[violation.rule]}; details are hidden because {reason}"
     return violation._replace(problem=problem, id=None)
 
 
-def _tables_told(catalog: Catalog, entity: EntityType) -> tuple[str, ...]:
-    """The tables that the rows of a type tell of: its own, and of an edge those of its ends."""
+def _revealed_tables(catalog: Catalog, entity: EntityType) -> tuple[str, ...]:
+    """The tables whose ids the rows of a type reveal: its own and, for an edge, those of its ends."""
     ends = (entity.source, entity.destination) if isinstance(entity, EdgeType) else ()
     return (entity.table_key, *(catalog.nodes[end].table_key for end in ends))

@@ -1,4 +1,4 @@
-"""The queries that were asked of a graph last, compiled once as long as they are among them."""
+"""A cache of the compiled queries of a graph: those that were used last."""
 
 import threading
 from collections import OrderedDict
@@ -26,7 +26,7 @@ class PreparedQuery:
 class QueryCache:
     """Compiled queries by schema, text and name. Safe to share between threads.
 
-    A source of many queries is kept once for each that was asked for, and counts so.
+    A source with several queries is kept, and counted, once for each query that was used.
     """
 
     def __init__(self) -> None:
@@ -38,7 +38,7 @@ class QueryCache:
         return len(self._kept)
 
     def prepare(self, source: str | Path, name: str | None, at: Snapshot) -> PreparedQuery:
-        """A query of a source, which is a text or the path of one, as the schema of a snapshot understands it."""
+        """Compiles a query of a source, which is a text or the path of a file, with the schema of a snapshot."""
         if not isinstance(name, str | None):
             raise UsageError(f"invalid query name {name!r}: expected a text; pass parameters as `params={{…}}`")
         text, file = (source, "<query>") if isinstance(source, str) else (text_of(source, QUERY), str(source))

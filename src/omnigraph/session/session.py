@@ -1,4 +1,4 @@
-"""An open graph as its verbs see it: its states, its guard, its writes, and what is kept between calls."""
+"""An open graph as its verbs see it: its states, policy guard, writes and caches."""
 
 from collections.abc import Collection, Iterator
 from contextlib import nullcontext, suppress
@@ -27,7 +27,7 @@ _Result = TypeVar("_Result")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Session:
-    """A graph that is open. Views of it for other actors or policies share everything but the guard."""
+    """An open graph. Views of it for other actors or policies share everything except the guard."""
 
     location: Location
     mode: Mode
@@ -40,7 +40,7 @@ class Session:
     resident: ResidentCache
 
     def acting_as(self, actor: str | None) -> "Session":
-        """The same graph for an actor; with None, for the one that it has."""
+        """The same graph for another actor; with None, for the current one."""
         guard = self.guard.acting_as(actor)
         return self if guard is self.guard else replace(self, guard=guard)
 
@@ -49,18 +49,18 @@ class Session:
         return replace(self, guard=replace(self.guard, guard=replace(self.guard.guard, policy=policy)))
 
     def check_writable(self) -> None:
-        """Raises when the graph was opened for reading."""
+        """Raises `UsageError` when the graph was opened for reading."""
         if self.mode == "r":
             raise UsageError('the graph was opened for reading; to write, open it with mode="rw"')
 
     # --- states ---
 
     def head(self, branch: str = MAIN) -> Snapshot:
-        """The newest state of a branch, whatever the policy says."""
+        """The newest state of a branch, without a policy check."""
         return self.snapshot(self.branches.log(branch).head())
 
     def locate(self, at: State, branch: str = MAIN) -> tuple[Snapshot, str]:
-        """A state, whatever the policy says, and the branch that it belongs to; None is the newest of `branch`."""
+        """A state and the branch that it belongs to, without a policy check; None is the newest state of `branch`."""
         match at:
             case None:
                 return self.head(branch), branch
@@ -84,7 +84,7 @@ class Session:
         time: datetime | None = None,
         branch: str = MAIN,
     ) -> tuple[Snapshot, str]:
-        """A state of the past, and the branch that it belongs to."""
+        """An earlier state, and the branch that it belongs to."""
         if sum(each is not None for each in (version, commit, time)) != 1:
             raise UsageError("expected exactly one of version, commit and time")
         if version is not None:
@@ -109,21 +109,21 @@ class Session:
     # --- writes ---
 
     def write(self, order: WriteOrder, work: Work[_Result]) -> _Result:
-        """Runs a write that depends on no schema, or on that of its order."""
+        """Runs a write that depends on no schema, or on the one in its order."""
         self.check_writable()
         with self.guard.hiding_details(order.branch, lambda: self.head(order.branch)):
             return self.writes.run(order, work)
 
     def write_persistent(self, order: WriteOrder, work: Work[_Result], tables: Collection[str]) -> _Result:
-        """The same; if others change its tables meanwhile, it is run once more while it holds these tables."""
+        """Like `write`; if others change its tables meanwhile, it runs once more while it holds these tables."""
         self.check_writable()
         with self.guard.hiding_details(order.branch, lambda: self.head(order.branch)):
             return self.writes.run_persistent(order, work, lambda order: replace(order, tables=tables))
 
     def write_prepared(self, branch: str, prepare: Prepare[_Result], *, persistent: bool = False) -> _Result:
-        """Runs a write that is prepared under the schema of a branch, and prepared again when that changes.
+        """Runs a write that is prepared for the schema of a branch, and prepared again when the schema changes.
 
-        Work that takes long might never win against quicker writers, so with `persistent` the second attempt holds all
+        A long write might never succeed against faster writers, so with `persistent` the second attempt holds all
         tables.
         """
         self.check_writable()
@@ -132,7 +132,7 @@ class Session:
 
 
 def open_session(location: Location, mode: Mode, guard: Guard) -> Session:
-    """Opens a graph. For writing, what writers left unfinished is settled first."""
+    """Opens a graph. For writing, unfinished writes are settled first."""
     branches = Branches(location)
     session = Session(
         location=location,
@@ -145,7 +145,7 @@ def open_session(location: Location, mode: Mode, guard: Guard) -> Session:
         opened=opened_tables(branches.head_versions),
         resident=ResidentCache(),
     )
-    # Of a damaged graph, other branches and old commits may be whole, and `verify` says which.
+    # If the graph is damaged, other branches and old commits may be intact, and `verify` lists them.
     with suppress(Damaged) if mode == "r" else nullcontext():
         branches.main.head()
     if mode == "rw":
@@ -154,5 +154,5 @@ def open_session(location: Location, mode: Mode, guard: Guard) -> Session:
 
 
 def type_names(types: Collection[str] | None) -> Collection[str] | None:
-    """Types as a caller names them: one, several, or None for all."""
+    """The types that a caller names: one, several, or None for all."""
     return [types] if isinstance(types, str) else types

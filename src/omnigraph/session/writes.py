@@ -1,7 +1,7 @@
-"""Runs writes: on the newest state, behind the fence, after completing what others left undone.
+"""Runs writes: on the newest state, under locks, after completing unfinished writes of others.
 
-Every retry of a write is decided here: when an unfinished write is in its way, when the schema changes under it, and
-when quicker writers change the tables that it read.
+Every retry of a write is decided here: when an unfinished write is in its way, when the schema changes meanwhile, and
+when faster writers change the tables that it read.
 """
 
 from collections.abc import Callable, Collection, Iterator
@@ -39,7 +39,7 @@ _SCHEMA_ATTEMPTS = 5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WriteOrder:
-    """What is written, by whom and where. `tables` are those that are known before anything is read."""
+    """The branch, the actor and the message of a write. `tables` are those that are known before anything is read."""
 
     kind: Writer
     branch: str = "main"
@@ -48,7 +48,7 @@ class WriteOrder:
     if_commit: str | None = None
     tables: Collection[str] = ()
     schema_id: str | None = None
-    """The schema that the order was prepared under, if it was."""
+    """The schema that the write was prepared for; None if it depends on no schema."""
 
     allowed: Allowed = anything
 
@@ -59,7 +59,7 @@ Prepare: TypeAlias = Callable[[Snapshot], tuple[WriteOrder, Work[_Result]]]
 
 
 def open_for_writing(graph: Location, branches: Branches) -> None:
-    """Settles what writers left unfinished, before a graph is opened for writing."""
+    """Settles unfinished writes, before a graph is opened for writing."""
     refuse_careless_store(graph)
     remove_torn_head(branches.main)
     recover(graph, branches, Mode.FULL, patient=True)
@@ -78,9 +78,9 @@ class Writes:
     def run(self, order: WriteOrder, work: Work[_Result]) -> _Result:
         """Runs a write.
 
-        One that meets an unfinished write, because another process died meanwhile, has done nothing yet. It starts
-        over, and this time waits until it is known who is dead. So does one that meets another schema, unless it was
-        prepared for the one that was there. What a write left in a table after it had failed is undone in between.
+        If it finds an unfinished write, because another process died meanwhile, it has changed nothing yet. It starts
+        over, and waits until it is known which writers are dead. It also starts over if the schema has changed, unless
+        it was prepared for one schema. Remnants of failed writes in its tables are undone in between.
         """
         patient = False
         mended: set[str] = set()
@@ -99,9 +99,9 @@ class Writes:
     def run_prepared(
         self, head: Callable[[], Snapshot], prepare: Prepare[_Result], *, persistent: bool = False
     ) -> _Result:
-        """Runs a write that is prepared under the schema of a branch, again whenever that changes meanwhile.
+        """Runs a write that is prepared for the schema of a branch, and again whenever the schema changes meanwhile.
 
-        With `persistent`, a write whose tables were changed by others under it is run once more, holding all tables.
+        With `persistent`, if others have changed its tables meanwhile, it runs once more and holds all tables.
         """
 
         def hold_all(order: WriteOrder) -> WriteOrder:
@@ -118,27 +118,27 @@ class Writes:
     def run_persistent(
         self, order: WriteOrder, work: Work[_Result], hold: Callable[[WriteOrder], WriteOrder]
     ) -> _Result:
-        """Runs a write, and once more if others changed its tables meanwhile: as `hold` orders it, with more locks."""
+        """Runs a write. If others have changed its tables meanwhile, runs it again with the locks that `hold` adds."""
         with suppress(ExpectedVersionMismatch):
             return self.run(order, work)
         return self.run(hold(order), work)
 
     def retry_schema(self, head: Callable[[], Snapshot], write: Callable[[Snapshot], _Result]) -> _Result:
-        """Runs what is prepared under the newest schema, again whenever that changes meanwhile."""
+        """Calls `write` with the newest state, and again whenever the schema changes meanwhile."""
         for _ in range(_SCHEMA_ATTEMPTS - 1):
             with suppress(SchemaChanged):
                 return write(head())
         return write(head())
 
     def _undo_remnants(self, branch: str, error: RecoveryRequired, mended: set[str]) -> bool:
-        """Whether a table that a write has met holds no more remnants now; each is mended once."""
+        """Undoes the remnants in the table of an error, once for each table; returns whether none are left."""
         if error.operation_id is not None or error.table_key in mended:
             return False
         mended.add(error.table_key)
         return undo_remnants(self._graph, self._branches.log(branch), error.table_key)
 
     def heal(self, *, patient: bool) -> None:
-        """Completes the writes of others that died, and undoes our own that failed and could not be undone then."""
+        """Completes writes of dead processes, and undoes our own failed writes that could not be undone before."""
         for operation_id in sorted(self._still_to_undo):
             recover(self._graph, self._branches, Mode.UNDO, patient=patient, only=operation_id)
             if read_sidecar(self._graph, operation_id) is None:
@@ -155,7 +155,7 @@ class Writes:
         self.heal(patient=patient)
         log = self._branches.log(order.branch)
         operation_id = new_commit_id()
-        # A writer that holds no table marks itself, or cleanup would take its files for those of a dead writer.
+        # A writer that holds no table leaves a mark. Without it, cleanup would remove its files as unused.
         mark = nullcontext() if order.tables else marked_as_writing(self._graph, operation_id)
         with mark as marked, WriteFence(self._graph, order.branch, f"{order.kind} {order.message}") as fence:
             fence.take(order.tables)
@@ -185,7 +185,7 @@ class Writes:
                 raise
 
     def _undo(self, attempt: WriteAttempt, error: BaseException) -> None:
-        """Takes back a write that failed, so that its error means that nothing of it is visible."""
+        """Undoes a failed write, so that its error means that nothing of it is visible."""
         operation_id = attempt.operation_id
         try:
             sidecar = give_up(attempt)
@@ -202,7 +202,7 @@ class Writes:
         try:
             undo(attempt, sidecar)
         except FenceLost:
-            error.add_note(f"nothing of write {operation_id} is visible; the process that has its tables undoes it")
+            error.add_note(f"nothing of write {operation_id} is visible; the process that holds its tables undoes it")
         except OmnigraphError as problem:
             self._still_to_undo.add(operation_id)
             error.add_note(f"write {operation_id} is still to be undone, before the next one: {problem}")

@@ -22,9 +22,9 @@ from omnigraph.storage.tables import Table, open_table
 class ColumnMatch:
     """The columns that are compared: for each of the left version, its name in the right one.
 
-    `came` has columns that only the right version has, with the value that rows of the left one count as having. All
-    other columns are a difference of schemas, not of rows. `kept` are columns of the left version that are known to be
-    the same in rows that no write has touched, however they are stored.
+    `came` has columns that only the right version has, each with the value that is assumed for rows of the left
+    version. All other columns are a difference of schemas, not of rows. `kept` are columns of the left version that are
+    known to be the same in rows that no write has touched, however they are stored.
     """
 
     names: Mapping[str, str]

@@ -268,9 +268,9 @@ def _suspects(
 
 
 def _fragments(table: Table, columns: Collection[str]) -> dict[Any, lance.LanceFragment]:
-    """The fragments of a version by what tells their content: where each of these columns is stored.
+    """The fragments of a version by what identifies their content: the files that store these columns.
 
-    A file that a fork inherits has the same name there, and only another base.
+    A file that a fork inherits has the same name in the fork, and only another base.
     """
     ids = field_ids(table.dataset, columns)
 
@@ -309,7 +309,7 @@ def _rows_of(table: Table, fragments: Sequence[lance.LanceFragment]) -> _Rows:
 def _unlike(
     left: _Rows, right: _Rows, key: Callable[[_Rows], _Numbers], alike: Callable[[_Rows, _Rows], _Mask]
 ) -> tuple[_Rows, _Rows]:
-    """The rows of each side but for those that have the same key on both and are alike."""
+    """The rows of each side, without those that have the same key on both sides and are alike."""
     _, mine, yours = np.intersect1d(key(left), key(right), assume_unique=True, return_indices=True)
     same = alike(left.at(mine), right.at(yours))
     return left.without(mine[same]), right.without(yours[same])
@@ -324,7 +324,7 @@ def _in_other_places(left: _Rows, right: _Rows, shared: Collection[int]) -> tupl
 
 
 def _written_apart(left: _Rows, right: _Rows, common: int) -> tuple[_Rows, _Rows]:
-    """Without the rows that the same version wrote, of those versions that mean the same to both sides."""
+    """Without the rows that the same version wrote, up to the last version that both sides have in common."""
     return _unlike(
         left,
         right,
@@ -397,7 +397,7 @@ class _Whole:
 
 
 def _with_values_apart(left: _Whole, right: _Whole, columns: Mapping[str, str], found: _Candidates) -> _Candidates:
-    """What was found, and the rows that are the same but for the values of these columns."""
+    """What was found before, and the rows that differ only in the values of these columns."""
     others = _match_by_id(
         left.rows_except([found.before, found.deleted]), right.rows_except([found.after, found.inserted])
     )

@@ -1,7 +1,7 @@
-"""When two columns have the same values, row by row.
+"""Compares the values of two columns, row by row.
 
-A null is equal to a null and NaN to NaN; zeros are equal whatever their sign. Lists, vectors and Blobs are equal when
-all that they hold is.
+Nulls are equal, NaN equals NaN, and zeros are equal whatever their sign. Lists, vectors and Blobs are equal if all of
+their elements are.
 """
 
 from collections.abc import Iterable
@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 
 def equal_rows(left: pa.Table, right: pa.Table, columns: Iterable[str]) -> pa.Array:
-    """Whether each row of one table has the values of the same row of the other, in all of these columns."""
+    """Whether the rows at the same position of two tables have equal values in all of these columns."""
     equal = pa.repeat(True, left.num_rows)
     for name in columns:
         equal = pc.and_(equal, equal_values(left[name].combine_chunks(), right[name].combine_chunks()))
@@ -19,9 +19,9 @@ def equal_rows(left: pa.Table, right: pa.Table, columns: Iterable[str]) -> pa.Ar
 
 
 def equal_values(left: pa.Array, right: pa.Array) -> pa.Array:
-    """Whether each value of one array is the value of the other; true or false, never null.
+    """Whether the values at the same position of two arrays are equal; true or false, never null.
 
-    Where the types differ, both are compared as what they are in the wider one.
+    If the types differ, both are compared in the wider type.
     """
     lists = _is_list(left.type) and _is_list(right.type)
     if left.type != right.type and not lists:
@@ -36,7 +36,7 @@ def equal_values(left: pa.Array, right: pa.Array) -> pa.Array:
 
 
 def widens(narrow: pa.DataType, wide: pa.DataType) -> bool:
-    """Whether one type holds all numbers of another, of which it is not the same; also for lists of them."""
+    """Whether `wide` is another type that holds all numbers of `narrow`; also for lists of numbers."""
     if pa.types.is_list(narrow) and pa.types.is_list(wide):
         return widens(narrow.value_type, wide.value_type)
     if pa.types.is_floating(narrow) and pa.types.is_floating(wide):
@@ -58,7 +58,7 @@ def _is_list(type: pa.DataType) -> bool:
 
 
 def _equal_lists(left: pa.Array, right: pa.Array) -> pa.Array:
-    """Lists of the same length whose elements are equal; those with a null on either side are not."""
+    """Whether lists have the same length and equal elements; False if one of them is null."""
     comparable = pc.fill_null(pc.equal(pc.list_value_length(left), pc.list_value_length(right)), False)
     left, right = left.filter(comparable), right.filter(comparable)
     elements = equal_values(pc.list_flatten(left), pc.list_flatten(right))

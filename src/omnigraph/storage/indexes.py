@@ -63,7 +63,7 @@ _FILTER_DETAILS = frozenset(f"/lance.table.{name}IndexDetails" for name, kind in
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Coverage:
-    """How much of a table one index serves; rows in fragments that it does not cover are read one by one."""
+    """How much of a table one index covers; rows in other fragments are read one by one."""
 
     name: str
     """Its name in the table, which may be derived from an earlier name of its column."""
@@ -78,21 +78,21 @@ class Coverage:
 
     @property
     def intent(self) -> IndexIntent:
-        """What the index is an index of."""
+        """The column and the kind of the index."""
         return IndexIntent(self.column, self.kind)
 
 
 def index_coverage(table: Table) -> dict[IndexIntent, Coverage]:
-    """The indexes of a table by what they are indexes of, without internal ones of Lance."""
+    """The indexes of a table by column and kind, without internal ones of Lance."""
     sizes = {fragment.number: fragment for fragment in table.fragment_sizes()}
     return {intent: _coverage(intent, each, sizes) for intent, each in described_indexes(table).items()}
 
 
 def described_indexes(table: Table) -> dict[IndexIntent, Any]:
-    """Lance's description of each index of a table, by what it is an index of.
+    """Lance's description of each index of a table, by column and kind.
 
-    The name of an index is not reliable: its column may have been renamed since. If there are two for the same, the one
-    with the expected name counts.
+    The name of an index is not reliable: its column may have been renamed since. If two indexes have the same column
+    and kind, the one with the expected name counts.
     """
     found: dict[IndexIntent, Any] = {}
     for each in _descriptions(table):
@@ -103,7 +103,7 @@ def described_indexes(table: Table) -> dict[IndexIntent, Any]:
 
 
 def described_intent(description: Any) -> IndexIntent | None:
-    """What an index is an index of; None for an internal one of Lance, or a kind that OmniGraph does not use."""
+    """The column and kind of an index; None for an internal one of Lance, or a kind that OmniGraph does not use."""
     kind = IndexKind.VECTOR if description.index_type.startswith("IVF") else _KINDS.get(description.index_type)
     return None if kind is None or not description.field_names else IndexIntent(description.field_names[0], kind)
 
@@ -136,10 +136,10 @@ def pending_reason(table: Table, intent: IndexIntent) -> str | None:
 
 
 def write_index(table: Table, intent: IndexIntent) -> Index:
-    """Writes an index over the whole table, which no version has yet; it can be sent elsewhere.
+    """Writes an index over the whole table, in no version yet; another process may stage it.
 
-    Lance lets nobody else use the table's handle meanwhile. It is called after its column, unless an index of another
-    column has that name, which may once have been the name of its column.
+    Lance lets no other thread use the handle of the table meanwhile. The index is named after its column, unless the
+    index of another column has that name, because its column had this name before.
     """
     fragments = [fragment.fragment_id for fragment in table.dataset.get_fragments()]
     options: dict[str, Any] = {}
@@ -150,9 +150,9 @@ def write_index(table: Table, intent: IndexIntent) -> Index:
 
 
 def write_extension(table: Table, intent: IndexIntent, fragments: Sequence[int]) -> Index:
-    """Writes what an index that is there lacks: these fragments, of which it covers none.
+    """Writes one more segment of an existing index, over fragments that it does not cover.
 
-    It is one more segment of the same name. Vectors are put into the groups that the index has.
+    Vectors are assigned to the existing groups of the index.
     """
     name = described_indexes(table)[intent].name
     options: dict[str, Any] = {}
@@ -164,7 +164,7 @@ def write_extension(table: Table, intent: IndexIntent, fragments: Sequence[int])
 
 
 def _free_name(table: Table, intent: IndexIntent) -> str:
-    """A name that no index of anything else has. No column's name has a tilde in it, so no two are given the same."""
+    """A name that no other index has. Names of columns have no tilde, so no two indexes get the same name."""
     taken = {each.name for each in _descriptions(table) if described_intent(each) != intent}
     names = chain([intent.name], (f"{intent.column}~{number}_{intent.kind.lower()}" for number in count(2)))
     return next(name for name in names if name not in taken)
@@ -173,7 +173,7 @@ def _free_name(table: Table, intent: IndexIntent) -> str:
 def stage_indexes(
     table: Table, indexes: Sequence[Index], operation: str, *, replaced: Collection[str] = ()
 ) -> StagedWrite:
-    """Indexes that were written, all in one transaction, in which those named in `replaced` go."""
+    """One transaction that adds written indexes and removes those named in `replaced`."""
     known = _descriptions(table) if replaced else ()
     gone = [stored_segment(each, segment) for each in known if each.name in replaced for segment in each.segments]
     behind = segments_to_reorder(table, indexes, gone)
@@ -182,10 +182,10 @@ def stage_indexes(
 
 
 def segments_to_reorder(table: Table, indexes: Iterable[Index], gone: Iterable[Index] = ()) -> list[Index]:
-    """Segments of full-text indexes that a transaction with these new indexes must take out and put in again.
+    """Segments of full-text indexes that a transaction with these new indexes must remove and add again.
 
-    For a condition on a column Lance asks the index that came first, and no other even if that cannot answer. So those
-    for words must come behind those for conditions, whenever one of these gets a segment. Nothing is written for it.
+    For a condition on a column, Lance uses only the first index of the column, even if that index cannot evaluate it.
+    So whenever an index for conditions gets a segment, full-text indexes must be moved behind it. No file is written.
     """
     columns = {field for index in indexes if _serves_conditions(index) for field in index.fields}
     leaving = {index.uuid for index in gone}
@@ -203,14 +203,14 @@ def _serves_conditions(index: Index) -> bool:
 
 
 def _is_ours(description: Any) -> bool:
-    """Whether a full-text index is made as ours are, so that what Lance keeps of it is known."""
+    """Whether a full-text index has our parameters, so that its stored details are known."""
     parameters = {name: description.details.get(name) for name in FULL_TEXT_PARAMETERS}
     versions = {segment.index_version for segment in description.segments}
     return parameters == FULL_TEXT_PARAMETERS and versions == {_full_text_sample().index_version}
 
 
 def stored_segment(description: Any, segment: Any, *, details: Any = None) -> Index:
-    """What a transaction must say of a segment that is there: to remove it, or with its details to put it again."""
+    """An existing segment as a transaction describes it: to remove it or, with its details, to add it again."""
     return Index(
         uuid=segment.uuid,
         name=description.name,
@@ -226,7 +226,7 @@ def stored_segment(description: Any, segment: Any, *, details: Any = None) -> In
 
 @cache
 def _full_text_sample() -> Index:
-    """A full-text index of nothing, for what Lance tells of one only to whoever writes it."""
+    """A full-text index of one word, for details that Lance returns only when an index is written."""
     dataset = lance.write_dataset(pa.table({"text": pa.array(["a"])}), f"memory://{uuid4()}")
     written = dataset.create_index_uncommitted(
         "text", _FULL_TEXT_INDEX.upper(), name="text_inverted", fragment_ids=[0], **FULL_TEXT_PARAMETERS
@@ -252,7 +252,7 @@ def _write_segment(
             intent.column, kind, name=name, fragment_ids=list(fragments), replace=True, **options
         )
         if intent.kind is IndexKind.FULL_TEXT:
-            # What Lance has written so far no search can read.
+            # Searches cannot read the segment before it is merged.
             index = table.dataset.merge_existing_index_segments([index])
             objects_at(table.location).delete_folder(f"_indices/{index.uuid}/staging")
     return index
@@ -260,7 +260,7 @@ def _write_segment(
 
 @contextmanager
 def _index_errors(location: Location) -> Iterator[None]:
-    """Lance has further errors for an index that it cannot make."""
+    """Lance raises further kinds of errors for an index that it cannot build."""
     try:
         with typed_errors(location, "an index cannot be written"):
             yield
@@ -269,7 +269,7 @@ def _index_errors(location: Location) -> Iterator[None]:
 
 
 def _usable_vectors(table: Table, column: str, *, enough: int | None = None) -> int:
-    """How many vectors have a direction: those that are there and not all zero. Counts on only until it is enough."""
+    """How many vectors have a direction: those that are neither null nor all zero. Stops counting at `enough`."""
     count = 0
     for batch in table.batches([column], f"{quoted_column(column)} IS NOT NULL"):
         values = batch.column(0)

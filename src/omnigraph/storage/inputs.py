@@ -1,4 +1,4 @@
-"""Files that people bring: found by path, folder or pattern, on a disk or in an object store."""
+"""Input files of users: found by path, folder or pattern, on a disk or in an object store."""
 
 import io
 from dataclasses import dataclass
@@ -22,16 +22,16 @@ _LONGEST_SHOWN = 200
 
 @dataclass(frozen=True, slots=True)
 class InputFile:
-    """A file that can be read by whoever gets this value, in this process or another."""
+    """An input file; any process that gets this value can read it."""
 
     name: str
     location: Location
     size: int
     unpacked_limit: int | None = None
-    """How large it may be once it is unpacked; a small file of somebody else may be a very large one."""
+    """The limit of its decompressed size: a small file of an untrusted client may decompress to a very large one."""
 
     def open(self) -> io.BufferedIOBase:
-        """The content, from its beginning; a reader may go to any place in it."""
+        """The content as a seekable stream."""
         path = self.location.path
         try:
             if path is not None:
@@ -80,7 +80,7 @@ def input_files(source: str | Path, storage_options: dict[str, str] | None = Non
         location = location_of(text, storage_options)
         found = _local(text, location) if location.path is not None else _remote(text, location)
     except (OSError, ValueError) as error:
-        # A name that is too long, or has NUL or half of a character in it.
+        # A name that is too long, or contains NUL or a lone surrogate.
         raise StorageError(printable(text[:_LONGEST_SHOWN]), f"cannot be found: {printable(str(error))}") from error
     if not found:
         raise NotFound("file", text)

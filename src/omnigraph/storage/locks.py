@@ -169,7 +169,7 @@ def _is_at(descriptor: int, path: Path) -> bool:
 
 
 def _sign(descriptor: int, purpose: str) -> None:
-    """Writes down who has the lock. A full disk does not prevent holding it."""
+    """Records the holder of the lock. A full disk does not prevent holding it."""
     signature = json.dumps(asdict(this_holder(purpose))).encode()
     with suppress(OSError):
         os.pwrite(descriptor, signature, 0)
@@ -201,7 +201,7 @@ class Leases:
         return 1.5 * _SECONDS
 
     def look(self, names: Iterable[str]) -> None:
-        """Notes who holds these locks, so that the time to wait for dead holders begins for all of them at once."""
+        """Notes the holders of these locks, so that the wait for dead holders begins for all of them at once."""
         for name in names:
             self._observe(lock_file(name))
 
@@ -370,7 +370,7 @@ def refuse_careless_store(location: Location) -> None:
         problem = "this store ignores the conditions of conditional puts, so writers would overwrite each other"
         raise StorageError(location.uri, problem)
     if tag is None or changed is None:
-        raise StorageError(location.uri, "this store gave no clear answer to a conditional put; try again")
+        raise StorageError(location.uri, "conditional puts to this store had no definite outcome; try again")
     _careful.add(location)
 
 

@@ -1,7 +1,7 @@
 """Small files beside the tables: schemas and sidecars.
 
-On a local disk a file is written under another name and then linked into place, so that it is there whole or not at
-all; creating one that exists is refused. An object store gives the same through a conditional put.
+On a local disk, a file is written under another name and then linked into place, so that it is complete or does not
+exist; creating a file that exists is refused. On an object store, a conditional put guarantees the same.
 """
 
 import os
@@ -23,7 +23,7 @@ from omnigraph.storage.durability import sync_files
 from omnigraph.storage.location import Location
 
 Tag = Any
-"""What a store says about one writing of an object; a conditional put hands it back."""
+"""Identifies one state of an object in its store; a conditional put sends it."""
 
 _DRAFT = ".draft-"
 _KEPT_CLIENTS = 1_024
@@ -36,7 +36,7 @@ _OF_LANCE_ALONE = ("download_retry_count", "lance_")
 
 
 def objects_at(location: Location) -> "LocalObjects | RemoteObjects":
-    """The small files below a place, by their names relative to it."""
+    """The small files below a location, by their names relative to it."""
     if location.path is not None:
         return LocalObjects(location.path, durable=location.durable)
     return _remote(location)
@@ -63,19 +63,19 @@ class LocalObjects:
                 return None
 
     def exists(self, name: str) -> bool:
-        """Whether there is such a file. A store that fails says nothing about it, and is an error."""
+        """Whether a file exists. A failure of the store raises an error: the answer is then unknown."""
         with _storage_errors(self._root / name, "be read"):
             return (self._root / name).is_file()
 
     def read_tagged(self, name: str) -> tuple[bytes, Tag] | None:
-        """The content of a file, and what tells this writing of it from any other; None when there is none."""
+        """The content of a file, and the tag of its current state; None when there is none."""
         content = self.read(name)
         return None if content is None else (content, content)
 
     def swap(self, name: str, content: bytes, tag: Tag) -> Tag | None:
-        """Writes a file if it still is as tagged, and gives its new tag; None, and nothing written, if it is not.
+        """Writes a file if its state still has this tag, and returns the new tag; otherwise writes nothing: None.
 
-        On a store this is one conditional put. On a disk it is a look and then a write, for those who hold the lock
+        On a store this is one conditional put. On a disk it is a read and then a write, so the caller holds the lock
         that all writers of the file take.
         """
         if self.read(name) != tag:
@@ -84,7 +84,7 @@ class LocalObjects:
         return content
 
     def create(self, name: str, content: bytes) -> bool:
-        """Writes a new file whole, and through to the disk; False, and nothing written, when it is there already."""
+        """Writes a new file, through to the disk; if it already exists, writes nothing and returns False."""
         with _storage_errors(self._root / name, "be written"):
             draft = self._draft(name, content, durable=self._durable)
             try:
@@ -97,18 +97,18 @@ class LocalObjects:
         return True
 
     def replace(self, name: str, content: bytes) -> None:
-        """Writes a file whole, and through to the disk, whether or not one was there."""
+        """Writes a file, through to the disk, whether or not it exists."""
         with _storage_errors(self._root / name, "be written"):
             self._draft(name, content, durable=self._durable).replace(self._root / name)
             self._sync(name)
 
     def note(self, name: str, content: bytes) -> None:
-        """Like `replace`, for what may be lost or empty after a power cut."""
+        """Like `replace`, for a file that may be lost or empty after a power cut."""
         with _storage_errors(self._root / name, "be written"):
             self._draft(name, content, durable=False).replace(self._root / name)
 
     def delete(self, name: str) -> None:
-        """Removes a file; one that is not there is no matter."""
+        """Removes a file, if it exists."""
         with _storage_errors(self._root / name, "be deleted"):
             (self._root / name).unlink(missing_ok=True)
 
@@ -125,7 +125,7 @@ class LocalObjects:
     def pages(self, folder: str) -> Iterator[list[str]]:
         """The names of the files in a folder, some at a time, those that sort first in the first page.
 
-        A page costs one request. Who needs only the first names asks for no other page.
+        A page costs one request, and is requested only when it is needed.
         """
         yield self.names(folder)
 
@@ -138,21 +138,21 @@ class LocalObjects:
                 return []
 
     def delete_folder(self, folder: str) -> None:
-        """Removes a folder with all that is in it; one that is not there is no matter."""
+        """Removes a folder with its content, if it exists."""
         place = self._root / folder
         with _storage_errors(place, "be deleted"):
             for is_last in (False, False, True):
                 try:
                     shutil.rmtree(place)
                 except OSError:
-                    # Meanwhile others may have removed something there, or written to it a last time.
+                    # Another process may have removed or written a file there at the same time.
                     if is_last and place.exists():
                         raise
                 else:
                     return
 
     def _draft(self, name: str, content: bytes, *, durable: bool) -> Path:
-        """The content under another name: what gets the name itself is never torn."""
+        """The content under another name, so that a file with the final name is always complete."""
         folder = (self._root / name).parent
         folder.mkdir(parents=True, exist_ok=True)
         draft = folder / f"{_DRAFT}{uuid.uuid4().hex}"
@@ -219,7 +219,7 @@ class RemoteObjects:
             return bytes(found.bytes()), _tag(found.meta)
 
     def swap(self, name: str, content: bytes, tag: Tag | None) -> Tag | None:
-        """Writes an object if it still is as tagged, or, without a tag, if there is none; None if not."""
+        """Writes an object if its state still has this tag or, without a tag, if it does not exist; otherwise None."""
         with _storage_errors(f"{self._uri}/{name}", "be written"):
             try:
                 return _tag(obstore.put(self._store, name, content, mode="create" if tag is None else tag))
@@ -252,10 +252,10 @@ class RemoteObjects:
 
 
 def store_at(location: Location) -> Any:
-    """The client of a store. Its options are those that Lance takes, sorted into what they are about."""
+    """The client of a store. The options of Lance are split into those of the client, of retries and of the store."""
     options = {name: value for name, value in location.options if not name.startswith(_OF_LANCE_ALONE)}
     client: dict[str, Any] = {name: options.pop(name) for name in _CLIENT_OPTIONS & options.keys()}
-    # Lance takes this one from the environment too, and small files must be found in the same store.
+    # Lance reads this option from the environment too, and small files must be in the same store.
     client.setdefault("allow_http", os.environ.get("AWS_ALLOW_HTTP", "false"))
     client["allow_http"] = client["allow_http"].lower() == "true"
     retry: dict[str, Any] = {}
@@ -263,7 +263,7 @@ def store_at(location: Location) -> Any:
         retry["max_retries"] = int(options.pop(_MAX_RETRIES))
     if _RETRY_TIMEOUT in options:
         retry["retry_timeout"] = timedelta(seconds=int(options.pop(_RETRY_TIMEOUT)))
-    # What is left belongs to the store that the URI names, which only the store itself knows.
+    # The other options depend on the kind of store, which checks them.
     return from_url(  # type: ignore[call-overload]
         location.uri, config=options, client_options=client, retry_config=retry or None
     )

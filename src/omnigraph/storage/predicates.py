@@ -1,8 +1,7 @@
-"""Conditions on one column against known values, put so that every engine gives the same answer.
+"""Conditions that compare one column with known values, in a form that all engines evaluate in the same way.
 
-A number is compared by its value whatever its type, as if both sides had all the digits they need. A literal of
-another number type than the column's is turned into one of the column's type here, once, because Lance refuses it and
-DuckDB would round.
+Numbers are compared exactly, whatever their types. A literal whose number type is not that of the column is converted
+to the column's type here, because Lance would refuse it and DuckDB would round.
 """
 
 import math
@@ -28,10 +27,10 @@ MIRRORED = {
     Operator.GREATER: Operator.LESS,
     Operator.GREATER_OR_EQUAL: Operator.LESS_OR_EQUAL,
 }
-"""The operator that means the same with its sides exchanged, where there is one."""
+"""The equivalent operator with the sides exchanged, for operators that have one."""
 
 _MOST_PARTS = 16
-"""Of more texts than these, an index of parts of texts is not asked for each."""
+"""With more texts than this, a substring index is not searched for each of them."""
 _UPWARD = frozenset({Operator.GREATER, Operator.GREATER_OR_EQUAL})
 _ELEMENT_TYPES = {
     Scalar.I32: "INT",
@@ -44,7 +43,7 @@ _ELEMENT_TYPES = {
 
 
 class PredicateKind(StrEnum):
-    """What a predicate asks of a column."""
+    """The kind of a test of a column."""
 
     EQUAL = "="
     NOT_EQUAL = "!="
@@ -84,7 +83,7 @@ class ColumnPredicate:
 
 
 Reduced: TypeAlias = ColumnPredicate | bool
-"""A predicate, or what it always is."""
+"""A predicate, or its result if it is the same for all rows."""
 
 
 def column_predicate(
@@ -144,7 +143,7 @@ def _comparison(column: str, type: PropertyType, operator: Operator, value: Scal
 
 
 def _with_integer(column: str, type: Scalar, operator: Operator, value: int | float) -> Reduced:
-    """A whole-number column beside any number: the bound moves to the next whole number that means the same."""
+    """An integer column compared with any number: the bound becomes the equivalent integer."""
     low, high = INTEGER_BOUNDS[type]
     if value < low:
         return _between(column, type, operator, None, low)
@@ -178,7 +177,7 @@ def _next_f32(value: float) -> float:
 def _between(
     column: str, type: Scalar, operator: Operator, below: int | float | None, above: int | float | None
 ) -> Reduced:
-    """A comparison with a value that the type does not have: it lies between two that it has, or beyond one."""
+    """A comparison with a value that the type cannot hold: it lies between two values of the type, or beyond all."""
     if operator is Operator.EQUAL:
         return False
     if operator is Operator.NOT_EQUAL:
@@ -201,7 +200,7 @@ def _between(
 def lance_filter(predicates: tuple[ColumnPredicate, ...], substrings: Collection[str] = ()) -> str | None:
     """All predicates as one filter in Lance's SQL, or None when there is nothing to filter.
 
-    `substrings` are the columns whose index knows parts of texts. It finds a whole text only when asked for a part.
+    `substrings` are the columns with a substring index. It is used only for `contains`, so equality adds this test.
     """
     tests = []
     for predicate in predicates:
@@ -242,7 +241,7 @@ def _lance_predicate(predicate: ColumnPredicate) -> str:
 
 
 def _literals(values: Iterable[ScalarValue]) -> list[str]:
-    """The values as literals. To Lance the negative zero is another number, just below the positive: a zero is both."""
+    """The values as literals. Lance orders -0.0 before 0.0 and treats them as different, so a zero becomes both."""
     literals = []
     for value in values:
         if isinstance(value, float) and value == 0:
@@ -253,7 +252,7 @@ def _literals(values: Iterable[ScalarValue]) -> list[str]:
 
 
 def _element(literal: str, type: PropertyType) -> str:
-    """A literal beside a list, where Lance does not give a number the type of the elements."""
+    """A literal that is compared with elements of a list: Lance does not convert it to their type."""
     return f"CAST({literal} AS {_ELEMENT_TYPES[Scalar(type)]})" if type in _ELEMENT_TYPES else literal
 
 
@@ -283,15 +282,15 @@ def holds(predicate: ColumnPredicate, value: Any) -> bool:
 
 
 def quoted_column(name: str) -> str:
-    """A column's name in Lance's SQL, which folds the case of what is not quoted."""
+    """A column's name in Lance's SQL, quoted, because the case of other names is folded."""
     return f"`{name.replace('`', '``')}`"
 
 
 def lance_literal(value: ScalarValue) -> str:
-    """A value as a literal of Lance's SQL; no value can end its literal or mean anything else.
+    """A value as a literal of Lance's SQL, safe against injection.
 
-    A text keeps every character between its quotes, and only a quote is doubled: there are no escapes. The smallest
-    I64 is spelled as a text, because its digits without the sign do not fit.
+    In a text only quotes are doubled: there are no other escapes. The smallest I64 is cast from a text, because its
+    digits without the sign do not fit into an I64.
     """
     match value:
         case bool():
@@ -308,7 +307,7 @@ def lance_literal(value: ScalarValue) -> str:
             return f"to_timestamp_millis({(value - _EPOCH) // timedelta(milliseconds=1)})"
         case date():
             return f"CAST('{value.isoformat()}' AS DATE)"
-    raise TypeError(f"there is no literal for a {value.__class__.__name__}")
+    raise TypeError(f"unsupported type of a literal: {value.__class__.__name__}")
 
 
 def is_text(type: PropertyType) -> bool:

@@ -1,11 +1,11 @@
 """Which files of a table are not needed: versions that may be removed, and files that no other version refers to.
 
 A table is one folder with several lines of versions: its own, and one below `tree/` for each of its forks, which share
-files with the line that they began on. File names are never used twice, so a file is needed if any version of any line
-that stays names it. Files of an unknown kind are left alone.
+files with the line that they began on. File names are never reused, so a file is needed if any kept version of any line
+names it. Files of an unknown kind are left alone.
 
-A version that cannot be read keeps everything that it might need. A version that stays and is damaged, or that names a
-missing file, is an error, and then nothing of the table may be removed.
+A version that cannot be read keeps everything that it might need. If a kept version is damaged or names a missing file,
+this is an error, and nothing of the table may be removed.
 """
 
 import re
@@ -46,13 +46,13 @@ class Reclaim:
 
     @property
     def bytes(self) -> int:
-        """How much room they take."""
+        """The size of all of them."""
         return sum(each.size for each in (*self.versions, *self.files))
 
 
 @dataclass(slots=True)
 class _Line:
-    """The files of one line, by what they are; rows and indexes by the name that versions know them by."""
+    """The files of one line by kind; rows and indexes by the name that versions use for them."""
 
     versions: dict[int, StoredFile] = field(default_factory=dict)
     drafts: list[StoredFile] = field(default_factory=list)
@@ -76,11 +76,12 @@ def reclaimable(
     writers: bool = False,
     is_gone: Callable[[str], bool] = lambda _line: False,
 ) -> Reclaim:
-    """What may go when only these versions stay; of a line that is not named, all stay.
+    """What may be removed if only these versions are kept; all versions of lines that are not named are kept.
 
-    `files` were listed while nobody wrote. Files as young as `since` stay. While there are `writers`, so does what no
-    version has ever referred to: they may be about to. `is_gone` says whether a line ended meanwhile, with its branch;
-    any other version that stays and cannot be read raises `Damaged`.
+    `files` were listed while no process wrote. Files that are not older than `since` are kept. While there are
+    `writers`, files that no version has ever referred to are kept too: a writer may be about to refer to them.
+    `is_gone` says whether a line was deleted meanwhile, with its branch; any other kept version that cannot be read
+    raises `Damaged`.
     """
     lines = _lines(files)
     staying = _staying(root, lines, kept, is_gone)
@@ -97,18 +98,18 @@ def reclaimable(
 def _staying(
     root: Location, lines: Mapping[str, _Line], kept: Mapping[str, Collection[int]], is_gone: Callable[[str], bool]
 ) -> dict[str, set[int]]:
-    """The versions that stay of each line; those that are to stay must be there."""
+    """The kept versions of each line, all of which must exist."""
     for name, versions in kept.items():
         missing = {*versions} - (lines[name].versions.keys() if name in lines else set())
         if missing and not is_gone(name):
             first = min(missing)
             uri = _at(root, name).child(version_file(first)).uri
-            raise Damaged(uri, f"the file of version {first}, which must stay, is missing")
+            raise Damaged(uri, f"the file of version {first}, which must be kept, is missing")
     return {name: {*kept.get(name, line.versions)} & line.versions.keys() for name, line in lines.items()}
 
 
 def _names_shed(root: Location, lines: Mapping[str, _Line], staying: Mapping[str, Collection[int]]) -> set[str]:
-    """The names of all that versions which go refer to. One that cannot be read sheds nothing."""
+    """The names of all files that removed versions refer to, without those of versions that cannot be read."""
     names: set[str] = set()
     for name, line in lines.items():
         for version in line.versions.keys() - staying[name]:
@@ -123,7 +124,7 @@ def _unused_files(
     staying: Mapping[str, Collection[int]],
     is_gone: Callable[[str], bool],
 ) -> Iterator[tuple[str, StoredFile]]:
-    """The files that the versions which stay do not need, with the names that versions know them by."""
+    """The files that no kept version needs, with the names that versions use for them."""
     needed = _needed_names(root, lines, staying, is_gone)
     indexes = _unneeded_indexes(root, lines, staying, needed)
     for name, line in lines.items():
@@ -140,14 +141,14 @@ def _unused_files(
 def _unneeded_indexes(
     root: Location, lines: Mapping[str, _Line], staying: Mapping[str, Collection[int]], needed: Collection[str]
 ) -> set[str]:
-    """The indexes that no version which stays names."""
+    """The indexes that no kept version names."""
     found = {identity for line in lines.values() for identity, _ in line.indexes} - {*needed}
     for name, versions in staying.items():
         for version in versions:
             if not found:
                 return found
             content = objects_at(_at(root, name)).read(version_file(version)) or b""
-            # A version that names an index holds its identity as it is, also where Lance does not list the index.
+            # The file of a version contains the bytes of the identity of each index, even if Lance does not list it.
             found = {identity for identity in found if uuid.UUID(identity).bytes not in content}
     return found
 
@@ -158,7 +159,7 @@ def _needed_names(
     staying: Mapping[str, Iterable[int]],
     is_gone: Callable[[str], bool],
 ) -> set[str]:
-    """The names of all that these versions refer to, each of which must be there."""
+    """The names of all files that these versions refer to, each of which must exist."""
     needed: set[str] = set()
     there = _present(lines.values())
     for line, versions in staying.items():
@@ -167,15 +168,15 @@ def _needed_names(
             try:
                 names = _names_in(location, version)
             except StorageError:
-                # A fork may go meanwhile with its branch, and then nobody refers to anything by it.
+                # A fork may be deleted meanwhile with its branch, and then nothing is needed by it.
                 if is_gone(line):
                     break
                 raise
             if names - there:
-                # Whoever holds no lock may have brought them after the files were listed.
+                # Writers without a lock may have added them after the files were listed.
                 there |= _present(_lines(files_below(root)).values())
             if (missing := names - there) and not is_gone(line):
-                problem = f"version {version} refers to {min(missing)}, which is missing: one of both is damaged"
+                problem = f"version {version} refers to {min(missing)}, which is missing; one of the two is damaged"
                 raise Damaged(location.child(version_file(version)).uri, problem)
             needed |= names
     return needed
@@ -186,7 +187,7 @@ def _present(lines: Iterable[_Line]) -> set[str]:
 
 
 def _names_in(location: Location, version: int) -> set[str]:
-    """The names of all that a version refers to. Its file is looked at too: a process may remember what it held."""
+    """The names of all files that a version refers to. Its own file is checked too: Lance may have it in a cache."""
     check_version(location, version)
     with typed_errors(location, f"version {version} cannot be read"):
         return {*referred_names(open_pinned(location, version))}
@@ -228,7 +229,7 @@ def _sort_in(line: _Line, name: str, file: StoredFile) -> None:
 
 
 def known_name(file: str) -> str | None:
-    """The name by which versions know a file below a table, in whichever line it lies; None for other kinds."""
+    """The name that versions use for a file below a table, in whichever line it is; None for other kinds of files."""
     _, name = _line_and_rest(file)
     for pattern in (_ROWS, _INDEX):
         if found := pattern.fullmatch(name):

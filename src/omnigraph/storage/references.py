@@ -18,7 +18,7 @@ _AT_ONCE = 16
 
 @dataclass(frozen=True, slots=True)
 class _File:
-    """A file, or the folder of an index: the name that versions know it by, its path, and its size if that is known."""
+    """A file, or the folder of an index: the name that versions use for it, its path, and its size if known."""
 
     name: str
     path: str
@@ -27,7 +27,7 @@ class _File:
 
 
 def referred_names(table: Table) -> Iterator[str]:
-    """The names by which a version knows its files: rows and deletions by their files, indexes by their identities."""
+    """The names that a version uses for its files: rows and deletions by their files, indexes by their identities."""
     return (file.name for file in _referred_files(table))
 
 

@@ -1,7 +1,7 @@
 """Searching a table through its indexes: texts by their words, vectors by their direction.
 
-An index knows the rows of some fragments, the ones it was built over. What each function says of the others is part of
-its contract: the caller decides how they are searched.
+An index covers the fragments that it was built over. Each function documents how it treats other fragments, and the
+caller decides how they are searched.
 """
 
 from collections.abc import Sequence
@@ -18,9 +18,9 @@ from omnigraph.storage.indexes import FULL_TEXT_PARAMETERS, VECTOR_METRIC, descr
 from omnigraph.storage.tables import ROW_ID, Table, typed_errors
 
 SCORE, DISTANCE = "_score", "_distance"
-# How many words near a misspelt one are looked for: to leave some out would leave out rows.
+# How many similar words are searched for a misspelt one. A smaller number would miss rows.
 _ALL_NEAR_WORDS = 2**31 - 1
-# A few bytes for each index that was read. At the limit all are forgotten, and read again.
+# A few bytes for each index that was read. At the limit, the cache is cleared.
 _counts: dict[tuple[str, ...], int | None] = {}
 _MOST_COUNTS = 10_000
 
@@ -29,8 +29,8 @@ _MOST_COUNTS = 10_000
 class SearchIndex:
     """An index over the texts or vectors of a column.
 
-    `uncovered` are the fragments that it does not know. `texts` is how many texts with words it has counted; rows that
-    were deleted since are among them.
+    `uncovered` are the fragments that it does not cover. `texts` is the number of texts with words in its statistics,
+    including rows that were deleted since.
     """
 
     name: str
@@ -51,10 +51,10 @@ class TextQuery:
 
 @dataclass(frozen=True, slots=True)
 class VectorQuery:
-    """A direction to be found in a column, by the cosine.
+    """A vector whose nearest vectors in a column are searched, by cosine distance.
 
-    `probes` says how much of the index is looked through, `refine` how many more rows than asked for are measured
-    exactly. Without an index every vector is measured.
+    `probes` is how many groups of the index are searched, and `refine` how many times more rows than requested are
+    compared exactly. Without an index, every vector is compared.
     """
 
     column: str
@@ -65,7 +65,7 @@ class VectorQuery:
 
 
 def text_index(table: Table, column: str) -> SearchIndex | None:
-    """The full-text index of a column, if it cuts texts into words as queries do."""
+    """The full-text index of a column, if it splits texts into words as queries do."""
     intent = IndexIntent(column, IndexKind.FULL_TEXT)
     found = described_indexes(table).get(intent)
     if found is None:
@@ -82,9 +82,9 @@ def vector_index(table: Table, column: str) -> SearchIndex | None:
 
 
 def _counted_texts(table: Table, found: Any) -> int | None:
-    """How many texts an index has counted; None if it has cut them into other words than queries do.
+    """How many texts an index has counted; None if it splits texts into words in another way than queries do.
 
-    Segments never change, so what they say is asked once.
+    Segments never change, so their statistics are read once.
     """
     key = tuple(segment.uuid for segment in found.segments)
     with suppress(KeyError):
@@ -106,9 +106,9 @@ def _uncovered_fragments(table: Table, found: Any) -> tuple[int, ...]:
 
 
 def stale_rows(table: Table, index: SearchIndex) -> int:
-    """How many rows the statistics of a full-text index are wrong about, or may be: those it lacks, and deleted ones.
+    """How many rows may make the statistics of a full-text index wrong: rows that it lacks, and deleted rows.
 
-    Which rows were deleted before the index was built is not known, so all are taken for deleted since.
+    Which rows were deleted before the index was built is not known, so all deleted rows are counted.
     """
     uncovered = frozenset(index.uncovered)
     lacking = deleted = 0
@@ -117,16 +117,16 @@ def stale_rows(table: Table, index: SearchIndex) -> int:
             lacking += fragment.physical_rows - fragment.num_deletions
         else:
             deleted += fragment.num_deletions
-    # Of a fragment that is gone whole, only the count of texts tells.
+    # Fragments that were removed completely can only be noticed by the number of texts.
     return lacking + max(deleted, index.texts - (table.count() - lacking))
 
 
 def covered_texts(
     table: Table, query: TextQuery, *, columns: Sequence[str], filter: str | None = None, limit: int | None = None
 ) -> pa.Table:
-    """The rows that an index finds, of those that pass the filter; with a limit only the best.
+    """The rows that an index finds among those that pass the filter; with a limit, only the best ones.
 
-    The BM25 score is one of the columns if it is asked for. Rows of uncovered fragments are not found.
+    The BM25 score is one of the columns if it is requested. Rows of uncovered fragments are not found.
     """
     with typed_errors(table.location, "cannot be searched"):
         return table.dataset.scanner(
@@ -142,10 +142,10 @@ def covered_texts(
 
 
 def uncovered_scores(table: Table, index: SearchIndex, query: TextQuery) -> pa.Table:
-    """The row ids and BM25 scores of uncovered rows that have a word of the query, which are found by reading.
+    """The row ids and BM25 scores of uncovered rows that have a word of the query, found by reading all of them.
 
-    How rare a word is, the index and all uncovered rows decide together. A filter would take the rows that it excludes
-    out of the statistics, so there is none.
+    The frequency of a word is that in the index and in all uncovered rows together. There is no filter, because it
+    would remove the rows that it excludes from the statistics.
     """
     if not index.uncovered:
         return pa.table({ROW_ID: pa.array([], pa.uint64()), SCORE: pa.array([], pa.float32())})
@@ -172,9 +172,9 @@ def _full_text_query(query: TextQuery) -> FullTextQuery:
 
 
 def nearest_vectors(table: Table, query: VectorQuery, *, columns: Sequence[str], filter: str | None = None) -> pa.Table:
-    """The rows whose vectors are nearest, of those that pass the filter, nearest first.
+    """The rows whose vectors are nearest, among those that pass the filter, nearest first.
 
-    Uncovered vectors are all measured. Rows without a vector, or with nothing but zeros in it, are never among them.
+    All uncovered vectors are compared. Rows whose vector is null or all zero are never returned.
     """
     nearest: dict[str, Any] = {
         "column": query.column,
@@ -198,7 +198,7 @@ def nearest_vectors(table: Table, query: VectorQuery, *, columns: Sequence[str],
 
 
 def first_by_id(table: Table, *, columns: Sequence[str], filter: str | None, limit: int) -> pa.Table:
-    """The rows with the smallest ids, of those that pass the filter."""
+    """The rows with the smallest ids, among those that pass the filter."""
     with typed_errors(table.location, "cannot be read"):
         return table.dataset.scanner(
             columns=list(columns), filter=filter, order_by=["id"], limit=limit, blob_handling=table.blob_handling

@@ -1,12 +1,12 @@
 """Checks the files of a table before Lance reads them: some damage would abort the whole process there.
 
-Lance turns most damage into an error. But it reserves memory by numbers that it reads from the end of a file and from a
-file of deletions, and a reservation that cannot be met aborts the process, whichever way it is called; such a file can
-also make it read for ever. And an error whose message has a NUL byte cannot leave a stream of batches, which aborts the
-process too. So these numbers are compared with the size of the file first, and its schema is searched for such bytes,
-once for each file: files never change. What is missing is left for Lance to report.
+Lance turns most damage into an error. But it allocates memory by numbers that it reads from the end of a file and from
+files of deletions. An allocation that fails aborts the process, and a wrong number can also make Lance read endlessly.
+An error whose message contains a NUL byte cannot be passed through a stream of batches, and aborts the process too. So
+these numbers are compared with the size of the file first, and its schema is searched for NUL bytes, once for each
+file: files never change. Missing files are left for Lance to report.
 
-It is done for files on a disk. An object store checks what it keeps itself, and a look at each file would be a request.
+Only files on a disk are checked. An object store verifies its own data, and each check would be a request.
 """
 
 import re
@@ -39,7 +39,7 @@ _lock = threading.Lock()
 
 
 def check_files(location: Location, dataset: lance.LanceDataset) -> None:
-    """Raises `Damaged` for a file of this version that it would not be safe to read."""
+    """Raises `Damaged` for a file of this version that is not safe to read."""
     roots = _roots(location, dataset)
     for name, fragment in _names(dataset) if roots else ():
         _check_first(roots, name, location, fragment)
@@ -50,7 +50,7 @@ def check_files(location: Location, dataset: lance.LanceDataset) -> None:
 def check_presence(location: Location, dataset: lance.LanceDataset) -> None:
     """Raises `Damaged` if this version names a file that is missing: for a change that keeps rows without reading them.
 
-    Otherwise the next version would repeat a damaged name, and restoring the file of this one would not help.
+    Otherwise the next version would copy a damaged file name, and restoring the file of this version would not help.
     """
     roots = _roots(location, dataset)
     for name, _ in _names(dataset) if roots else ():
@@ -74,7 +74,7 @@ def _names(dataset: lance.LanceDataset) -> Iterator[tuple[str, lance.LanceFragme
 
 
 def _check_first(roots: list[Path], name: str, location: Location, fragment: lance.LanceFragment) -> None:
-    """Checks a file where it is first found: names are never used twice, so it is in one of these folders."""
+    """Checks a file in the first folder that has it: names are never reused, so only one has it."""
     for root in roots:
         if _is_known(path := root / name):
             return
@@ -85,7 +85,7 @@ def _check_first(roots: list[Path], name: str, location: Location, fragment: lan
 
 
 def _check_indexes(folder: Path, location: Location, dataset: lance.LanceDataset) -> None:
-    """Checks the indexes below a folder, of which this version need not have all."""
+    """Checks the indexes below a folder. Damage of an index that this version does not have is ignored."""
     for index in _content_of(folder):
         if _is_known(index):
             continue
@@ -103,7 +103,7 @@ def _check_indexes(folder: Path, location: Location, dataset: lance.LanceDataset
 
 
 def _content_of(folder: Path) -> list[Path]:
-    """What is in a folder. Cleanup may remove one that no version needs at any moment, and then there is nothing."""
+    """The content of a folder; empty if cleanup has removed the folder meanwhile."""
     try:
         return [*folder.iterdir()]
     except OSError:
@@ -111,7 +111,7 @@ def _content_of(folder: Path) -> list[Path]:
 
 
 def _problem(path: Path, fragment: lance.LanceFragment | None = None) -> str | None:
-    """What is wrong with a file, as far as it can be checked without Lance."""
+    """The problem of a file, if one can be found without Lance."""
     try:
         if path.suffix == ".arrow":
             deletions = None if fragment is None else fragment.metadata.deletion_file
@@ -129,10 +129,10 @@ def _problem(path: Path, fragment: lance.LanceFragment | None = None) -> str | N
 
 
 def _problem_of_rows(file: RawIOBase, size: int) -> str | None:
-    """Whether what stands at the end of a file fits into it, and whether Arrow can pass on the names in its schema."""
+    """Checks whether the offsets at the end of a file are within the file, and whether Arrow can pass on its schema."""
     end = _read(file, max(0, size - _FOOTER.size), _FOOTER.size)
     if len(end) < _FOOTER.size or not end.endswith(_MAGIC):
-        return None  # Lance itself says what this is not
+        return None  # Lance reports that this is not a Lance file
     columns_at, column_table, buffer_table, buffers, columns, major, _, _ = _FOOTER.unpack(end)
     if major != _MAJOR:
         return None
@@ -141,7 +141,7 @@ def _problem_of_rows(file: RawIOBase, size: int) -> str | None:
         and column_table + columns * _ENTRY.size <= buffer_table
         and buffer_table + buffers * _ENTRY.size + _FOOTER.size <= size
     ):
-        return "its end does not fit the rest of the file"
+        return "its footer does not match the size of the file"
     rest = _read(file, columns_at, size - columns_at)
     described = rest[: column_table - columns_at]
     wanted = sum(
@@ -149,9 +149,9 @@ def _problem_of_rows(file: RawIOBase, size: int) -> str | None:
         for start, length in _entries(rest, column_table - columns_at, columns)
     )
     if sum(map(described.count, _USUAL)) < wanted > _encodings_named(described):
-        return "what it says of its columns is damaged"
-    # Lance writes no such byte into a schema. An error that names a column with one would abort the process: Arrow's
-    # interface between languages hands over messages as texts that end there.
+        return "the metadata of its columns is damaged"
+    # Lance writes no NUL byte into a schema. An error that names a column with NUL would abort the process: Arrow's C
+    # interface passes messages as strings that end with NUL.
     for start, length in _entries(rest, buffer_table - columns_at, min(buffers, 1)):
         if start + length > size or b"\0" in _read(file, start, length):
             return "its schema is damaged"
@@ -165,8 +165,8 @@ def _entries(content: bytes, start: int, count: int) -> Iterator[tuple[int, int]
 def _encodings_of(described: bytes, place: int, end: int) -> int:
     """How many encodings a column has, which is a message of Protocol Buffers.
 
-    Field 1 is an encoding of its own, field 2 a page, which has one as well. Whether all of them are named is asked
-    because Lance quotes a name that it does not know, and one with a NUL in it aborts the process as said below.
+    Field 1 is the encoding of the column, field 2 a page, which has an encoding too. All of them must have a valid
+    name, because Lance quotes an unknown name in its error, and a name with NUL aborts the process (see above).
     """
     found = 0
     end = min(end, len(described))
@@ -184,7 +184,7 @@ def _encodings_of(described: bytes, place: int, end: int) -> int:
 
 
 def _encodings_named(described: bytes) -> int:
-    """How many encodings are named, by whichever names; each stands after its length."""
+    """How many encodings have a name of any kind; each name follows its length."""
     return sum(found[1][0] == len(found[2]) for found in _ENCODING.finditer(described))
 
 
@@ -194,27 +194,27 @@ def _read(file: RawIOBase, start: int, length: int) -> bytes:
 
 
 def _problem_of_deletions(content: bytes, expected: int | None) -> str | None:
-    """Whether a file of deletions can be read by a reader that survives when it cannot, and has all that it should."""
+    """Checks whether a file of deletions can be read, with a reader that does not abort, and is complete."""
     try:
         with pa.ipc.open_file(pa.py_buffer(content)) as reader:
             if len(reader.schema) != 1 or reader.schema.field(0).type not in _DELETED_ROWS:
-                return "this is not a list of deleted rows"
+                return "it is not a list of deleted rows"
             rows = reader.read_all()
             rows.validate(full=True)
         if expected and rows.num_rows != expected:
-            return f"the list has {rows.num_rows} deleted rows, and the version has {expected}"
+            return f"expected {expected} deleted rows, found {rows.num_rows}"
         if not all(size <= rows.nbytes + _ALIGNMENT for size in _unpacked_sizes(content)):
-            return "the list of deleted rows says that it is larger than it is"
+            return "the list of deleted rows declares a size larger than its content"
     except (pa.ArrowException, OSError, ValueError, struct.error, IndexError) as error:
         return f"the list of deleted rows cannot be read: {error}"
     return None
 
 
 def _unpacked_sizes(content: bytes) -> Iterator[int]:
-    """What each buffer of a file of Arrow says that it unpacks to; Arrow's reader skips those that it can do without.
+    """The declared uncompressed size of each buffer of an Arrow file; Arrow's reader skips buffers that it can omit.
 
-    The file ends in a table of its batches. Each has a message with a table of its buffers; one that is compressed
-    begins with its size, or with -1 if it is not compressed after all. All tables are FlatBuffers.
+    The file ends with a table of its batches. Each batch has a message with a table of its buffers. A compressed buffer
+    begins with its uncompressed size, or with -1 if it is not compressed. All tables are FlatBuffers.
     """
     (footer_size,) = struct.unpack_from("<i", content, len(content) - 10)
     footer = content[len(content) - 10 - footer_size : len(content) - 10]
@@ -238,7 +238,7 @@ def _root(message: bytes) -> int:
 
 
 def _field(message: bytes, table: int, number: int) -> int | None:
-    """Where a field of a table is, if it has it."""
+    """The offset of a field of a table; None if the table does not have it."""
     fields = table - struct.unpack_from("<i", message, table)[0]
     if 4 + 2 * number >= struct.unpack_from("<H", message, fields)[0]:
         return None

@@ -78,7 +78,7 @@ class StagedWrite:
 class AddedFiles:
     """What a change adds to a table, by names relative to it.
 
-    `blobs` are folders beside files of rows, which are there if those have Blobs; `indexes` are folders that are there.
+    `blobs` are folders beside files of rows, which exist only if the rows have Blobs; `indexes` are existing folders.
     """
 
     files: tuple[str, ...] = ()
@@ -100,7 +100,7 @@ def stage_create(location: Location, rows: pa.Table, operation: str) -> StagedWr
 
 
 def creation_error(location: Location, error: OSError) -> StorageError:
-    """Why a table could not be created: it is there already, or storage failed."""
+    """Why a table could not be created: it already exists, or storage failed."""
     if has_version(location, 1):
         return HeadMoved(location.uri, 1, None)
     return StorageError(location.uri, f"cannot create a table: {error}")
@@ -141,10 +141,10 @@ def write_new(table: Table, rows: pa.Table) -> WrittenRows:
 
 
 def write_change(table: Table, rows: pa.Table, present: pa.Table) -> WrittenRows:
-    """Writes rows of which those in `present` replace rows that are there.
+    """Writes rows, of which those in `present` replace existing rows.
 
-    `present` has the id, row id and row address of every row that goes or is replaced; a replaced row keeps its row id,
-    so that its history stays one history.
+    `present` has the id, row id and row address of every row that is removed or replaced; a replaced row keeps its row
+    id, so that its history stays one history.
     """
     positions = pc.index_in(present["id"], value_set=rows["id"].combine_chunks()).combine_chunks()
     row_ids = present[ROW_ID].filter(positions.is_valid()).to_pylist()
@@ -178,12 +178,12 @@ def stage_append(table: Table, rows: pa.Table, operation: str) -> StagedWrite:
 
 
 def stage_overwrite(table: Table, rows: pa.Table, operation: str) -> StagedWrite:
-    """New rows in place of all that are there."""
+    """New rows in place of all existing ones."""
     return stage_replacement(table, write_new(table, rows), operation)
 
 
 def stage_other_columns(table: Table, rows: pa.Table, operation: str) -> StagedWrite:
-    """New rows in place of all that are there, with columns of their own."""
+    """New rows with other columns, in place of all existing ones."""
     with typed_errors(table.location, "new rows cannot be written"):
         fragments = write_fragments(
             rows,
@@ -196,12 +196,12 @@ def stage_other_columns(table: Table, rows: pa.Table, operation: str) -> StagedW
 
 
 def stage_replacement(table: Table, written: WrittenRows, operation: str) -> StagedWrite:
-    """Rows that were written, in place of all that are there."""
+    """Rows that were written, in place of all existing ones."""
     return staged_operation(table, Operation.Overwrite(table.dataset.lance_schema, list(written.new)), operation)
 
 
 def stage_change(table: Table, *, rows: pa.Table, deleted: pa.Array, operation: str) -> StagedWrite:
-    """Rows by id, replaced or new, and rows that go, in one transaction.
+    """Adds new rows, replaces rows by id and removes rows, in one transaction.
 
     A replaced row keeps its stable row id, so that its history stays one history.
     """
@@ -259,7 +259,7 @@ class _Rewritten:
 
 
 def stage_written(table: Table, written: WrittenRows, operation: str) -> StagedWrite:
-    """One transaction for rows that were written, and for those that go.
+    """One transaction that adds written rows and removes others.
 
     Many small writes would leave many small fragments, and every read and commit pays for each of them. So once there
     are enough, a write combines the small ones: their rows are rewritten unchanged, in one fragment.

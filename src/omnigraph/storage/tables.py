@@ -102,13 +102,13 @@ class Table:
         try:
             self.dataset.scanner(filter=filter, limit=1).explain_plan()
         except ValueError as error:
-            # Behind the last comma Lance names a place in its own source.
+            # After the last comma, Lance names a line of its own source.
             problem = str(error).removeprefix("Invalid user input: ").rpartition(", /")[0] or str(error)
             columns = ", ".join(self.schema.names)
             raise UsageError(f"the filter `{filter}` does not fit the columns {columns}: {problem}") from error
 
     def scan_fragments(self, fragments: Sequence[lance.LanceFragment]) -> pa.Table:
-        """All rows of some fragments, with what identifies them to storage."""
+        """All rows of some fragments, with their row ids and addresses."""
         scanner = self.dataset.scanner(
             fragments=fragments, with_row_id=True, with_row_address=True, blob_handling=self.blob_handling
         )
@@ -116,7 +116,7 @@ class Table:
             return scanner.to_table()
 
     def fragment_sizes(self) -> list["FragmentSize"]:
-        """The fragments in order, each with what it holds: what bulk work is divided by."""
+        """The fragments in order, with the sizes by which bulk work is divided."""
         return [
             FragmentSize(
                 fragment.fragment_id,
@@ -135,7 +135,7 @@ class Table:
         filter: str | None = None,
     ) -> Iterator[pa.RecordBatch]:
         """The rows of some fragments in their order, at most `most_rows` at a time; no other column is read."""
-        if not fragments:  # to Lance, no fragments are all of them
+        if not fragments:  # Lance treats an empty list as all fragments
             return
         with typed_errors(self.location, "cannot be read"):
             wanted = frozenset(fragments)
@@ -148,12 +148,12 @@ class Table:
             ).to_batches()
 
     def scan_columns(self, fragments: Sequence[lance.LanceFragment], columns: Sequence[str]) -> pa.Table:
-        """Some columns of some fragments; what storage itself knows of a row costs no read of its data."""
+        """Some columns of some fragments. Row ids, addresses and versions are known without reading data files."""
         with typed_errors(self.location, "cannot be read"):
             return self.dataset.scanner(fragments=fragments, columns=list(columns)).to_table()
 
     def rows_at(self, addresses: pa.Array, columns: Sequence[str] | None = None) -> pa.Table:
-        """The rows at these addresses, in this order. All must be there; only what is asked for is read."""
+        """The rows at these addresses, in this order, with only these columns read. All of them must exist."""
         names = self.schema.names if columns is None else list(columns)
         if not len(addresses):
             return self.scan(names, limit=0)
@@ -164,7 +164,7 @@ class Table:
         found = pa.concat_tables(parts)
         positions = pc.index_in(addresses, value_set=found[ROW_ADDRESS].combine_chunks())
         if positions.null_count:
-            raise Damaged(self.location.uri, f"{positions.null_count} rows are not where its indexes and files say")
+            raise Damaged(self.location.uri, f"{positions.null_count} rows are missing at their recorded addresses")
         return found.drop_columns([ROW_ADDRESS]).take(positions)
 
     def count(self, filter: str | None = None) -> int:
@@ -174,7 +174,7 @@ class Table:
         return number
 
     def rows_with_ids(self, ids: pa.Array, columns: Sequence[str] = ("id",)) -> pa.Table:
-        """The rows with these ids; ids that are not there are simply missing from the result."""
+        """The rows with these ids. Ids that do not exist are missing from the result."""
         if len(ids) <= _FEW_IDS:
             if len(ids):
                 return self.scan(columns, among("id", ids.to_pylist()))
@@ -187,12 +187,12 @@ class Table:
 def typed_errors(location: Location, problem: str) -> Iterator[None]:
     """Turns the errors of Lance into `StorageError`, and its panics into `Damaged`.
 
-    Lance panics where it finds what should be impossible, which is damage of a file. A panic is not an `Exception`, so
-    it would pass everything that isolates the failure of one request.
+    Lance panics when an invariant is broken, which means that a file is damaged. A panic is not an `Exception`, so it
+    would not be caught where the failure of one request is isolated.
     """
     try:
         yield
-    except (OSError, ValueError) as error:  # Arrow's are ValueErrors
+    except (OSError, ValueError) as error:  # those of Arrow are ValueErrors
         raise StorageError(location.uri, f"{problem}: {error}") from error
     except RuntimeError as error:
         raise Damaged(location.uri, f"{problem}: {error}") from error
@@ -203,12 +203,12 @@ def typed_errors(location: Location, problem: str) -> Iterator[None]:
 
 
 def is_panic(error: BaseException) -> bool:
-    """Whether an exception is a panic of Rust, whose class no module has under a name."""
+    """Whether an exception is a panic of Rust. Its class cannot be imported from any module."""
     return (type(error).__module__, type(error).__name__) == ("pyo3_runtime", "PanicException")
 
 
 def open_table(location: Location, version: int | None = None) -> Table:
-    """The table at an exact version, or at the newest one there is."""
+    """The table at an exact version, or at its newest version."""
     table = open_unread(location, newest_version(location) if version is None else version)
     with typed_errors(location, f"cannot open version {table.version}"):
         check_files(location, table.dataset)
@@ -224,8 +224,8 @@ def open_unread(location: Location, version: int) -> Table:
         dataset = lance.dataset(
             location.uri, version=version, storage_options=location.storage_options, session=_session
         )
-        # Column names that Arrow's interface between languages cannot take are found here, and not in a stream, where
-        # they would abort the process.
+        # Column names that Arrow's C interface cannot pass raise an error here. In a stream, they would abort the
+        # process.
         _ = dataset.schema
     if dataset.version != version:
         file = location.child(version_file(version)).uri
@@ -236,8 +236,8 @@ def open_unread(location: Location, version: int) -> Table:
 def newest_version(location: Location) -> int:
     """The newest version that a table has, at the cost of one request; one that a power cut left torn does not count.
 
-    Version numbers may have gaps: cleanup removes old ones, also those that something other than OmniGraph made. So
-    only a listing tells which is the newest.
+    Version numbers may have gaps: cleanup removes old versions, also those that other programs made. So the newest is
+    found by listing.
     """
     for version in _versions_down(location):
         if is_whole(location, version):
@@ -259,7 +259,7 @@ def versions_after(location: Location, version: int) -> list[int]:
 def _versions_down(location: Location) -> Iterator[int]:
     """The versions that are listed, newest first: their files are named so that the newest sorts first.
 
-    A store is asked for more than a page only if more are needed, and no name is looked at before it is needed.
+    Pages of the listing are requested, and names are parsed, only as they are needed.
     """
     for names in objects_at(location).pages(VERSIONS):
         for name in sorted(names):
@@ -269,17 +269,17 @@ def _versions_down(location: Location) -> Iterator[int]:
 
 
 def has_version(location: Location, version: int) -> bool:
-    """Whether a table has this version. A store that fails says nothing about it, and is an error."""
+    """Whether a table has this version. A failure of the store raises an error: the answer is then unknown."""
     return (
         is_whole(location, version) if location.path is not None else objects_at(location).exists(version_file(version))
     )
 
 
 def is_whole(location: Location, version: int) -> bool:
-    """Whether the file of a version that is listed has its end.
+    """Whether the file of a listed version is complete, which its end marker shows.
 
-    On a disk, a file without its end is what a power cut left of a version that was never acknowledged. A store has
-    whole objects only, and is not asked.
+    On a disk, an incomplete file was left by a power cut, and its version was never acknowledged. The objects of a
+    store are always complete, so they are not checked.
     """
     if location.path is None:
         return True
@@ -294,9 +294,9 @@ def is_whole(location: Location, version: int) -> bool:
 
 
 def check_version(location: Location, version: int) -> None:
-    """Raises `Damaged` when the file of a version is missing, or has not the end that every such file has.
+    """Raises `Damaged` when the file of an acknowledged version is missing, or lacks its end marker.
 
-    For a version that was acknowledged. The rest of the file is checked only by opening it.
+    The rest of the file is checked only by opening it.
     """
     file = version_file(version)
     content = objects_at(location).read(file)
@@ -308,20 +308,20 @@ def check_version(location: Location, version: int) -> None:
 
 
 def open_pinned(location: Location, version: int) -> Table:
-    """The table at a version that must be there; `Damaged` names its file when that is not as it was written."""
+    """The table at a version that must exist; raises `Damaged` with its file when that is missing or was changed."""
     try:
         return open_table(location, version)
     except StorageError as error:
         check_version(location, version)
         if isinstance(error.__cause__, ValueError):
-            # The store gave the file, and Lance finds another version in it, or none.
+            # The file could be read, but Lance found another version in it, or none.
             problem = f"the file of version {version} does not hold that version: {error.__cause__}"
             raise Damaged(location.child(version_file(version)).uri, problem) from error
         raise
 
 
 def version_file(version: int) -> str:
-    """The file of a version, below its table; Lance counts down, so that the newest comes first in a listing."""
+    """The file of a version, below its table. Its number counts down, so that the newest sorts first in a listing."""
     return f"{VERSIONS}/{_LAST - version:020}.manifest"
 
 
@@ -332,7 +332,7 @@ def version_in(file: str) -> int | None:
 
 
 def fragment_groups(sizes: Iterable[FragmentSize], *, rows: int, size: int | None = None) -> list[tuple[int, ...]]:
-    """Fragments that follow one another, together as long as there is room for rows and bytes; a large one is alone."""
+    """Groups of consecutive fragments with at most this many rows and bytes; a larger fragment has its own group."""
     groups: list[list[int]] = []
     rows_left = bytes_left = 0
     for fragment in sizes:

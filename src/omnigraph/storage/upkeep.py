@@ -1,13 +1,12 @@
-"""Upkeep: what small writes do along the way, so that many of them leave a table as fast as few.
+"""Upkeep: maintenance as part of small writes, so that a table stays fast after many of them.
 
-Small writes already take small fragments along (see `staging`), and so leave a fragment of middle size for every
-thousand rows. No index covers these. A lookup reads each of them, which is felt from a dozen on. So a write that finds
-some of them adds one more version: an index segment over them, which takes the place of the one that the last upkeep
-left. Both its cost and the number of segments stay small. The rows are not touched, and nobody but the pin of the same
-commit ever sees the version in between.
+Small writes already combine small fragments (see `staging`), and so leave a medium fragment for every thousand rows. No
+index covers these fragments, and a lookup reads each of them, which is noticeable from a dozen on. So a write that
+finds some of them adds one more version: an index segment over them, which replaces the segment of the last upkeep.
+Both its cost and the number of segments stay small. Rows are not changed, and no reader sees the version in between.
 
-Only indexes that are there, and that know rows by their places, are extended: they are what lookups and walks need. One
-that is missing, or knows rows by their ids, is for `optimize`.
+Only existing indexes that refer to rows by address are extended: lookups and traversals need them. Missing indexes, and
+indexes by row id, are left to `optimize`.
 """
 
 import logging
@@ -23,17 +22,17 @@ from omnigraph.storage.staging import SMALL_FRAGMENT, StagedWrite
 from omnigraph.storage.tables import Table
 
 MIDDLE_FRAGMENT = 8 * SMALL_FRAGMENT
-"""Fragments from here on are not what small writes leave."""
+"""Fragments with at least this many rows do not come from small writes."""
 
 ENOUGH_FRAGMENTS = 2
 LONGEST_SEGMENT = 64 * SMALL_FRAGMENT
-"""A segment of more rows is not rewritten. Another one begins, until `optimize` makes one of all."""
+"""A segment with more rows is not rewritten: another one is started. `optimize` combines them."""
 
 _logger = logging.getLogger(__name__)
 
 
 def upkeep_after(table: Table, staged: StagedWrite, operation: str) -> StagedWrite | None:
-    """What a write adds to its change of a table, if upkeep is due; a failure of it never fails the write."""
+    """The upkeep that a write adds to its change of a table, if it is due. A failure does not fail the write."""
     if not table.location.upkeep or not _leaves_fragments(staged):
         return None
     removed = getattr(staged.transaction.operation, "removed_fragment_ids", ())
@@ -55,7 +54,7 @@ def upkeep_after(table: Table, staged: StagedWrite, operation: str) -> StagedWri
 
 
 def _leaves_fragments(staged: StagedWrite) -> bool:
-    """Whether a change leaves the fragments of a table where they are, more or less."""
+    """Whether a change keeps most fragments of a table."""
     return staged.transaction.operation.__class__.__name__ in ("Append", "Update")
 
 
@@ -79,7 +78,7 @@ def _extensions(table: Table, debris: Sequence[FragmentState]) -> tuple[list[Ind
 
 
 def _replaceable(table: Table, segments: Sequence[Segment], uncovered: Collection[FragmentState]) -> list[Segment]:
-    """The segments that the new one takes the place of: those that earlier upkeep left, if it does not get too long."""
+    """The segments of earlier upkeep that the new segment replaces, as long as it does not get too long."""
     rows = {each.number: each.live for each in fragment_states(table)}
     sizes = {segment.identity: sum(rows.get(number, 0) for number in segment.fragments) for segment in segments}
     largest = max(segments, key=lambda segment: sizes[segment.identity])

@@ -1,4 +1,4 @@
-"""The branches of a graph: each is a Lance branch of the manifest, and so a line of manifest versions of its own."""
+"""The branches of a graph: each is a Lance branch of the manifest, with its own line of manifest versions."""
 
 import threading
 from collections.abc import Iterator
@@ -56,7 +56,7 @@ class Branches:
 
     def __init__(self, graph: Location) -> None:
         self.graph = graph
-        """Where the graph lies that they are branches of."""
+        """The location of the graph."""
         self._root = graph.child(MANIFEST_FOLDER)
         self._logs: dict[str, ManifestLog] = {}
         self._lock = threading.RLock()
@@ -65,7 +65,7 @@ class Branches:
         self.schemas = Schemas(graph)
 
     def log(self, name: str = MAIN) -> ManifestLog:
-        """The manifests of a branch, as it is now: one that was deleted and created again is another."""
+        """The manifests of the branch that has this name now. A branch that was created again is another branch."""
         if name == MAIN:
             return self.main
         ref = branch_ref(self._root, physical_name(check_branch_name(name)))
@@ -89,7 +89,7 @@ class Branches:
         return [MAIN, *names]
 
     def find_names(self) -> tuple[list[str], list[Damaged]]:
-        """The names of all branches but `main`, and what is known of those whose refs cannot be read."""
+        """The names of all branches except `main`, and the damage of those whose refs cannot be read."""
         found = (logical_name(ref.name) for ref in branch_refs(self._root))
         names = sorted(name for name in found if not name.startswith("__"))
         noted = (logical_name(each) for each in noted_branches(self.graph))
@@ -97,7 +97,7 @@ class Branches:
         return names, [each for each in lost if each is not None]
 
     def logs(self) -> list[ManifestLog]:
-        """All branches, `main` first; one that is deleted meanwhile is not among them."""
+        """All branches, `main` first, without those that are deleted meanwhile."""
         found = []
         for name in self.names():
             with suppress(NotFound):
@@ -115,7 +115,7 @@ class Branches:
         return ref.created_at if ref is not None else None
 
     def create(self, name: str, at: Place) -> ManifestLog:
-        """A new branch that begins at a commit. The caller is alone in creating this one."""
+        """A new branch that begins at a commit. The caller holds the lock of the new branch."""
         source = self._log_at(at)
         if (lost := self._find_damage(name)) is not None:
             raise lost
@@ -125,7 +125,7 @@ class Branches:
         return log
 
     def delete(self, name: str) -> None:
-        """Removes a branch; its commits stay known. The caller keeps all writers of the branch out."""
+        """Removes a branch; its commits are archived. The caller keeps all writers of the branch out."""
         log = self.log(name)
         self._archive(log)
         delete_branch(self._root, physical_name(name))
@@ -134,12 +134,12 @@ class Branches:
         delete_notes(self.graph, physical_name(name))
 
     def lock_out(self, name: str) -> None:
-        """Creates an internal branch that stands for a lock; one that is there was left by a process that died."""
+        """Creates an internal branch that serves as a lock. An existing one was left by a process that died."""
         self.let_in(name)
         create_branch(self._root, physical_name(name), parent=self.main.location, version=self.main.head().version)
 
     def let_in(self, name: str) -> None:
-        """Removes such a branch."""
+        """Removes the internal branch of `lock_out`."""
         delete_branch(self._root, physical_name(name))
 
     def snapshot(self, manifest: Manifest, opened: KeptVersions[Table] | None = None) -> Snapshot:
@@ -154,7 +154,7 @@ class Branches:
 
     @contextmanager
     def noticing_removal(self, *snapshots: Snapshot) -> Iterator[None]:
-        """Reading what is removed meanwhile, with its branch or by cleanup, ends in `NotFound` that says so."""
+        """Raises `NotFound` with the reason if data is removed while it is read, with its branch or by cleanup."""
         try:
             yield
         except (NotFound, StorageError) as error:
@@ -165,7 +165,7 @@ class Branches:
             raise
 
     def head_versions(self) -> frozenset[tuple[str, int]]:
-        """The versions of tables that the branches had when each was last asked for, as `Snapshot.version` says."""
+        """The table versions of the heads that this process has seen last, as `Snapshot.version` gives them."""
         with self._lock:
             logs = [self.main, *self._logs.values()]
         known = [log.known_head() for log in logs]
@@ -173,36 +173,36 @@ class Branches:
         return frozenset((f"{self.graph.uri}/{path}", version) for path, version in pins)
 
     def manifest_at(self, place: Place) -> Manifest:
-        """The manifest of a commit, wherever it lies; `NotFound` when its branch is gone."""
+        """The manifest of a commit on any branch; raises `NotFound` when the branch was deleted."""
         log = self._log_at(place)
         with log.noticing_deletion():
             return log.at(place.version)
 
     def commits_at(self, place: Place) -> tuple[Commit, ...]:
-        """The last commits up to that of a place; `NotFound` when its branch is gone."""
+        """The last commits up to that of a place; raises `NotFound` when its branch was deleted."""
         log = self._log_at(place)
         with log.noticing_deletion():
             return log.commits_to(place.version)
 
     def was_deleted(self, incarnation: str) -> bool:
-        """Whether a branch was deleted: whoever does that writes down its commits first."""
+        """Whether a branch was deleted. Its commits are archived before that."""
         return objects_at(self.graph).exists(archive_file(incarnation))
 
     def check_archived(self, place: Place) -> None:
-        """Raises `Damaged` for a place on a branch that is neither there nor archived, as deleted ones are."""
+        """Raises `Damaged` for a place on a branch that neither exists nor is archived, as deleted ones are."""
         try:
             self._log_at(place)
         except NotFound as error:
             if not self.was_deleted(place.incarnation):
                 uri = self.graph.child(archive_file(place.incarnation)).uri
                 raise Damaged(
-                    uri, f"the commits of branch `{place.branch}` are missing: it is neither there nor archived"
+                    uri, f"the commits of branch `{place.branch}` are missing: it neither exists nor is archived"
                 ) from error
 
     def unlisted_trees(self) -> list[str]:
-        """The trees of manifests that no ref lists: of branches whose creation or deletion was cut short.
+        """The trees of manifests that no ref lists: of branches whose creation or deletion was interrupted.
 
-        `Damaged` when a ref cannot be read, or when one is missing whose branch was not deleted.
+        Raises `Damaged` when a ref cannot be read, or when the ref of a branch that was not deleted is missing.
         """
         check_refs(self._root)
         listed = {ref.name for ref in branch_refs(self._root)}
@@ -213,7 +213,7 @@ class Branches:
         return unlisted
 
     def archive_of(self, incarnation: str) -> Archive | None:
-        """What is still known of a branch that was deleted."""
+        """The archive of a branch that was deleted; None if there is none."""
         file = archive_file(incarnation)
         archived = read_record(_Archived, self.graph, file)
         if archived is None:
@@ -226,7 +226,7 @@ class Branches:
     def _log_at(self, place: Place) -> ManifestLog:
         log = self.log(place.branch)
         if log.incarnation != place.incarnation:
-            raise NotFound("branch", place.branch, "it was deleted, and another has its name")
+            raise NotFound("branch", place.branch, "it was deleted, and another branch has its name")
         return log
 
     def _find_damage(self, name: str) -> Damaged | None:
@@ -237,7 +237,7 @@ class Branches:
             return None
         if self.was_deleted(note.incarnation):
             return None
-        problem = f"branch `{name}` is there, and the file that says so is missing or cannot be read"
+        problem = f"branch `{name}` exists, but its ref file is missing or cannot be read"
         return Damaged(self._root.child(ref_file(physical)).uri, problem)
 
     def _open_log(self, ref: BranchRef) -> ManifestLog:
@@ -251,7 +251,7 @@ class Branches:
         )
 
     def _archive(self, log: ManifestLog) -> None:
-        """Writes down the commits that only this branch has; those who merged them refer to them for ever."""
+        """Archives the commits that only this branch has; branches that merged them refer to them permanently."""
         commits: list[Commit] = []
         remembered = log.head().commits
         while True:
@@ -266,10 +266,10 @@ class Branches:
 
 
 def fork_location(table_root: Location, log: ManifestLog) -> Location:
-    """Where a table of a branch lies once it was forked for it."""
+    """The location of a table that is forked for a branch."""
     return branch_location(table_root, fork_name(log))
 
 
 def fork_name(log: ManifestLog) -> str:
-    """The name of a table's fork: that of the branch and of its incarnation, so that no two branches share one."""
+    """The name of a table's fork: the branch and its incarnation, so that no two branches share a fork."""
     return f"{physical_name(log.branch)}.{log.incarnation}"

@@ -1,8 +1,8 @@
-"""The graph of commits: parents, ancestors, and where two histories meet.
+"""The graph of commits: parents, ancestors and merge bases.
 
-Commits are read in strides, as the manifests repeat them, and kept. Every commit has a greater generation than its
-parents; so walking by generation, greatest first, meets a commit only after all its descendants, and what a question
-costs follows how far two histories have diverged, not how long they are.
+Each manifest repeats the commits before it, so commits are read many at a time, and kept. Every commit has a greater
+generation than its parents. So a walk by generation, greatest first, reaches a commit only after all its descendants,
+and its cost depends on how far two histories have diverged, not on how long they are.
 """
 
 import heapq
@@ -19,10 +19,10 @@ from omnigraph.versioning.branches import Branches
 
 @dataclass(frozen=True, slots=True)
 class MergePoint:
-    """A commit that is a merge base of some two of several heads.
+    """A commit that may be a merge base of two of several heads.
 
-    Sets of heads are numbers with a bit for each. `shares` are the heads that have each child of the commit, `all` are
-    those that have the commit.
+    A set of heads is a number with one bit for each head. `all` is the set of heads that have the commit, and `shares`
+    has the same set for each child of the commit.
     """
 
     commit: Commit
@@ -30,18 +30,18 @@ class MergePoint:
     shares: tuple[int, ...]
 
     def heads(self) -> Iterator[int]:
-        """The heads, by their places in the list, for which it is a merge base with some other."""
+        """The heads, by their positions in the list, for which it is a merge base with another head."""
         return (number for number in _members(self.all) if self._partners(number) != self.all)
 
     @property
     def is_base(self) -> bool:
-        """Whether there are two heads of which no child of the commit has both."""
+        """Whether it is a merge base: two heads have it, and no child of it is in both."""
         if self.all & (self.all - 1) == 0 or self.all in self.shares:
             return False
         return next(self.heads(), None) is not None
 
     def _partners(self, number: int) -> int:
-        """The heads that meet one later than here."""
+        """The heads that share a child of this commit with the given head."""
         return reduce(or_, (share for share in self.shares if share >> number & 1), 0)
 
 
@@ -66,7 +66,7 @@ class CommitGraph:
                 queue.add(parent)
 
     def is_ancestor(self, older: Commit, newer: Commit) -> bool:
-        """Whether everything of `older` is part of `newer`; a commit is its own ancestor."""
+        """Whether `older` is an ancestor of `newer`; a commit is its own ancestor."""
         for commit in self.reachable(newer):
             if commit.graph_commit_id == older.graph_commit_id:
                 return True
@@ -82,8 +82,8 @@ class CommitGraph:
     def meetings(self, heads: Sequence[Commit]) -> Iterator[MergePoint]:
         """The merge bases of every two of these commits, in one walk down from all of them.
 
-        A commit is the merge base of two heads that both have it, if none of its children is in both. What is below a
-        commit that all heads have is not looked at, and a part of the history that is gone has no parents.
+        A commit is the merge base of two heads that both have it, if none of its children is in both. Ancestors of a
+        commit that all heads have are not visited, and a commit whose parents were removed has none.
         """
         everybody = (1 << len(heads)) - 1
         own: dict[str, int] = {}
@@ -116,7 +116,7 @@ class CommitGraph:
                 queue.add(parent)
 
     def later_commits(self, bounds: Sequence[tuple[Commit, int]]) -> Iterator[Commit]:
-        """The ancestors of several commits, with themselves, that are of a later generation than is given for each."""
+        """The given commits and their ancestors whose generation is greater than the bound given with each commit."""
         least: dict[str, int] = {}
         queue = _Queue()
 
@@ -133,7 +133,7 @@ class CommitGraph:
                 add(parent, least[commit.graph_commit_id])
 
     def known_parents(self, commit: Commit) -> list[Commit]:
-        """The parents of a commit as far as their part of the history is still there."""
+        """The parents of a commit, without those whose part of the history was removed."""
         found = []
         for commit_id, near in _parents_of(commit):
             with suppress(NotFound):
@@ -182,7 +182,7 @@ class CommitGraph:
             raise NotFound("commit", commit_id, "its part of the history was removed") from None
 
     def _read(self, place: Place) -> None:
-        """Gets to know the commits around a place."""
+        """Reads the commits around a place."""
         try:
             commits = self._branches.commits_at(place)
         except NotFound:
@@ -196,7 +196,7 @@ class CommitGraph:
 
 
 def _parents_of(commit: Commit) -> Iterator[tuple[str, Place]]:
-    """The ids of the parents of a commit, each with a place near which it is known."""
+    """The ids of the parents of a commit, each with a place near which it is recorded."""
     if commit.parent_commit_id is not None:
         yield commit.parent_commit_id, replace(commit.place, version=commit.manifest_version - 1)
     if commit.merged_parent_commit_id is not None and commit.merged_place is not None:

@@ -39,7 +39,7 @@ class RecordedChecksums:
 
 
 def record_checksums(graph: Location, operation_id: str, tables: FileChecksums) -> None:
-    """Records the files that a write brings, under the id of the commit that it will be."""
+    """Records the checksums of the files that a write adds, under the id of its commit."""
     objects_at(graph).note(_file(operation_id), _encode(tables))
 
 

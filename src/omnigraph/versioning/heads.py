@@ -1,12 +1,12 @@
 """Notes about the versions of a branch: the newest one, and what cleanup has left of the older ones.
 
-The last writer of a branch notes the newest version once that is on the disk. The note spares readers a listing. It may
-be behind, never ahead: so it also proves that a version existed, and a version that is missing or torn although a note
-names it is damaged. The note itself may be lost or torn by a power cut; then a listing finds the newest version.
+The last writer of a branch notes the newest version once that is on the disk. The note saves readers a listing. It may
+be behind, but never ahead. So it also proves that a version existed: if a noted version is missing or torn, it is
+damaged. The note itself may be lost or torn by a power cut; then a listing finds the newest version.
 
-Cleanup writes down what it leaves before it removes anything, so that a gap is not taken for the end. Every version
-from `floor` on exists. Below it, only those in `whole` can still be read as the graph was; of the rest, every milestone
-stays for the commits that it repeats.
+Cleanup records what it keeps before it removes anything, so that a gap is not mistaken for the end. Every version from
+`floor` on exists. Below it, the graph can be read only at the versions in `whole`; of the others, every milestone is
+kept for the commits that it repeats.
 """
 
 from dataclasses import asdict, dataclass
@@ -30,7 +30,7 @@ class HeadNote:
 
 @dataclass(frozen=True, slots=True)
 class Retained:
-    """The versions of a branch that exist: all from `floor` on, and those in `whole`."""
+    """The versions of a branch that cleanup has kept: all from `floor` on, and those in `whole`."""
 
     floor: int = 0
     whole: frozenset[int] = frozenset()
@@ -79,7 +79,7 @@ def milestone_of(version: int) -> int:
 
 
 def read_retained(graph: Location, name: str, incarnation: str) -> Retained:
-    """What cleanup has left of a branch, by its physical name."""
+    """The versions of a branch that cleanup has kept, by its physical name."""
     found = read_record(_RetainedRecord, graph, f"{_FOLDER}/{name}{_RETAINED}")
     if found is None or found.incarnation != incarnation:
         return Retained()
@@ -87,7 +87,7 @@ def read_retained(graph: Location, name: str, incarnation: str) -> Retained:
 
 
 def write_retained(graph: Location, name: str, incarnation: str, retained: Retained) -> None:
-    """Writes down what will be left of a branch."""
+    """Records the versions of a branch that cleanup is going to keep."""
     record = _RetainedRecord(incarnation, retained.floor, sorted(retained.whole))
     objects_at(graph).replace(f"{_FOLDER}/{name}{_RETAINED}", encode_record(asdict(record)))
 

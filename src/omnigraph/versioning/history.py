@@ -14,7 +14,7 @@ from omnigraph.versioning.tags import tag_named
 
 
 def commit_since(log: ManifestLog, commit_id: str, version: int) -> Commit | None:
-    """A commit among those after a version of a branch; what it costs depends on how many these are."""
+    """A commit after a version of a branch, or None. The cost depends on the number of commits after it."""
     for commit in newest_first(log):
         if commit.manifest_version <= version:
             return None
@@ -24,19 +24,19 @@ def commit_since(log: ManifestLog, commit_id: str, version: int) -> Commit | Non
 
 
 def newest_first(log: ManifestLog) -> Iterator[Commit]:
-    """The commits of one branch, read in strides."""
+    """The commits of one branch, newest first, read many at a time."""
     return log.commits_before(log.head())
 
 
 def commit_with_id(branches: Branches, commit_id: str) -> Commit:
-    """A commit of any branch, also of one that was deleted after it was merged; by its id, or by a tag."""
+    """A commit of any branch, including merged branches that were deleted; by its id, or by a tag."""
     if (tag := tag_named(branches.graph, commit_id)) is not None:
         branches.check_archived(tag.place)
         return branches.manifest_at(tag.place).commit
     logs = branches.logs()
     for log in logs:
         with suppress(NotFound), log.noticing_deletion():
-            # Ids sort by time, so it is found by halving; but clocks of several machines may disagree.
+            # Ids sort by time, so a binary search finds it, unless the clocks of several machines disagree.
             commit = _last_where(log, lambda commit: commit.graph_commit_id <= commit_id, log.head().version)
             if commit is not None and commit.graph_commit_id == commit_id:
                 return commit
@@ -65,7 +65,7 @@ def no_snapshot(commit_id: str, branch: str, error: NotFound) -> NotFound:
 
 
 def manifest_at_time(branches: Branches, log: ManifestLog, instant: datetime) -> Manifest:
-    """The manifest that was the newest of a branch at an instant; before it was forked, that of its parent."""
+    """The newest manifest of a branch at a point in time; for a time before the fork, that of its parent."""
     newest = log.head().version
     while True:
         commit = _last_where(log, lambda commit: commit.created_at <= instant, newest)
@@ -73,12 +73,12 @@ def manifest_at_time(branches: Branches, log: ManifestLog, instant: datetime) ->
             return log.at(commit.manifest_version)
         origin = log.origin
         if origin is None:
-            raise NotFound("commit at", instant.isoformat(), "the graph is younger")
+            raise NotFound("commit at", instant.isoformat(), "the graph was created later")
         log, newest = branches.log(origin.branch), origin.version
 
 
 def _last_where(log: ManifestLog, holds: Callable[[Commit], bool], newest: int) -> Commit | None:
-    """The newest commit of a branch that has a property which all older ones have too."""
+    """The newest commit for which `holds` is true, by binary search: it must be true for all older commits."""
     low, high = log.first_version, newest
     found: Commit | None = None
     while low <= high:

@@ -1,4 +1,4 @@
-"""Caches of versions of tables: the versions used last, and only a few that are not the newest of a branch."""
+"""Caches by table and version: the versions used last, and only a few that are not the head of a branch."""
 
 import threading
 from collections import OrderedDict
@@ -8,11 +8,11 @@ from typing import Generic, TypeAlias, TypeVar
 from omnigraph.storage.tables import Table
 
 Version: TypeAlias = Hashable
-"""What identifies the content of a table: where it lies, and its number."""
+"""Identifies the content of a table: its location and its version number."""
 
 Value = TypeVar("Value")
 Heads: TypeAlias = Callable[[], Collection[Version]]
-"""Gives the versions that are the newest of some branch, as far as that is known without reading."""
+"""Returns the versions at the heads of branches, as far as they are known without reading."""
 
 MOST_OPENED = 1000
 MOST_PAST = 64
@@ -21,8 +21,8 @@ MOST_PAST = 64
 class KeptVersions(Generic[Value]):
     """Values by table and version, up to `most` and up to `most_bytes`. Safe to share between threads.
 
-    A version that is not a head any more is needed only by readers of the past, or of an old snapshot. Of these only
-    the `past` used last are kept, give or take a quarter, whatever room there is. The value kept last always stays.
+    Versions that are not at a head are needed only by readers of old states. About `past` of them are kept (up to a
+    quarter more), those used last, even if there is room for more. The value that was added last is always kept.
     """
 
     def __init__(
@@ -50,7 +50,7 @@ class KeptVersions(Generic[Value]):
             return sum(map(self._size, self._kept.values()))
 
     def get(self, table_key: str, version: Version) -> Value | None:
-        """What is kept of a version; it has been used now."""
+        """The value of a version, or None. It counts as used now."""
         with self._lock:
             found = self._kept.get((table_key, version))
             if found is not None:
@@ -58,7 +58,7 @@ class KeptVersions(Generic[Value]):
             return found
 
     def keep(self, table_key: str, version: Version, value: Value) -> Value:
-        """What is kept of a version from here on: this, or what another thread has brought meanwhile."""
+        """Keeps a value, unless another thread has added one meanwhile; returns the value that is kept."""
         with self._lock:
             value = self._kept.setdefault((table_key, version), value)
             self._kept.move_to_end((table_key, version))
@@ -66,12 +66,12 @@ class KeptVersions(Generic[Value]):
         return value
 
     def trim(self) -> None:
-        """Makes room when what is kept has grown."""
+        """Applies the limits again, after values have grown."""
         with self._lock:
             self._trim()
 
     def clear(self) -> None:
-        """Keeps nothing of what there is."""
+        """Removes all values."""
         with self._lock:
             self._kept.clear()
 
@@ -93,7 +93,7 @@ class KeptVersions(Generic[Value]):
                 total -= size if self._drop(key) else 0
 
     def _drop(self, key: tuple[str, Version]) -> bool:
-        """Forgets a version, unless it was kept last."""
+        """Removes the value of a version, unless it was added or used last."""
         is_last = key == next(reversed(self._kept))
         if not is_last:
             del self._kept[key]
@@ -101,5 +101,5 @@ class KeptVersions(Generic[Value]):
 
 
 def opened_tables(heads: Heads | None = None) -> KeptVersions[Table]:
-    """Tables that were opened: one that has been asked before knows its indexes, and opening takes a millisecond."""
+    """A cache of open tables: opening one takes a millisecond, and an open table has its indexes loaded."""
     return KeptVersions(most=MOST_OPENED, past=MOST_PAST, heads=heads)

@@ -1,10 +1,10 @@
-"""Brings a graph that an older version wrote to the layout of this one.
+"""Migrates a graph of an older version of OmniGraph to the layout of this version.
 
-A manifest says in its stamp how it is laid out. A newer one than this version knows is refused by whoever reads it. An
-older one can be read as it is, and the first manifest that is published after it has the layout of this version.
-Whoever opens a graph for writing publishes one on every branch, so that older versions stop writing to it at once.
+The stamp of a manifest is the number of its layout. A newer layout is refused by readers. An older layout can be read,
+and the next manifest that is published has the layout of this version. Opening a graph for writing publishes a manifest
+on every branch, so that older versions of OmniGraph stop writing to it at once.
 
-Layout 1 had one schema for ever, in the files of the graph. Layout 2 names a schema in every commit.
+Layout 1 had a single schema, in the files of the graph. Since layout 2, every commit names its schema.
 """
 
 from contextlib import suppress
@@ -18,11 +18,11 @@ MIGRATION_ACTOR = "omnigraph:migration"
 
 
 def migrate_layout(branches: Branches) -> None:
-    """Publishes a manifest of this version's layout on each branch whose newest is older.
+    """Publishes a manifest of this version's layout on each branch whose head has an older layout.
 
-    `main` comes last, so that one look at it tells whether there is anything to do. A branch that is begun later on an
-    old commit is brought up to date by its first write. Of several that migrate at once, one publishes. The newest is
-    always read before its layout is, so that a migration follows none but an older one.
+    `main` comes last, so that its layout shows whether anything is left to do. A branch that begins later at an old
+    commit is migrated by its first write. If several processes migrate at once, one of them publishes. The head is read
+    before its layout, so that a migration is never published after a head of the new layout.
     """
     if branches.main.layout() == INTERNAL_SCHEMA_VERSION:
         return

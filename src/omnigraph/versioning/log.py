@@ -44,27 +44,27 @@ from omnigraph.versioning.names import archive_file, physical_name
 from omnigraph.versioning.schemas import Schemas
 
 MANIFEST_FOLDER = "__manifest"
-# How long the newest version that was seen may serve as the start of the search for the newest there is. On a store
-# where publishers take no turns, cleanup keeps every version that is younger than twice this.
+# How long the newest version that was seen may be the start of the search for the newest version. On an object store,
+# where publishers take no turns, cleanup keeps every version that is younger than twice this time.
 TRUSTED_SECONDS = 60.0
 FIRST_VERSION = 1
 _MOST_VERSIONS = 1 << 63
-"""Above the number of any version; storage takes no larger number."""
+"""Larger than any version number that storage accepts."""
 
 _SCHEMAS_ARE_KEPT = 2
-"""The layout from which on every commit names its schema."""
+"""The first layout in which every commit names its schema."""
 
 _TURN_SECONDS = 10.0
 _logger = logging.getLogger(__name__)
 
 
 _registry_lock = threading.Lock()
-# The turn of a manifest is there as long as some log of it is.
+# A turn exists as long as any log of its manifest.
 _turns: WeakValueDictionary[str, "_Turn"] = WeakValueDictionary()
 
 
 class _Turn:
-    """The turn of one manifest in this process, and how often its holder has taken it."""
+    """The turn to publish one manifest in this process, and how often its holder has taken it."""
 
     def __init__(self) -> None:
         self.thread = threading.RLock()
@@ -104,7 +104,7 @@ def _folder_stamp(folder: str) -> tuple[int, int] | None:
 class ManifestLog:
     """The manifests of one branch. Safe to share between threads.
 
-    `origin` is the place that a branch was forked from; its versions go on from there. `main` has none.
+    `origin` is the place that a branch was forked from; its version numbers continue from there. `main` has none.
     """
 
     def __init__(
@@ -122,7 +122,7 @@ class ManifestLog:
         self._name = physical_name(branch)
         root = graph.child(MANIFEST_FOLDER)
         self.location = root if origin is None else branch_location(root, self._name)
-        """Where the manifests lie."""
+        """The location of the manifests."""
         self._lock = threading.Lock()
         with _registry_lock:
             self._turn = _turns.setdefault(self.location.uri, _Turn())
@@ -130,15 +130,15 @@ class ManifestLog:
         self._versions = None if graph.path is None else f"{self.location.uri}/{VERSIONS}"
         """The folder of the versions, on a disk."""
         self._kept = 0
-        """A version that this process has put on the disk."""
+        """A version that this process has written through to the disk."""
 
     @property
     def first_version(self) -> int:
-        """The oldest version that is this branch's."""
+        """The oldest version of this branch."""
         return FIRST_VERSION if self.origin is None else self.origin.version
 
     def create(self, first: Manifest) -> Manifest:
-        """Writes the first version; refuses where there is a manifest already, or what is left of one."""
+        """Writes the first version; refuses if a manifest, or a damaged one, already exists."""
         if self.exists():
             raise StorageError(self._graph.uri, "there is already a graph here")
         remove_torn_version(self.location, FIRST_VERSION)
@@ -151,16 +151,16 @@ class ManifestLog:
         return first
 
     def exists(self) -> bool:
-        """Whether there is a manifest, or what damage has left of one.
+        """Whether a manifest exists, even a damaged one.
 
-        A first version that lacks its end, and nothing else, is what a power cut left of a graph that never was.
+        If there is nothing but an incomplete first version, a power cut interrupted the creation of the graph.
         """
         if has_version(self.location, FIRST_VERSION) or read_head_note(self._graph, self._name) is not None:
             return True
         return any(version > FIRST_VERSION for version in listed_versions(self.location))
 
     def check_exists(self) -> None:
-        """Raises when the branch was deleted, or another has its name; means something under a lock of the branch."""
+        """Raises `NotFound` when the branch was deleted. The answer is reliable only under a lock of the branch."""
         if self.origin is None:
             return
         ref = branch_ref(self._graph.child(MANIFEST_FOLDER), self._name)
@@ -169,7 +169,7 @@ class ManifestLog:
 
     @contextmanager
     def noticing_deletion(self) -> Iterator[None]:
-        """Reading a branch that is deleted meanwhile ends in `NotFound`, and not as if storage had failed."""
+        """Raises `NotFound` instead of a `StorageError` if the branch is deleted while it is read."""
         try:
             yield
         except StorageError:
@@ -178,10 +178,10 @@ class ManifestLog:
 
     @contextmanager
     def turn(self) -> Iterator[None]:
-        """Publishers take turns, so that they lose the swap only to those of other machines.
+        """Publishers take turns, so that a compare-and-swap rarely fails.
 
-        It is the swap that keeps them apart. On a local disk a lock spares them most of the lost ones; on an object
-        store a lease would cost more than trying again. Whoever has the turn may take it again.
+        Correctness depends on the swap alone. On a local disk, a lock avoids most failed swaps; on an object store, a
+        lease would cost more than a retry. The holder of a turn may take it again.
         """
         turn = self._turn
         with turn.thread:
@@ -203,7 +203,7 @@ class ManifestLog:
             return None
 
     def layout(self) -> int:
-        """How the newest version is laid out."""
+        """The layout of the newest version."""
         return _stamp(self._head()[0])
 
     def head(self) -> Manifest:
@@ -215,7 +215,7 @@ class ManifestLog:
             return self._head()[1]
 
     def known_head(self) -> Manifest | None:
-        """The newest version that this process has seen, which costs no look."""
+        """The newest version that this process has seen, without any request."""
         with self._lock:
             return None if self._newest is None else self._newest.manifest
 
@@ -233,10 +233,10 @@ class ManifestLog:
         return table, manifest
 
     def _newest_version(self) -> int:
-        """The newest version, from the one that the last writer noted; without a note, from a listing of all.
+        """The newest version, searched from the one that the last writer noted; without a note, by a listing.
 
-        A version that was noted, and that cleanup did not remove, was there: it is never taken for one that a power
-        cut left torn.
+        A version that was noted, and that cleanup did not remove, was published: if it is torn, it is damaged, and not
+        the remains of a write that a power cut interrupted.
         """
         noted = self._noted_version()
         if noted is not None:
@@ -247,12 +247,12 @@ class ManifestLog:
                 if version >= self.read_retained().floor:
                     return version
             elif version >= self.read_retained().floor:
-                raise self._damage(version, "it was published, and is missing or cut short")
+                raise self._damage(version, "it was published, but its file is missing or truncated")
         try:
             return newest_version(self.location)
         except StorageError as error:
             if noted is not None:
-                raise self._damage(noted, "it was published, and is missing or cut short") from error
+                raise self._damage(noted, "it was published, but its file is missing or truncated") from error
             reason = "" if error.problem == NO_TABLE else f": {error.problem}"
             raise StorageError(self._graph.uri, f"there is no graph here{reason}") from error
 
@@ -263,24 +263,24 @@ class ManifestLog:
         if note.incarnation in (None, self.incarnation):
             return note.version
         if not objects_at(self._graph).exists(archive_file(note.incarnation)):
-            # The branch that was noted is still there, so the ref that led here is another's.
-            raise Damaged(self.location.uri, f"the ref of branch `{self.branch}` is that of another branch")
+            # The branch of the note was not deleted, so the ref belongs to another branch.
+            raise Damaged(self.location.uri, f"the ref of branch `{self.branch}` belongs to another branch")
         return None
 
     def _read(self, version: int) -> tuple[Table, Manifest]:
-        """A version that is there; `Damaged` if it does not say what was written."""
+        """An existing version; raises `Damaged` if its content is not what was written."""
         with self._noticing_damage(version):
             table = open_table(self.location, version)
         _check_stamp(table)
         with self._noticing_damage(version):
             manifest = manifest_from_rows(table.scan().to_pylist())
         if manifest.version != version:
-            raise self._damage(version, f"it holds version {manifest.version}")
+            raise self._damage(version, f"its content is that of version {manifest.version}")
         return table, manifest
 
     @contextmanager
     def _noticing_damage(self, version: int) -> Iterator[None]:
-        """What cannot be read of a version that is there is damaged; one that is gone is for the caller to judge."""
+        """Raises `Damaged` if an existing version cannot be read. If it does not exist, the error is passed on."""
         try:
             yield
         except StorageError as error:
@@ -293,26 +293,26 @@ class ManifestLog:
     def _damage(self, version: int, problem: str) -> Damaged:
         uri = self.location.child(version_file(version)).uri
         words = f"version {version} of the manifest of branch `{self.branch}` is damaged: {problem}"
-        return Damaged(uri, f"{words}; restore it from a backup, `omnigraph verify` says what is whole")
+        return Damaged(uri, f"{words}; restore it from a backup (`omnigraph verify` lists the intact commits)")
 
     def read_retained(self) -> Retained:
-        """What cleanup has left of this branch."""
+        """The versions of this branch that cleanup has kept."""
         return read_retained(self._graph, self._name, self.incarnation)
 
     def retain(self, retained: Retained) -> None:
-        """Says what will be left of this branch; whoever cleans up does so before removing anything."""
+        """Records the versions of this branch that cleanup is going to keep, before it removes anything."""
         write_retained(self._graph, self._name, self.incarnation, retained)
 
     def _may_be_below_gap(self, version: int) -> bool:
-        """Whether versions after this one may be missing because they were removed, and not because none came.
+        """Whether versions after this one may be missing because cleanup removed them.
 
-        It is asked after the next one was found missing: cleanup says what it removes before it does. On an object
-        store it leaves alone what is so young that somebody may trust an older one.
+        It is called after the next version was found missing: cleanup records what it keeps before it removes anything.
+        On an object store, cleanup keeps all versions after one that a process may still trust.
         """
         return self._graph.path is not None and version < self.read_retained().floor
 
     def at(self, version: int) -> Manifest:
-        """An exact version; `NotFound` for one that never was, or of which cleanup has left no more than its commit."""
+        """An exact version; raises `NotFound` if it never existed, or if cleanup has kept only its commit."""
         if version >= self.first_version and not self.read_retained().has(version):
             raise NotFound("version", str(version), "cleanup has removed it")
         manifest = self._at(version)
@@ -322,16 +322,16 @@ class ManifestLog:
         raise NotFound("version", str(version))
 
     def _check_never_there(self, version: int) -> None:
-        """Raises for a version that was there: `NotFound` if cleanup has removed it meanwhile, otherwise `Damaged`."""
+        """Raises for a version that existed: `NotFound` if cleanup has removed it meanwhile, otherwise `Damaged`."""
         if not self.first_version <= version <= self.head().version:
             return
         if not self.read_retained().has(version):
             raise NotFound("version", str(version), "cleanup has removed it")
         with self.noticing_deletion():
-            raise self._damage(version, "it is missing or cut short")
+            raise self._damage(version, "its file is missing or truncated")
 
     def commits_to(self, version: int) -> tuple[Commit, ...]:
-        """The last commits up to that of a version, which is the last of them. Cleanup removes none of them."""
+        """The last commits up to and including that of a version. Cleanup removes none of them."""
         newest = self.head().version
         if not self.first_version <= version <= newest:
             raise NotFound("version", str(version))
@@ -339,14 +339,14 @@ class ManifestLog:
         manifest = self._at(version) or self._at(milestone)
         if manifest is None:
             with self.noticing_deletion():
-                raise self._damage(milestone, "it is missing or cut short")
+                raise self._damage(milestone, "its file is missing or truncated")
         commits = [each for each in manifest.commits if each.manifest_version <= version]
         if not commits or commits[-1].manifest_version != version:
             raise NotFound("version", str(version))
         return tuple(commits)
 
     def commits_before(self, manifest: Manifest) -> Iterator[Commit]:
-        """The commits of this branch up to that of a manifest, newest first, read in strides."""
+        """The commits of this branch up to that of a manifest, newest first, read many at a time."""
         commits = manifest.commits
         while True:
             yield from reversed(commits)
@@ -377,7 +377,7 @@ class ManifestLog:
         staged = self._stage(table, following)
         sync_staged([staged])
         if table.version != self._kept:
-            # It may be that of a writer that died before it was on the disk, and none may be there after a gap.
+            # Its writer may have died before it was on the disk, and no version may exist after a gap.
             sync_versions([table])
         failpoints.hit(Point.PUBLISH_BEFORE_SWAP)
         committed = commit_staged(table, staged)
@@ -395,7 +395,7 @@ class ManifestLog:
         return following
 
     def _stage(self, table: Table, following: Manifest) -> StagedWrite:
-        """The next version after one; if that has an older layout, what it lacks is written down first."""
+        """The next version after one. If that one has an older layout, the schema that it lacks is written first."""
         rows, operation = manifest_to_rows(following), following.commit.graph_commit_id
         if _stamp(table) == INTERNAL_SCHEMA_VERSION:
             return stage_overwrite(table, rows, operation)
@@ -404,9 +404,9 @@ class ManifestLog:
         return stage_other_columns(table, rows, operation)
 
     def _take_back(self, committed: Table) -> None:
-        """Removes a version that filled a gap: others had published after its base, and cleanup removed theirs.
+        """Removes a version that filled a gap: other versions were published after its base, and cleanup removed them.
 
-        Nobody sees it there. Cleanup says what it removes before it does, so whoever fills a gap can know it.
+        No reader sees it. Cleanup records what it keeps before it removes anything, so the gap can be recognized.
         """
         with self._lock:
             self._newest = None
@@ -420,17 +420,17 @@ class ManifestLog:
             _logger.warning("could not write the note of the newest version: %s", error)
 
     def keep(self, version: int) -> None:
-        """Puts a version on the disk that another process wrote, and may not have lived to do so."""
+        """Writes a version of another process through to the disk: that process may have died before it did."""
         sync_versions([open_table(self.location, version)])
 
     def remove_torn_head(self) -> bool:
-        """Removes what a power cut left of a version after the newest one. Only with the publishers' turn.
+        """Removes an incomplete version after the newest one, which a power cut left. The caller has the turn.
 
-        What has versions after it was published once, so it is damaged and stays.
+        An incomplete version with later versions was published, so it is damaged, and is kept.
         """
         version = self.head().version + 1
         if any(later > version for later in listed_versions(self.location)):
-            raise self._damage(version, "it is missing or cut short, and there are later ones")
+            raise self._damage(version, "its file is missing or truncated, and later versions exist")
         return remove_torn_version(self.location, version)
 
     def _remember(self, table: Table, manifest: Manifest, stamp: tuple[int, int] | None = None) -> None:

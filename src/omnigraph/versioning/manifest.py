@@ -1,11 +1,11 @@
-"""The manifest: which version of each table makes up the graph, and the commit that made it so.
+"""The manifest: the version of each table that is part of the graph, and the commit that made it so.
 
 `__manifest` is a small Lance dataset that every commit replaces whole. Replacing is a compare-and-swap: of several
 writers that start from one version, exactly one gets the next. One version says everything about one state of the
 graph, so reading it costs the same however long the history is.
 
-A version also repeats the commits just before it, newest last. History is read backwards in strides of that length
-instead of version by version.
+A version also repeats the commits before it, newest last. So history is read backwards many commits at a time, instead
+of version by version.
 """
 
 from collections.abc import Mapping, Sequence
@@ -50,15 +50,15 @@ MANIFEST_SCHEMA = pa.schema(
 )
 _MERGED = ("merged_branch", "merged_incarnation", "merged_version")
 _COMMIT = MANIFEST_SCHEMA.names[MANIFEST_SCHEMA.names.index("graph_commit_id") : -1]
-"""The columns of a commit: fields of `Commit` by their names, and those of the place that it merged."""
+"""The columns of a commit: the fields of `Commit`, and those of the place that it merged."""
 
 
 @dataclass(frozen=True, slots=True)
 class Pin:
-    """Where a table lies, below the graph, and which of its versions the graph sees.
+    """The path of a table below the graph, and the version of it that the graph sees.
 
-    `removed_at` is the last version that took rows away: whoever only relies on rows being there need not care about
-    any other.
+    `removed_at` is the last version that removed rows. Writes that only need rows to exist conflict with no other
+    versions.
     """
 
     path: str
@@ -70,7 +70,7 @@ class Pin:
 class SchemaChange:
     """What a new schema changes in a manifest: which schema it names, and which tables it has.
 
-    `pins` are those of tables that come or get another key; `dropped` are keys that it has no more.
+    `pins` are those of tables that are new or get another key; `dropped` are the keys that it no longer has.
     """
 
     schema_id: str
@@ -85,7 +85,7 @@ class Manifest:
     pins: Mapping[str, Pin]
     commits: tuple[Commit, ...]
     verified: bool = field(default=True, compare=False)
-    """Whether a checksum vouches for what was read; older layouts have none."""
+    """Whether it was verified with a checksum; older layouts have none."""
 
     @property
     def commit(self) -> Commit:
@@ -96,10 +96,10 @@ class Manifest:
         return self.commit.manifest_version
 
     def after(self, commit: Commit, pins: Mapping[str, Pin], change: SchemaChange | None = None) -> "Manifest":
-        """The next manifest: these pins instead of the old ones of the same tables, and one more commit.
+        """The next manifest: these pins replace those of the same tables, and one commit is added.
 
-        A commit that merges another brings a generation that is beyond that of the merged one. Without a change of the
-        schema it is what it was.
+        A commit that merges another one has a generation beyond that of the merged commit. Without a `change`, the
+        schema stays the same.
         """
         numbered = replace(
             commit,
@@ -133,7 +133,7 @@ def manifest_to_rows(manifest: Manifest) -> pa.Table:
 
 
 def manifest_checksum(manifest: Manifest) -> str:
-    """The checksum of all that a manifest says."""
+    """The checksum of the content of a manifest."""
     pins = [[key, pin.path, pin.version, pin.removed_at] for key, pin in sorted(manifest.pins.items())]
     return checksum_of([pins, [[*commit_to_json(each).values()] for each in manifest.commits]])
 

@@ -1,4 +1,4 @@
-"""The names of branches, tags and actors: what a name may be, and how it is spelled where not all characters may be."""
+"""The names of branches, tags and actors: which names are valid, and how they are encoded in file names."""
 
 import re
 
@@ -13,9 +13,9 @@ _ESCAPED = re.compile(r"(?:_[0-9a-f]{2})+")
 
 
 def check_branch_name(name: str, kind: str = "branch") -> str:
-    """A name that a branch may have; the rules are those of Git, and names that begin with `__` are our own.
+    """Checks and returns the name of a branch. The rules are those of Git; names that begin with `__` are reserved.
 
-    `kind` is what the name is for, where it is something else that the same rules hold for.
+    `kind` is used in errors, for other names with the same rules.
     """
     if not isinstance(name, str) or not name:
         raise UsageError(f"invalid {kind} name {name!r}: expected a non-empty text")
@@ -26,7 +26,10 @@ def check_branch_name(name: str, kind: str = "branch") -> str:
     if _COMMIT_ID.fullmatch(name):
         raise UsageError(f"`{name}` looks like a commit, so it cannot be the name of a {kind}")
     if len(physical_name(name)) > _LONGEST:
-        raise UsageError(f"the name of a {kind} has up to {_LONGEST} letters, and other characters count three")
+        raise UsageError(
+            f"{kind} name too long: expected at most {_LONGEST} characters; all but letters, digits and `-` count as 3 "
+            "or more"
+        )
     if name.startswith(_INTERNAL):
         raise UsageError(f"{kind} names that begin with `{_INTERNAL}` are reserved: `{name}`")
     segments = name.split("/")
@@ -50,22 +53,22 @@ def check_actor(actor: str | None) -> str | None:
 
 
 def as_text(words: str) -> str:
-    """A text that can be stored: what came from a file name may have bytes that are not text."""
+    """A text that can be stored: texts from file names may contain bytes that are not valid text."""
     return words.encode("utf-8", "backslashreplace").decode()
 
 
 def physical_name(name: str) -> str:
-    """A branch's name as storage spells it: one level, and no character that a store might not take."""
+    """The name of a branch as a file name: one level, and only characters that every store accepts."""
     return "".join(
         each if _PLAIN.fullmatch(each) else "".join(f"_{byte:02x}" for byte in each.encode()) for each in name
     )
 
 
 def logical_name(physical: str) -> str:
-    """The name that `physical_name` spelled."""
+    """The name that `physical_name` encoded."""
     return _ESCAPED.sub(lambda found: bytes.fromhex(found[0].replace("_", "")).decode(), physical)
 
 
 def archive_file(incarnation: str) -> str:
-    """Where the commits of a branch are kept that was deleted; it is written before the branch goes."""
+    """The file with the commits of a deleted branch; it is written before the branch is removed."""
     return f"__history/{incarnation}.json"

@@ -28,15 +28,15 @@ class MergedParent:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Publication:
-    """What a write wants to make visible, and what must still be so for it to be right."""
+    """What a write makes visible, and the conditions under which it may."""
 
     commit_id: str
     pins: Mapping[str, Pin]
     expected: Mapping[str, int]
     intact: Mapping[str, int] = field(default_factory=dict)
-    """Tables from which no row may have been removed since a version: their rows are what the write refers to."""
+    """Tables from which no row may have been removed since a version: the write refers to their rows."""
     schema_id: str | None = None
-    """The schema that the write was checked under; without one, it fits any."""
+    """The schema that the write was checked under; None if it depends on no schema."""
     schema_change: SchemaChange | None = None
     branch: str = "main"
     actor: str | None = None
@@ -44,18 +44,18 @@ class Publication:
     if_commit: str | None = None
     merged_parent: MergedParent | None = None
     rival_id: str | None = None
-    """The commit that this one excludes: of completing a write and undoing it, only one may ever be in the history."""
+    """The commit that this one excludes: a write may be completed or undone, never both."""
     since: int | None = None
-    """The version of the manifest after which either of them may be in the history, if it may."""
+    """The version of the manifest after which the history may have this commit or its rival; None if it cannot."""
 
 
 def publish(log: ManifestLog, publication: Publication) -> Manifest:
     """Makes a write visible.
 
-    The head is read fresh, the versions that the write was built on are compared, and the next manifest is written by
-    compare-and-swap. A lost swap means that another table's writer was quicker: it is tried again, from fresh state.
-    A touched table that moved ends in `ExpectedVersionMismatch`, and nothing is visible. A write that another process
-    has completed or undone, which it can only do with our locks, ends in `FenceLost`.
+    The head is read, the versions that the write was built on are compared with it, and the next manifest is written by
+    compare-and-swap. If the swap fails, a writer of other tables was faster, and all of this is repeated. If a table of
+    the write was changed, `ExpectedVersionMismatch` is raised, and nothing is visible. If another process has completed
+    or undone the write, which it can only do after it took over our locks, `FenceLost` is raised.
     """
     with log.turn():
         for attempt in range(PUBLISH_BUDGET + 1):
@@ -69,13 +69,13 @@ def publish(log: ManifestLog, publication: Publication) -> Manifest:
                 if attempt == PUBLISH_BUDGET:
                     raise
                 log.remove_torn_head()
-                # Those who lost together would lose together again.
+                # Without a random pause, the same writers would collide again.
                 time.sleep(random.uniform(0, _LONGEST_PAUSE))  # noqa: S311
     raise AssertionError("the loop returns or raises")
 
 
 def check_expectations(head: Manifest, publication: Publication) -> None:
-    """Raises when what the write was built on is no longer so."""
+    """Raises when the state that the write was built on has changed."""
     if publication.if_commit is not None and head.commit.graph_commit_id != publication.if_commit:
         raise PreconditionFailed(publication.branch, publication.if_commit, head.commit.graph_commit_id)
     if publication.schema_id not in (None, head.commit.schema_id):
@@ -91,9 +91,9 @@ def check_expectations(head: Manifest, publication: Publication) -> None:
 
 
 def _check_not_settled(log: ManifestLog, head: Manifest, publication: Publication) -> None:
-    """Raises when the history up to `head` has this commit already, or the one that it excludes.
+    """Raises when the history up to `head` already has this commit, or the one that it excludes.
 
-    The next manifest replaces `head` or nothing, so what is found here still holds when the commit is made.
+    The next manifest is written only directly after `head`, so the result is still valid when the commit is made.
     """
     if publication.since is None:
         return
@@ -105,7 +105,7 @@ def _check_not_settled(log: ManifestLog, head: Manifest, publication: Publicatio
 
 
 def _commit(publication: Publication, log: ManifestLog) -> Commit:
-    """The commit of a publication; what depends on the commit before it is filled in when that is known."""
+    """The commit of a publication. Fields that depend on the previous commit are filled in later."""
     merged = publication.merged_parent
     return Commit(
         graph_commit_id=publication.commit_id,

@@ -1,7 +1,7 @@
-"""Why a version that a commit pins is not there: it was removed on purpose, or its file is damaged.
+"""Why a version that a commit pins does not exist: it was removed on purpose, or its file is damaged.
 
-Three things remove versions on purpose: cleanup, which writes down before what it leaves; the end of a branch; and a
-change of the schema of `main` that removes what it drops from the history. Anything else is damage.
+Three operations remove versions on purpose: cleanup, which first records what it keeps; the deletion of a branch; and a
+schema change of `main` that removes dropped data from the history. Anything else is damage.
 """
 
 from omnigraph.api.base import MAIN
@@ -17,13 +17,13 @@ from omnigraph.versioning.manifest import Manifest
 from omnigraph.versioning.names import physical_name
 from omnigraph.versioning.schemas import Schemas
 
-REMOVED = "its data was removed, with what a schema change dropped, or by cleanup"
+REMOVED = "its data was removed by a schema change that dropped it, or by cleanup"
 
 
 def missing_version(graph: Location, manifest: Manifest, table_key: str) -> OmnigraphError | None:
-    """Why the version of a table that a manifest pins cannot be read; None if its file is there and has its end.
+    """Why the version of a table that a manifest pins cannot be read; None if its file exists and is complete.
 
-    `NotFound` if it was removed on purpose, `Damaged` if not.
+    `NotFound` if it was removed on purpose, otherwise `Damaged`.
     """
     pin = manifest.pins[table_key]
     location = graph.child(pin.path)
@@ -38,7 +38,7 @@ def missing_version(graph: Location, manifest: Manifest, table_key: str) -> Omni
 
 
 def was_removed(graph: Location, manifest: Manifest, table_key: str) -> bool:
-    """Whether a version that a manifest pins, and whose file is not there, was removed on purpose."""
+    """Whether a version that a manifest pins, and whose file does not exist, was removed on purpose."""
     commit = manifest.commit
     name = physical_name(commit.branch)
     if not read_retained(graph, name, commit.incarnation).has(commit.manifest_version):
@@ -50,10 +50,10 @@ def was_removed(graph: Location, manifest: Manifest, table_key: str) -> bool:
 
 
 def _may_be_dropped(graph: Location, manifest: Manifest, table_key: str) -> bool:
-    """Whether a schema dropped something of a type, and no version of its table as old as the pinned one is left.
+    """Whether a schema dropped data of a type, and no version of its table as old as the pinned one is left.
 
-    Then only the version stays that `main` has once its files are without what was dropped, which may be some commits
-    after the change; and those that forks began on, whatever is dropped.
+    Such a change keeps only the version of `main` whose files no longer have the dropped data, which may be some
+    commits after the change, and the versions at which forks began.
     """
     pin = manifest.pins[table_key]
     if pin in ManifestLog(graph).head().pins.values():

@@ -1,10 +1,10 @@
-"""The schemas that a graph has had: each is kept for ever, and every commit names the one that it was made under.
+"""The schemas that a graph has had: each is kept permanently, and every commit names the one that it was made under.
 
-They lie on one line, because the schema changes on `main` alone: each has a number, and what was there before keeps its
-identity. So the catalogs of any two commits of a graph can be compared.
+They form a single line, because the schema changes only on `main`: each schema has a number, and types and properties
+keep their identity. So the catalogs of any two commits of a graph can be compared.
 
-The files `_schema.pg`, `_schema.ir.json` and `__schema_state.json` have the schema of `main`, for people and their
-tools. They follow the manifest, and nothing relies on them but a graph of the first layout, which has no other.
+The files `_schema.pg`, `_schema.ir.json` and `__schema_state.json` have the schema of `main`, for users and tools. They
+are copies: only a graph of the first layout, which has no other schema, depends on them.
 """
 
 import hashlib
@@ -30,7 +30,7 @@ _DIGITS = 16
 
 @dataclass(frozen=True, slots=True)
 class AcceptedSchema:
-    """A schema as it was accepted: its text, and what it means."""
+    """An accepted schema: its text, and the catalog compiled from it."""
 
     id: str
     text: str
@@ -38,7 +38,7 @@ class AcceptedSchema:
 
     @property
     def number(self) -> int:
-        """Which of the schemas of the graph it is; the first is 1."""
+        """The number of the schema in its graph; the first is 1."""
         return schema_number(self.id)
 
     def as_json(self) -> dict[str, Any]:
@@ -48,7 +48,7 @@ class AcceptedSchema:
 
 
 def accepted_schema(number: int, text: str, catalog: Catalog) -> AcceptedSchema:
-    """A schema that becomes the next of its graph."""
+    """A schema with the given number in its graph."""
     return AcceptedSchema(_schema_id(number, text, catalog_to_json(catalog)), text, catalog)
 
 
@@ -86,12 +86,12 @@ class Schemas:
         return sorted((each for each in names if schema_number(each) >= number), key=schema_number)
 
     def keep(self, accepted: AcceptedSchema) -> None:
-        """Writes a schema down, before any commit names it."""
+        """Stores a schema, before any commit names it."""
         data = {"id": accepted.id, "schema": accepted.text, "catalog": catalog_to_json(accepted.catalog)}
         objects_at(self._graph).replace(_file(accepted.id), encode_record(data))
 
     def keep_first(self) -> None:
-        """Writes down the one schema of a graph of the first layout, before another takes its place in the files."""
+        """Stores the only schema of a graph of the first layout, before another one replaces it in the files."""
         if objects_at(self._graph).read(_file(FIRST_SCHEMA)) is None:
             self.keep(self.get(FIRST_SCHEMA))
 
@@ -101,7 +101,7 @@ class Schemas:
             return AcceptedSchema(schema_id, *_read_files(self._graph))
         uri = self._graph.child(_file(schema_id)).uri
         if record is None:
-            raise Damaged(uri, "is missing, and a commit names the schema in it")
+            raise Damaged(uri, "is missing, but a commit refers to the schema in it")
         computed = _schema_id(schema_number(schema_id), record.schema, record.catalog)
         if record.id != schema_id or schema_id not in (FIRST_SCHEMA, computed):
             raise Damaged(uri, f"does not hold schema {schema_id}")
@@ -109,14 +109,14 @@ class Schemas:
 
 
 def write_schema_files(graph: Location, accepted: AcceptedSchema) -> None:
-    """Makes a schema the one in the files; the state, which vouches for the others, comes last."""
+    """Writes a schema to the schema files; the state file, which has the checksums of the others, comes last."""
     for name, content in _files(accepted).items():
         objects_at(graph).replace(name, content)
         failpoints.hit(Point.SCHEMA_FILE_WRITTEN)
 
 
 def stage_schema_files(graph: Location, accepted: AcceptedSchema, operation_id: str) -> None:
-    """Writes the files beside those that are there, for a write that is not visible yet."""
+    """Writes the schema files beside the current ones, for a write that is not visible yet."""
     failpoints.hit(Point.SCHEMA_BEFORE_STAGING)
     for name, content in _files(accepted, operation_id).items():
         objects_at(graph).replace(name + STAGED, content)
@@ -134,9 +134,9 @@ def staged_operation(graph: Location) -> str | None:
 
 
 def settle_schema_files(graph: Location, schema_id: str) -> None:
-    """Makes the files say what the newest commit of `main` does, and ends staged ones, whatever became of them.
+    """Writes the schema of the newest commit of `main` to the schema files, and removes staged ones.
 
-    Those go first: a file that is written after them takes it to the disk that they are gone.
+    Staged files are removed first: writing the next file also syncs their removal to the disk.
     """
     for name in (STATE_FILE, COMPILED_FILE, SCHEMA_FILE):
         objects_at(graph).delete(name + STAGED)

@@ -18,10 +18,9 @@ from omnigraph.versioning.removal import missing_version
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """The graph as it was at one commit. What it holds never changes, whoever writes.
+    """The graph at one commit. Its content never changes, even if others write.
 
-    `opened` may be shared between snapshots: a version that was ever pinned keeps its content, and a table that has
-    been asked before knows its indexes.
+    `opened` may be shared between snapshots: pinned versions never change, and an open table has its indexes loaded.
     """
 
     location: Location
@@ -41,7 +40,7 @@ class Snapshot:
     def table(self, table_key: str) -> Table:
         """A table at the version that the snapshot pins; opened once.
 
-        `NotFound` if its data was removed since, `Damaged` if the file of the version is not as it was written.
+        Raises `NotFound` if its data was removed since, `Damaged` if the file of the version is missing or was changed.
         """
         if table_key not in self.manifest.pins:
             raise NotFound("table", table_key)
@@ -65,9 +64,9 @@ class Snapshot:
             raise
 
     def missing_tables(self) -> list[str]:
-        """The tables whose data was removed since; what is left of the snapshot can still be read.
+        """The tables whose data was removed since; the other tables of the snapshot can still be read.
 
-        Raises `Damaged` for one that is not there and was not removed on purpose.
+        Raises `Damaged` for a table that is missing and was not removed on purpose.
         """
         found = []
         for key in self.manifest.pins:
@@ -87,7 +86,7 @@ class Snapshot:
         limit: int | None = None,
         check: Callable[[int], None] = lambda _bytes: None,
     ) -> pa.Table:
-        """Rows of a table, with these columns and no other read. `check` gets the bytes of each batch."""
+        """Rows of a table; only these columns are read. `check` is called with the bytes of each batch."""
         return self.table(table_key).scan(columns, filter, limit, check=check)
 
     def as_json(self) -> dict[str, Any]:
@@ -99,6 +98,6 @@ class Snapshot:
         return {"commit": self.commit.as_json(), "tables": tables}
 
     def version(self, table_key: str) -> tuple[str, int]:
-        """What identifies the exact content of a table."""
+        """Identifies the exact content of a table."""
         pin = self.manifest.pins[table_key]
         return (self.location.child(pin.path).uri, pin.version)

@@ -1,6 +1,6 @@
 """The tags of a graph: each is a small file that names a commit, and keeps it.
 
-A tag never moves. Whoever creates one holds the lock of history, so that the commit is still there when the tag is.
+A tag never moves. Its creator holds the lock of the history, so that the commit is not removed meanwhile.
 """
 
 import re
@@ -32,7 +32,7 @@ class _TagRecord:
 
 
 def check_tag_name(name: str) -> str:
-    """A name that a tag may have: one that a branch may have too, and that is not a version."""
+    """Checks and returns the name of a tag: a valid name of a branch that is not a version number."""
     check_branch_name(name, "tag")
     if _VERSION.fullmatch(name):
         raise UsageError(f"`{name}` looks like a version, so it cannot be the name of a tag")
@@ -69,7 +69,7 @@ def write_tag(graph: Location, tag: Tag) -> None:
 
 
 def delete_tag(graph: Location, name: str) -> None:
-    """Removes a tag. Its commit stays as long as anything else keeps it."""
+    """Removes a tag. Cleanup may then remove its commit, unless something else keeps it."""
     if tag_named(graph, name) is None:
         raise NotFound("tag", name)
     objects_at(graph).delete(_file(name))

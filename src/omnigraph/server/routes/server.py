@@ -137,7 +137,7 @@ async def requests(request: Request) -> RequestsInFlight:
     "/requests/{request_id}", summary="Cancel a request", dependencies=_WITH_TOKEN, responses=error_responses()
 )
 async def cancel(request: Request, request_id: Annotated[str, Path(description="The request.")]) -> CancelledRequest:
-    """Stops a query. A write goes on, and so does a response that is being sent."""
+    """Stops a query. If its response is already being sent, the connection is closed. A write continues."""
     state: ServerState = request.app.state.server
     found = state.in_flight.get(request_id)
     if found is None or not _may_see(state, exchange_of(request.scope), found):
