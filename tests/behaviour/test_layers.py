@@ -28,6 +28,7 @@ FLOORS = (
     {"versioning"},
     {"write"},
     {"recovery"},
+    {"resident"},
     {"query"},
     {"loading"},
     {"exporting"},

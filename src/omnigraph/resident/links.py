@@ -188,11 +188,11 @@ class Links:
     # --- from one version to another ---
 
     def advance(self, edges: ResidentTable, ends: tuple[ResidentTable, ResidentTable]) -> "Links | None":
-        """The edges of the table at a later version with the same base; None where ordinals mean something else."""
+        """The edges of the table at a version that continues this one; None where it does not, or ordinals differ."""
+        known = len(self.late_begins)
         if edges.base is not self.edges.base or not _have_spaces(self.base, ends):
             return None
-        known = len(self.late_begins)
-        if len(edges.extra_ordinals) < known:
+        if not np.array_equal(edges.extra_serials[:known], self.edges.extra_serials):
             return None
         begins, late_ends = _ends_of(edges, ends, known)
         return Links(

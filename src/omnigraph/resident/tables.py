@@ -6,6 +6,7 @@ that came since, which ordinals they belong to, and which ordinals are gone. Whe
 into a new base, which keeps the ordinals.
 """
 
+import itertools
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -33,15 +34,30 @@ _FOLDED_PART = 32
 _MOST_HOLES = 4
 """A table in which more than one ordinal in this many is gone is read again."""
 
+_serials = itertools.count()
 _NOWHERE = np.uint64(2**64 - 1)
 _FEW = 16
 """Up to this many values from base and overlay are put together one by one."""
 
 
 class Space:
-    """The meaning of the ordinals of a table: tables with the same space have the same entity at an ordinal."""
+    """The meaning of ordinals: tables with the same space never have different entities at an ordinal.
 
-    __slots__ = ()
+    Versions and forks that come from one base may each get entities that the others lack, so their ordinals are given
+    here. Whoever gives one holds the lock of the memory.
+    """
+
+    __slots__ = ("_given", "_next")
+
+    def __init__(self, count: int) -> None:
+        self._next = count
+        self._given: dict[str, int] = {}
+
+    def ordinal_for(self, id: str) -> int:
+        """The ordinal of an id that the base lacks."""
+        ordinal = self._given.setdefault(id, self._next)
+        self._next = max(self._next, ordinal + 1)
+        return ordinal
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,11 +171,13 @@ class ResidentTable:
     base: Base
     space: Space
     count: int
-    """How many ordinals were ever given."""
+    """Above all ordinals of the table."""
 
     extra: dict[str, pa.Array]
     """The columns of the overlay; those that are missing are read when they are needed."""
     extra_ordinals: NDArray[np.int32]
+    extra_serials: NDArray[np.int64]
+    """What tells each row of the overlay from those of all other versions and forks that share the base."""
     extra_addresses: NDArray[np.uint64]
     moved: NDArray[np.int32]
     """The ordinals whose row is in the overlay, ascending, and in `moved_rows` that row."""
@@ -266,7 +284,12 @@ class ResidentTable:
         """A column by ordinal. At ordinals that are gone stands anything."""
         if not len(self.extra_ordinals):
             return self.base.column(name)
-        return self.values(name, np.arange(self.count, dtype=np.int64))
+        return self.values_at(name, self._all_rows())
+
+    def _all_rows(self) -> Ordinals:
+        """A row for each ordinal: its own, or anyone's at an ordinal that is gone."""
+        rows = self.rows(np.arange(self.count, dtype=np.int64))
+        return np.minimum(rows, self.base.count + len(self.extra_ordinals) - 1)
 
     def codes(self, name: str, ordinals: Ordinals | None = None) -> Codes:
         """A column of some entities, or by ordinal, as numbers of its distinct values."""
@@ -318,8 +341,9 @@ class ResidentTable:
             if ordinal < 0:
                 ordinal = self.base.index.find(id)
             if ordinal < 0:
-                ordinal = fresh[id] = count
-                count += 1
+                ordinal = fresh[id] = self.space.ordinal_for(id)
+                dead.update(range(count, ordinal))
+                count = max(count, ordinal + 1)
             dead.discard(ordinal)
             before = moved.get(ordinal, -1)
             if before >= 0:
@@ -338,6 +362,7 @@ class ResidentTable:
             count=count,
             extra={name: _joined(self.extra.get(name), flat(upserts[name])) for name in names},
             extra_ordinals=np.concatenate((self.extra_ordinals, np.array(ordinals, np.int32))),
+            extra_serials=np.concatenate((self.extra_serials, np.full(len(ordinals), next(_serials)))),
             extra_addresses=np.concatenate((addresses, new)),
             moved=np.array(order, np.int32),
             moved_rows=np.array([moved[each] for each in order], np.int32),
@@ -350,9 +375,8 @@ class ResidentTable:
         return following.folded() if is_large else following
 
     def folded(self) -> "ResidentTable":
-        """The same with everything in the base, under the same ordinals."""
-        every = np.arange(self.count, dtype=np.int64)
-        rows = self.rows(every)
+        """The same with everything in the base, under the same ordinals. Later ones mean something else."""
+        rows = self._all_rows()
         addresses = np.concatenate((self.base.addresses, self.extra_addresses))[rows]
         gone = np.zeros(self.count, np.bool_)
         gone[np.fromiter(self.dead, np.int64, len(self.dead))] = True
@@ -363,7 +387,7 @@ class ResidentTable:
                 columns[name] = pa.concat_arrays([self.base.column(name), self.extra[name]]).take(
                     pa.array(rows, mask=gone)
                 )
-        return _whole(self.table, Base(self.table, addresses, columns, self.base.memory), self.space, self.dead)
+        return _whole(self.table, Base(self.table, addresses, columns, self.base.memory), self.dead)
 
     def _ordinals_at(self, addresses: NDArray[np.uint64]) -> list[int] | None:
         """The ordinals of rows by their addresses; None if one is not known."""
@@ -397,15 +421,16 @@ def _joined(before: pa.Array | None, following: pa.Array) -> pa.Array:
     return following if before is None else pa.concat_arrays([before, following])
 
 
-def _whole(table: Table, base: Base, space: Space, dead: frozenset[int] = frozenset()) -> ResidentTable:
+def _whole(table: Table, base: Base, dead: frozenset[int] = frozenset()) -> ResidentTable:
     nothing: NDArray[np.int32] = np.empty(0, np.int32)
     return ResidentTable(
         table=table,
         base=base,
-        space=space,
+        space=Space(base.count),
         count=base.count,
         extra={},
         extra_ordinals=nothing,
+        extra_serials=np.empty(0, np.int64),
         extra_addresses=np.empty(0, np.uint64),
         moved=nothing,
         moved_rows=nothing,
@@ -418,4 +443,4 @@ def read_table(table: Table, memory: Memory) -> ResidentTable:
     with memory.lock, memory.reading() as reading:
         read = table.scan([ID, ROW_ADDRESS], check=reading.add)
         addresses = flat(read[ROW_ADDRESS]).to_numpy().astype(np.uint64)
-        return _whole(table, Base(table, addresses, {ID: flat(read[ID])}, memory), Space())
+        return _whole(table, Base(table, addresses, {ID: flat(read[ID])}, memory))

@@ -1,0 +1,178 @@
+"""What queries find in memory is what they find in the tables, whatever happened to these."""
+
+import random
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import omnigraph as og
+from omnigraph.query.reading import plan_query, read
+from omnigraph.resident import tables as resident_tables
+from omnigraph.resident.cache import ResidentCache
+from tests.crash.children import SOAKING
+
+HISTORIES = 200 if SOAKING else 6
+STEPS = 30
+SCHEMA = """
+node Person { name: String @key, age: I32?, city: String? }
+node Town { name: String @key }
+edge Knows: Person -> Person { since: I32? }
+edge LivesIn: Person -> Town
+"""
+WIDER = SCHEMA.replace("city: String?", "city: String?, nick: String?")
+CHANGES = """
+query put($name: String, $age: I32?, $city: String?) { insert Person { name: $name, age: $age, city: $city } }
+query found($name: String) { insert Town { name: $name } }
+query meet($one: String, $two: String, $since: I32?) { insert Knows { from: $one, to: $two, since: $since } }
+query settle($one: String, $two: String) { insert LivesIn { from: $one, to: $two } }
+query age($name: String, $age: I32) { update Person set { age: $age } where name = $name }
+query part($since: I32) { delete Knows where since = $since }
+query forget($name: String) { delete Person where name = $name }
+query move($since: I32, $later: I32) { update Knows set { since: $later } where since = $since }
+"""
+READS = """
+query one($name: String) { match { $p: Person { name: $name } } return { $p.name, $p.age, $p.city } }
+query friends($name: String) { match { $p: Person { name: $name }  $p knows $q } return { $q.name, $q.age } }
+query fans($name: String) { match { $p: Person { name: $name }  $q knows $p } return { $q } }
+query around($name: String) { match { $p: Person { name: $name }  $p <knows> $q } return { $q.id } }
+query edges($name: String) { match { $p: Person { name: $name }  $p $k:knows $q } return { $k.since, $q.name } }
+query far { match { $p: Person  $p knows{1,3} $q } return { $p.name, $q.name } limit 20 }
+query cities { match { $p: Person } return { $p.city, count($p) as n, avg($p.age) as a, max($p.age) as m } }
+query popular { match { $p: Person  $q knows $p } return { $p.id, count($q) as n } order { n desc } limit 5 }
+query lonely { match { $p: Person  not { $p knows $_ } } return { $p.name } }
+query towns { match { $p: Person  $p livesIn $t } return { $t.name, count($p) as n } }
+query young { match { $p: Person  $p.age < 30 } return { $p.name, $p.age } order { $p.age desc } }
+"""
+NAMES = [f"p{number}" for number in range(12)]
+TOWNS = ["a", "b"]
+
+
+def in_tables(graph: og.Graph, name: str, params: dict[str, Any], branch: str) -> list[dict[str, Any]]:
+    """The rows of a query that is answered without anything in memory."""
+    session = graph._session
+    at = session.head(branch)
+    compiled = session.queries.prepare(READS, name, at).compiled
+    _, plan = plan_query(compiled, params, at, "local")
+    return read(plan, at, session.adjacency, to_frame=lambda table: table).rows()
+
+
+class History:
+    """A graph that changes by chance, on `main` and on a branch."""
+
+    def __init__(self, graph: og.Graph, chance: random.Random) -> None:
+        self.graph, self.chance = graph, chance
+        self.branches = ["main"]
+        self.schemas = {"main": SCHEMA}
+
+    def change(self) -> None:
+        choices: list[Callable[[], object]] = [self.write] * 12
+        choices += [self.fork, self.merge, self.compact, self.load, self.widen, self.write_many]
+        self.chance.choice(choices)()
+
+    def write(self) -> None:
+        pick = self.chance.choice
+        one, two, number = pick(NAMES), pick(NAMES), self.chance.randrange(40)
+        name, params = pick(
+            [
+                ("put", {"name": one, "age": pick([None, number]), "city": pick([None, "x", "y"])}),
+                ("put", {"name": one, "age": number, "city": "z"}),
+                ("found", {"name": pick(TOWNS)}),
+                ("meet", {"one": one, "two": two, "since": number}),
+                ("meet", {"one": one, "two": two, "since": None}),
+                ("settle", {"one": one, "two": pick(TOWNS)}),
+                ("age", {"name": one, "age": number}),
+                ("part", {"since": number}),
+                ("forget", {"name": one}),
+                ("move", {"since": number, "later": number + 1}),
+            ]
+        )
+        with suppress(og.ValidationError):  # an end may not be there
+            self.graph.mutate(CHANGES, name, params=params, branch=pick(self.branches))
+
+    def write_many(self) -> None:
+        for _ in range(6):
+            self.write()
+
+    def load(self) -> None:
+        rows = [{"name": name, "age": self.chance.randrange(40)} for name in self.chance.sample(NAMES, 5)]
+        self.graph.load({"Person": rows}, mode="merge", branch=self.chance.choice(self.branches))
+
+    def compact(self) -> None:
+        self.graph.optimize(branch=self.chance.choice(self.branches))
+
+    def widen(self) -> None:
+        if self.branches == ["main"]:
+            self.graph.schema.apply(WIDER)
+
+    def fork(self) -> None:
+        if "side" not in self.branches:
+            self.graph.branches.create("side")
+            self.branches.append("side")
+
+    def merge(self) -> None:
+        if "side" in self.branches:
+            with suppress(og.MergeConflicts):
+                self.graph.merge("side")
+            self.graph.branches.delete("side")
+            self.branches.remove("side")
+
+    def check(self) -> None:
+        """Asks a few queries, in memory and in the tables."""
+        names = ["one", "friends", "fans", "around", "edges", "far", "cities", "popular", "lonely", "towns", "young"]
+        for branch in self.branches:
+            for name in self.chance.sample(names, 4):
+                needs_name = name in ("one", "friends", "fans", "around", "edges")
+                params = {"name": self.chance.choice(NAMES)} if needs_name else {}
+                found = self.graph.query(READS, name, params=params, branch=branch).rows()
+                assert found == in_tables(self.graph, name, params, branch), (name, params, branch)
+
+
+@pytest.mark.parametrize("seed", range(HISTORIES))
+@pytest.mark.parametrize("folded", [1, 2048])
+def test_queries_in_memory_follow_every_commit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int, folded: int
+) -> None:
+    monkeypatch.setattr(resident_tables, "FOLDED_ROWS", folded)
+    graph = og.init(tmp_path / "graph.omni", SCHEMA, durability="fast")
+    history = History(graph, random.Random(seed))  # noqa: S311
+    for _ in range(STEPS):
+        history.change()
+        history.check()
+    status = graph._session.resident.status()
+    assert status.answered > STEPS
+    assert status.declined == 0
+
+
+def test_a_commit_of_another_process_is_seen_by_the_next_query(tmp_path: Path) -> None:
+    graph = og.init(tmp_path / "graph.omni", SCHEMA)
+    graph.mutate(CHANGES, "put", params={"name": "p1", "age": 1})
+    asked = {"name": "p1"}
+    assert graph.query(READS, "one", params=asked).rows()[0]["p.age"] == 1
+    other = og.open(graph.uri)
+    for age in range(2, 12):
+        other.mutate(CHANGES, "age", params={"name": "p1", "age": age})
+        assert graph.query(READS, "one", params=asked).rows()[0]["p.age"] == age
+
+
+def test_a_snapshot_of_the_past_is_answered_as_it_was(tmp_path: Path) -> None:
+    graph = og.init(tmp_path / "graph.omni", SCHEMA)
+    graph.mutate(CHANGES, "put", params={"name": "p1", "age": 1})
+    before = graph.snapshot()
+    graph.mutate(CHANGES, "put", params={"name": "p2", "age": 2})
+    graph.mutate(CHANGES, "meet", params={"one": "p1", "two": "p2", "since": 3})
+    asked = {"name": "p1"}
+    assert [row["q.name"] for row in graph.query(READS, "friends", params=asked).rows()] == ["p2"]
+    assert graph.query(READS, "friends", params=asked, snapshot=before).rows() == []
+    assert [row["q.name"] for row in graph.query(READS, "friends", params=asked).rows()] == ["p2"]
+
+
+def test_what_does_not_fit_is_answered_from_the_tables(tmp_path: Path) -> None:
+    graph = og.init(tmp_path / "graph.omni", SCHEMA)
+    graph.load({"Person": [{"name": name, "age": 1, "city": "x" * 1000} for name in NAMES]})
+    session = graph._session
+    object.__setattr__(session, "resident", ResidentCache(most_bytes=4_000))
+    assert graph.query(READS, "cities").rows() == [{"p.city": "x" * 1000, "n": 12, "a": 1.0, "m": 1}]
+    assert session.resident.memory.nbytes <= 4_000
