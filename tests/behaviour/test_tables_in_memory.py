@@ -75,20 +75,19 @@ class History:
     def write(self) -> None:
         pick = self.chance.choice
         one, two, number = pick(NAMES), pick(NAMES), self.chance.randrange(40)
-        name, params = pick(
-            [
-                ("put", {"name": one, "age": pick([None, number]), "city": pick([None, "x", "y"])}),
-                ("put", {"name": one, "age": number, "city": "z"}),
-                ("found", {"name": pick(TOWNS)}),
-                ("meet", {"one": one, "two": two, "since": number}),
-                ("meet", {"one": one, "two": two, "since": None}),
-                ("settle", {"one": one, "two": pick(TOWNS)}),
-                ("age", {"name": one, "age": number}),
-                ("part", {"since": number}),
-                ("forget", {"name": one}),
-                ("move", {"since": number, "later": number + 1}),
-            ]
-        )
+        choices: list[tuple[str, dict[str, Any]]] = [
+            ("put", {"name": one, "age": pick([None, number]), "city": pick([None, "x", "y"])}),
+            ("put", {"name": one, "age": number, "city": "z"}),
+            ("found", {"name": pick(TOWNS)}),
+            ("meet", {"one": one, "two": two, "since": number}),
+            ("meet", {"one": one, "two": two, "since": None}),
+            ("settle", {"one": one, "two": pick(TOWNS)}),
+            ("age", {"name": one, "age": number}),
+            ("part", {"since": number}),
+            ("forget", {"name": one}),
+            ("move", {"since": number, "later": number + 1}),
+        ]
+        name, params = pick(choices)
         with suppress(og.ValidationError):  # an end may not be there
             self.graph.mutate(CHANGES, name, params=params, branch=pick(self.branches))
 
