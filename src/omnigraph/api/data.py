@@ -264,6 +264,8 @@ class ExplainRequest(Request[str]):
             node:Person [id, name]
           sort by id
           return p.name
+        executor: memory
+          scan $p in node:Person
     """
 
     verb = "explain"

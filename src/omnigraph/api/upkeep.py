@@ -238,6 +238,17 @@ class Leftover:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class MemoryStatus(Result):
+    """The tables that a process keeps in memory to answer queries, and how often they were used."""
+
+    tables: Annotated[Mapping[str, int], Doc("The bytes of each table in memory.")]
+    bytes: Annotated[int, Doc("The bytes of all of them, with versions that running queries still use.")]
+    most_bytes: Annotated[int, Doc("The most bytes that they may take (`OMNIGRAPH_RESIDENT_BYTES`).")]
+    answered: Annotated[int, Doc("How many queries found all their tables in memory, or read them into it.")]
+    declined: Annotated[int, Doc("How many queries were answered without, since a table was not read into memory.")]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Status(Result):
     """The health of a graph, as seen from one branch."""
 
@@ -257,6 +268,9 @@ class Status(Result):
     leftovers: Annotated[tuple[Leftover, ...], Doc("What killed bulk jobs left.")]
     schema_edited: Annotated[bool, Doc("Whether the file `_schema.pg` differs from the schema of `main`.")]
     advice: Annotated[tuple[str, ...], Doc("What should be done.")] = ()
+    memory: Annotated[MemoryStatus | None, Doc("What the process that was asked keeps in memory.")] = field(
+        default=None, compare=False
+    )
     schema_id: Annotated[str, Doc("The schema of the branch.")] = field(init=False, default="")
     schema_number: Annotated[int, Doc("Which of the schemas of the graph it is.")] = field(init=False, default=0)
 
@@ -270,7 +284,8 @@ class Status(Result):
             return self
         gone = {key.partition(":")[2] for key in hidden}
         types = {kind: [name for name in names if name not in gone] for kind, names in self.types.items()}
-        return replace(self, types=types, tables=tuple(each for each in self.tables if each.table_key not in hidden))
+        shown = tuple(each for each in self.tables if each.table_key not in hidden)
+        return replace(self, types=types, tables=shown)
 
 
 class StatusRequest(Request[Status]):

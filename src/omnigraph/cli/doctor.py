@@ -64,6 +64,10 @@ SETTINGS = {
         "How much memory the joins and sorts of all queries use before they write temporary files.",
         "64 GiB, or 1/2 of the memory",
     ),
+    "OMNIGRAPH_RESIDENT_BYTES": Setting(
+        "How much each open graph keeps in memory of the tables that queries use. `0`: nothing.",
+        "16 GiB, or 1/4 of the memory",
+    ),
     "OMNIGRAPH_ADJACENCY_BYTES": Setting(
         "How much each open graph caches of the edges that were traversed.", "1 GiB, or 1/8 of the memory"
     ),

@@ -3,13 +3,19 @@
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from pathlib import Path
 from typing import Any, Literal, Self, TypeVar, cast
 
 from omnigraph.api import data, history, schema, upkeep
 from omnigraph.api.base import MAIN, Request, acting_actor
+from omnigraph.api.data import QueryResult
 from omnigraph.api.graph import GraphApi
+from omnigraph.api.upkeep import MemoryStatus
+from omnigraph.errors import UsageError
 from omnigraph.policy import Action, Policy
 from omnigraph.session.session import Session
+from omnigraph.source_files import text_of
+from omnigraph.syntax import QUERY
 from omnigraph.verbs import analyze, embed, export, load, merge, mutate, query
 from omnigraph.verbs import history as histories
 from omnigraph.verbs import schema as schemas
@@ -113,6 +119,26 @@ def run_verb(session: Session, request: Request[_Result]) -> _Result:
     return cast("_Result", verb.run(session, request))
 
 
+@dataclass(frozen=True, slots=True)
+class PreparedRead:
+    """A query that was checked, and can be run again and again. Threads may share it."""
+
+    graph: "Graph"
+    source: str
+    name: str | None
+    branch: str
+
+    def run(self, params: Mapping[str, Any] | None = None, *, timeout: float | None = None) -> QueryResult:
+        """The rows of the query at the newest commit of its branch."""
+        return self.graph._run(
+            data.QueryRequest(self.source, self.name, params=params, branch=self.branch, timeout=timeout)
+        )
+
+    def explain(self, params: Mapping[str, Any] | None = None) -> str:
+        """How the query would be answered."""
+        return self.graph.explain(self.source, self.name, params=params, branch=self.branch)
+
+
 class Graph(GraphApi):
     """A graph that is open in this process. Threads may share it."""
 
@@ -167,6 +193,35 @@ class Graph(GraphApi):
         self._session.opened.clear()
         self._session.adjacency.clear()
         self._session.resident.clear()
+
+    def memory(self) -> MemoryStatus:
+        """What is kept in memory to answer queries, whatever the policy says."""
+        return self._session.resident.status()
+
+    def prepare(self, source: str | Path, name: str | None = None, *, branch: str = MAIN) -> "PreparedRead":
+        """Checks a query that reads once, and gives a handle that runs it with any parameters.
+
+        Running it asks the policy and looks for the newest commit, as `query` does, which uses the same preparation.
+
+        Args:
+            source: The queries, as text or as the path of a file.
+            name: The name of the query; it can be omitted if the source has one query.
+            branch: The branch to read.
+
+        Raises:
+            QueryError: The source has mistakes.
+
+        Example:
+            >>> older = g.prepare("query q($age: I32) { match { $p: Person  $p.age > $age } return { $p.name } }")
+            >>> older.run({"age": 40}).rows()
+            [{'p.name': 'Bob'}]
+        """
+        text = source if isinstance(source, str) else text_of(source, QUERY)
+        self._session.guard.check(Action.READ, branch)
+        prepared = self._session.queries.prepare(text, name, self._session.head(branch))
+        if prepared.compiled.is_mutation:
+            raise UsageError(f"`{prepared.compiled.name}` writes; run it with mutate")
+        return PreparedRead(self, text, name, branch)
 
     def check_readable(self) -> None:
         """Raises when the head of `main` cannot be read. It reveals nothing, so no policy is asked."""

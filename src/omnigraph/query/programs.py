@@ -59,7 +59,7 @@ class Test:
 
 
 @dataclass(frozen=True, slots=True)
-class Constant:
+class KnownComparison:
     """A comparison of two known values: whether a pattern can match at all."""
 
     left: ir.Expression
@@ -75,7 +75,7 @@ class Constant:
 
 
 @dataclass(frozen=True, slots=True)
-class Compared:
+class ColumnComparison:
     """A comparison of columns of variables, with the tables of these."""
 
     left: ir.Column
@@ -85,7 +85,7 @@ class Compared:
 
 
 @dataclass(frozen=True, slots=True)
-class Same:
+class Identity:
     """Whether two variables of one type are the same entity, or are not."""
 
     left: str
@@ -93,7 +93,7 @@ class Same:
     negated: bool
 
 
-Condition: TypeAlias = Test | Compared | Same
+Condition: TypeAlias = Test | ColumnComparison | Identity
 
 
 # --- operations ---
@@ -133,7 +133,7 @@ class Scan:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Step:
+class EdgeStep:
     """Follows edges from `start` to `end`, which may be bound before.
 
     With `edge`, there is a row for each edge, which is bound to that variable. Otherwise each pair of nodes that is
@@ -167,14 +167,14 @@ class Without:
     shared: tuple[str, ...]
 
 
-Operation: TypeAlias = ByIds | Scan | Step | Where | Without
+Operation: TypeAlias = ByIds | Scan | EdgeStep | Where | Without
 
 
 @dataclass(frozen=True, slots=True)
 class PatternProgram:
     """The operations of one pattern. If a constant does not hold, the pattern is not found."""
 
-    constants: tuple[Constant, ...]
+    constants: tuple[KnownComparison, ...]
     operations: tuple[Operation, ...]
 
 
@@ -210,7 +210,7 @@ def _explain(pattern: PatternProgram, indent: str) -> Iterator[str]:
                 yield f"{indent}find ${variable} in {table} by {columns}"
             case Scan(variable, table):
                 yield f"{indent}scan ${variable} in {table}"
-            case Step():
+            case EdgeStep():
                 most = "" if operation.maximum is None else operation.maximum
                 hops = "" if (operation.minimum, operation.maximum) == (1, 1) else f" {{{operation.minimum},{most}}}"
                 how = f"{operation.direction}, ${operation.start} → ${operation.end}"
@@ -222,7 +222,7 @@ def _explain(pattern: PatternProgram, indent: str) -> Iterator[str]:
                 yield f"{indent}without"
                 yield from _explain(nested, indent + "  ")
                 continue
-        tests = [*operation.tests, *(operation.edge_tests if isinstance(operation, Step) else ())]
+        tests = [*operation.tests, *(operation.edge_tests if isinstance(operation, EdgeStep) else ())]
         if tests:
             yield f"{indent}  where {', '.join(f'{test.column.name} {test.operator.value}' for test in tests)}"
 
@@ -321,30 +321,30 @@ class _Maker:
                 self.tables.setdefault(end, set())
             if isinstance(each, ir.EdgeBinding):
                 entities[each.variable] = edge
-        constants: list[Constant] = []
+        constants: list[KnownComparison] = []
         conditions = list(self._conditions(pattern, entities, constants))
         operations = _Order(self.catalog, entities, set(around), conditions).operations(pattern)
         for absent in pattern.absent:
             nested, _, _ = self._pattern(absent, entities)
-            operations.append(Without(nested, tuple(name for name in _used(nested) if name in entities)))
+            operations.append(Without(nested, tuple(name for name in _variables_in(nested) if name in entities)))
         is_pinned = any(isinstance(each, ByIds) for each in operations)
         return PatternProgram(tuple(constants), tuple(operations)), entities, is_pinned
 
     def _conditions(
-        self, pattern: ir.Pattern, entities: Mapping[str, EntityType], constants: list[Constant]
+        self, pattern: ir.Pattern, entities: Mapping[str, EntityType], constants: list[KnownComparison]
     ) -> Iterator[Condition]:
         for condition in pattern.conditions:
             match condition:
                 case ir.SameEntity(left, right, negated):
                     if entities[left].table_key != entities[right].table_key:
                         raise NoProgram
-                    yield Same(left, right, negated)
+                    yield Identity(left, right, negated)
                 case ir.Comparison(ir.Column() as left, operator, ir.Column() as right):
                     _check_comparable(left.type, operator, right.type)
                     self._need_column(left, entities)
                     self._need_column(right, entities)
                     tables = entities[left.variable].table_key, entities[right.variable].table_key
-                    yield Compared(left, operator, right, tables)
+                    yield ColumnComparison(left, operator, right, tables)
                 case ir.Comparison(ir.Column() as column, operator, value):
                     self._need_column(column, entities)
                     table = entities[column.variable].table_key
@@ -356,7 +356,7 @@ class _Maker:
                     table = entities[column.variable].table_key
                     yield Test(column.variable, table, column, operator, value, is_mirrored=True)
                 case ir.Comparison(left, operator, right):
-                    constants.append(Constant(left, operator, right))
+                    constants.append(KnownComparison(left, operator, right))
                 case _:
                     raise NoProgram
 
@@ -402,20 +402,20 @@ def _check_comparable(left: PropertyType, operator: Operator, right: PropertyTyp
     raise NoProgram
 
 
-def _used(pattern: PatternProgram) -> dict[str, None]:
+def _variables_in(pattern: PatternProgram) -> dict[str, None]:
     """All variables that operations name."""
     found: dict[str, None] = {}
     for operation in pattern.operations:
         match operation:
             case ByIds(variable) | Scan(variable):
                 found[variable] = None
-            case Step():
+            case EdgeStep():
                 found |= dict.fromkeys((operation.start, operation.end))
             case Where(conditions):
                 for each in conditions:
                     found |= dict.fromkeys(_variables(each))
             case Without(nested):
-                found |= _used(nested)
+                found |= _variables_in(nested)
     return found
 
 
@@ -423,9 +423,9 @@ def _variables(condition: Condition) -> tuple[str, ...]:
     match condition:
         case Test(variable):
             return (variable,)
-        case Compared(left, _, right):
+        case ColumnComparison(left, _, right):
             return (left.variable, right.variable)
-        case Same(left, right):
+        case Identity(left, right):
             return (left, right)
 
 
@@ -488,7 +488,7 @@ class _Order:
             return _EQUAL
         return _FILTERED if tests else _OPEN
 
-    def _step(self, traversal: ir.Traversal | ir.EdgeBinding) -> Step:
+    def _step(self, traversal: ir.Traversal | ir.EdgeBinding) -> EdgeStep:
         edge = self.catalog.edges[traversal.edge]
         start, end, direction = traversal.source, traversal.destination, traversal.direction
         if start not in self.bound:
@@ -496,7 +496,7 @@ class _Order:
         is_end_bound = end in self.bound
         tests = () if is_end_bound else self._tests(end)
         if isinstance(traversal, ir.EdgeBinding):
-            return Step(
+            return EdgeStep(
                 start=start,
                 end=end,
                 table=edge.table_key,
@@ -506,7 +506,7 @@ class _Order:
                 tests=tests,
                 edge_tests=self._tests(traversal.variable),
             )
-        return Step(
+        return EdgeStep(
             start=start,
             end=end,
             table=edge.table_key,

@@ -22,14 +22,14 @@ from omnigraph.query.cancelling import NEVER, Cancellation
 from omnigraph.query.levels import KnownValues
 from omnigraph.query.programs import (
     ByIds,
-    Compared,
+    ColumnComparison,
     Condition,
+    EdgeStep,
+    Identity,
     NoProgram,
     PatternProgram,
     Program,
-    Same,
     Scan,
-    Step,
     Test,
     Where,
     Without,
@@ -37,7 +37,7 @@ from omnigraph.query.programs import (
 )
 from omnigraph.query.results import constant_scalar
 from omnigraph.query.walks import reachable_pairs
-from omnigraph.resident.links import Hops, Links
+from omnigraph.resident.links import LinkHops, Links
 from omnigraph.resident.numbers import distinct, spread
 from omnigraph.resident.tables import Ordinals, ResidentTable, encode
 from omnigraph.resident.view import ResidentView
@@ -180,7 +180,7 @@ class _Run:
                 return self._by_ids(operation, frame)
             case Scan():
                 return self._scan(operation, frame)
-            case Step():
+            case EdgeStep():
                 return self._step(operation, frame)
             case Where(conditions):
                 for condition in conditions:
@@ -217,7 +217,7 @@ class _Run:
 
     # --- edges ---
 
-    def _step(self, step: Step, frame: Frame) -> Frame:
+    def _step(self, step: EdgeStep, frame: Frame) -> Frame:
         links = self.view.links(step.table)
         starts = frame.columns[step.start]
         if step.edge is not None:
@@ -240,22 +240,22 @@ class _Run:
                         following = following.take(self._holds(test, following))
         return following
 
-    def _hold_step(self, links: Links, starts: Ordinals, step: Step, columns: int) -> None:
+    def _hold_step(self, links: Links, starts: Ordinals, step: EdgeStep, columns: int) -> None:
         """Counts the rows of a step beforehand, unless it is from a few nodes."""
         if len(starts) > _FEW_VALUES:
             self._hold(int(links.degrees(starts, step.direction).sum()), columns)
 
-    def _continue(self, frame: Frame, step: Step, places: Ordinals, ends: Ordinals) -> Frame:
+    def _continue(self, frame: Frame, step: EdgeStep, places: Ordinals, ends: Ordinals) -> Frame:
         following = frame.take(places)
         following.columns["@end" if step.is_end_bound else step.end] = ends
         following.count = len(ends)
         return following
 
-    def _walk(self, frame: Frame, step: Step, links: Links) -> Frame:
+    def _walk(self, frame: Frame, step: EdgeStep, links: Links) -> Frame:
         """Pairs by their distance, found once for each start."""
         count = self.view.table(self.program.links[step.table][0]).count
         starts, inverse = np.unique(frame.columns[step.start], return_inverse=True)
-        hops = Hops(links, step.direction, count)
+        hops = LinkHops(links, step.direction, count)
         blocks = []
         for block in reachable_pairs(hops, starts, step.minimum, step.maximum, cancellation=self.cancellation):
             self._hold(len(block[0]), 2)
@@ -318,10 +318,10 @@ class _Run:
         match condition:
             case Test(variable, table):
                 return self._passes(condition, self.view.table(table), frame.columns[variable])
-            case Same(left, right, negated):
+            case Identity(left, right, negated):
                 same: NDArray[np.bool_] = frame.columns[left] == frame.columns[right]
                 return ~same if negated else same
-            case Compared(left, operator, right, tables):
+            case ColumnComparison(left, operator, right, tables):
                 sides = [
                     self.view.table(table).values(column.name, frame.columns[column.variable])
                     for table, column in zip(tables, (left, right), strict=True)
@@ -370,21 +370,21 @@ def _compare(left: pa.Array, operator: Operator, right: pa.Array) -> NDArray[np.
 
 
 @dataclass(frozen=True, slots=True)
-class SortKey:
+class RowOrder:
     """Values to sort by: numbers, or an Arrow array. Null comes first ascending and last descending."""
 
     values: Any
     descending: bool = False
 
 
-def first_in_order(keys: Sequence[SortKey], count: int, limit: int | None) -> NDArray[Any]:
+def first_in_order(keys: Sequence[RowOrder], count: int, limit: int | None) -> NDArray[Any]:
     """The positions of the first rows in this order."""
     if count < 2 or not keys:
         return np.arange(count)[:limit]
     candidates: NDArray[Any] | None = None
     if limit is not None and 0 < limit * 8 < count and isinstance(keys[0].values, np.ndarray):
         candidates = _best(keys[0], limit)
-        keys = [SortKey(_at(key.values, candidates), key.descending) for key in keys]
+        keys = [RowOrder(_at(key.values, candidates), key.descending) for key in keys]
         count = len(candidates)
     order: Any
     if len(keys) == 1 and isinstance(keys[0].values, np.ndarray) and not keys[0].descending:
@@ -414,7 +414,7 @@ def first_in_order(keys: Sequence[SortKey], count: int, limit: int | None) -> ND
     return places if candidates is None else candidates[places]
 
 
-def _best(key: SortKey, limit: int) -> NDArray[Any]:
+def _best(key: RowOrder, limit: int) -> NDArray[Any]:
     """The positions of all values that may be among the first."""
     values = key.values
     if key.descending:
@@ -441,14 +441,14 @@ class _Plain:
         read = run.program.read
         if frame.count > 1:
             keys = [
-                SortKey(_sortable(run, key.expression, frame), key.descending)
+                RowOrder(_sortable(run, key.expression, frame), key.descending)
                 for key in read.order
                 if isinstance(key.expression, ir.Column)
             ]
             for name in run.program.entities:
                 ordinals = frame.columns[name]
                 if bool((ordinals != ordinals[0]).any()):
-                    keys.append(SortKey(run.table(name).id_order(ordinals)))
+                    keys.append(RowOrder(run.table(name).id_order(ordinals)))
             frame = frame.take(first_in_order(keys, frame.count, limit))
         elif limit is not None and frame.count > limit:
             frame = frame.take(np.arange(limit))
@@ -526,7 +526,7 @@ class _Grouped:
         places = np.arange(self.count)[:limit]
         if self.count > 1:
             sorting = [
-                SortKey(
+                RowOrder(
                     _numbers(arrays[key.expression])
                     if isinstance(key.expression, ir.Aggregate)
                     else self._key(key.expression),
@@ -535,7 +535,7 @@ class _Grouped:
                 for key in read.order
                 if isinstance(key.expression, ir.Aggregate | ir.Column)
             ]
-            sorting += [SortKey(self._key(key)) for key in keys if isinstance(key, ir.Column | ir.Entity)]
+            sorting += [RowOrder(self._key(key)) for key in keys if isinstance(key, ir.Column | ir.Entity)]
             places = first_in_order(sorting, self.count, limit)
         firsts = frame.take(self.firsts[places]) if keys else frame
         plain = iter(outputs_of(self.run, keys, firsts))

@@ -6,10 +6,10 @@ used for the longest time goes; memory counts as long as a running query holds i
 """
 
 from collections.abc import Hashable, Iterable
-from dataclasses import dataclass
 
+from omnigraph.api.upkeep import MemoryStatus
 from omnigraph.resident.links import Links, link
-from omnigraph.resident.memory import DoesNotFit, Memory
+from omnigraph.resident.memory import DoesNotFit, MemoryBound
 from omnigraph.resident.tables import ResidentTable, read_table
 from omnigraph.resident.view import ResidentView
 from omnigraph.storage.environment import RESIDENT_BYTES
@@ -26,22 +26,11 @@ _ADVANCED_PART = 4
 """From one version to another leads a change of up to one row in this many; beyond, the table is read again."""
 
 
-@dataclass(frozen=True, slots=True)
-class ResidentStatus:
-    """What is in memory: by table, in all, and how often it helped."""
-
-    tables: dict[str, int]
-    bytes: int
-    most_bytes: int
-    answered: int
-    declined: int
-
-
 class ResidentCache:
     """Tables in memory. Safe to share between threads: one of them reads at a time, and others go on with the rest."""
 
     def __init__(self, most_bytes: int | None = None) -> None:
-        self.memory = Memory(RESIDENT_BYTES if most_bytes is None else most_bytes, self._forget_one)
+        self.memory = MemoryBound(RESIDENT_BYTES if most_bytes is None else most_bytes, self._forget_one)
         self._tables: dict[tuple[str, Hashable], ResidentTable] = {}
         self._links: dict[tuple[str, Hashable], Links] = {}
         self._asked: set[str] = set()
@@ -71,14 +60,24 @@ class ResidentCache:
             self._last = (at.manifest, view)
         return view
 
-    def status(self) -> ResidentStatus:
+    def may_hold(self, at: Snapshot, tables: Iterable[str]) -> bool:
+        """Whether tables are in memory, or will be when they are asked for, as far as it is known."""
+        return bool(self.memory.most_bytes) and not any(self._was_too_large(at, key) for key in tables)
+
+    def status(self) -> MemoryStatus:
         """What is in memory now."""
         with self.memory.lock:
             sizes: dict[str, int] = {}
             for (key, _), table in self._tables.items():
                 sizes[key] = max(sizes.get(key, 0), table.base.nbytes + table.nbytes)
             answered = self._answered - self._declined
-            return ResidentStatus(sizes, self.memory.nbytes, int(self.memory.most_bytes), answered, self._declined)
+            return MemoryStatus(
+                tables=sizes,
+                bytes=self.memory.nbytes,
+                most_bytes=int(self.memory.most_bytes),
+                answered=answered,
+                declined=self._declined,
+            )
 
     def clear(self) -> None:
         """Forgets everything."""
@@ -96,12 +95,15 @@ class ResidentCache:
             return True
         if not self.memory.most_bytes:
             return False
-        if key in self._too_large and at.table(key).count() >= self._too_large[key]:
+        if self._was_too_large(at, key):
             return False
         if key in self._asked or at.table(key).count() <= SMALL_TABLE:
             return True
         self._asked.add(key)
         return False
+
+    def _was_too_large(self, at: Snapshot, key: str) -> bool:
+        return key in self._too_large and at.table(key).count() >= self._too_large[key]
 
     def _view(self, at: Snapshot) -> ResidentView:
         return ResidentView(lambda key: self._table(key, at), lambda view, key: self._link(key, at, view))
@@ -111,14 +113,14 @@ class ResidentCache:
             version = at.version(key)
             found = self._tables.pop((key, version), None)
             if found is None:
-                found = self._advanced(key, at.table(key)) or self._read(key, at.table(key))
+                found = self._advance(key, at.table(key)) or self._read(key, at.table(key))
             self._tables[key, version] = found
             versions = [each for each in self._tables if each[0] == key]
             for each in versions[:-MOST_VERSIONS]:
                 self._forget(each)
             return found
 
-    def _advanced(self, key: str, table: Table) -> ResidentTable | None:
+    def _advance(self, key: str, table: Table) -> ResidentTable | None:
         """A table at another version, from the one of its versions that was used last."""
         for (name, _), known in reversed(self._tables.items()):
             if name == key:

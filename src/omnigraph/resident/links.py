@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from omnigraph.catalog.model import DESTINATION, SOURCE
 from omnigraph.compiler.ir import Direction
 from omnigraph.errors import Damaged
-from omnigraph.resident.memory import Memory
+from omnigraph.resident.memory import MemoryBound
 from omnigraph.resident.numbers import distinct, spread
 from omnigraph.resident.tables import Ordinals, ResidentTable, Space
 
@@ -50,7 +50,7 @@ class BaseLinks:
     """The ends of the edges that the base of a table has. Safe to share between threads."""
 
     def __init__(
-        self, begins: NDArray[np.int32], ends: NDArray[np.int32], spaces: tuple[Space, Space], memory: Memory
+        self, begins: NDArray[np.int32], ends: NDArray[np.int32], spaces: tuple[Space, Space], memory: MemoryBound
     ) -> None:
         self.begins, self.ends, self.spaces = begins, ends, spaces
         self._sorted: dict[bool, Csr] = {}
@@ -200,7 +200,7 @@ class Links:
             base=self.base,
             late_begins=np.concatenate((self.late_begins, begins)),
             late_ends=np.concatenate((self.late_ends, late_ends)),
-            removed=_removed(edges),
+            removed=_replaced_edges(edges),
         )
 
 
@@ -222,7 +222,7 @@ def link(edges: ResidentTable, ends: tuple[ResidentTable, ResidentTable]) -> Lin
         (ends[0].space, ends[1].space),
         edges.base.memory,
     )
-    return Links(edges, base, *_ends_of(edges, ends, 0), _removed(edges))
+    return Links(edges, base, *_ends_of(edges, ends, 0), _replaced_edges(edges))
 
 
 def _have_spaces(base: BaseLinks, ends: tuple[ResidentTable, ResidentTable]) -> bool:
@@ -246,7 +246,7 @@ def _ends_of(
     return found[0], found[1]
 
 
-def _removed(edges: ResidentTable) -> NDArray[np.int32]:
+def _replaced_edges(edges: ResidentTable) -> NDArray[np.int32]:
     gone = np.fromiter(edges.dead, np.int32, len(edges.dead))
     found = np.unique(np.concatenate((gone, edges.moved)))
     return found[found < edges.base.count].astype(np.int32)
@@ -261,7 +261,7 @@ def _join(one: Steps, other: Steps) -> Steps:
 
 
 @dataclass(frozen=True, slots=True)
-class Hops:
+class LinkHops:
     """Links as `reachable_pairs` follows them, between nodes of one type."""
 
     links: Links

@@ -19,7 +19,7 @@ class TakesMemory(Protocol):
         ...
 
 
-class Memory:
+class MemoryBound:
     """A bound on the bytes of everything that was counted and is still held by somebody.
 
     `make_room` forgets what can be spared, and says whether there was something.
@@ -56,7 +56,7 @@ class Memory:
 class Reading:
     """The bytes of a read that goes on."""
 
-    def __init__(self, memory: Memory) -> None:
+    def __init__(self, memory: MemoryBound) -> None:
         self._memory, self._size = memory, 0
 
     def __enter__(self) -> "Reading":

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from omnigraph.catalog.model import ID
 from omnigraph.errors import Damaged
 from omnigraph.resident.ids import IdIndex, flat, index_ids, pick
-from omnigraph.resident.memory import Memory, Reading
+from omnigraph.resident.memory import MemoryBound, Reading
 from omnigraph.storage.differences import row_moves
 from omnigraph.storage.tables import ROW_ADDRESS, Table
 
@@ -72,7 +72,7 @@ class Base:
     """Rows that were read once, and their columns, each read when it is first needed. Safe to share between threads."""
 
     def __init__(
-        self, table: Table, addresses: NDArray[np.uint64], columns: dict[str, pa.Array], memory: Memory
+        self, table: Table, addresses: NDArray[np.uint64], columns: dict[str, pa.Array], memory: MemoryBound
     ) -> None:
         self.table = table
         self.ids = columns[ID]
@@ -163,7 +163,7 @@ def encode(values: pa.Array) -> Codes:
     return Codes(codes, encoded.dictionary)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
 class ResidentTable:
     """A table at one version, in memory."""
 
@@ -360,7 +360,7 @@ class ResidentTable:
             base=self.base,
             space=self.space,
             count=count,
-            extra={name: _joined(self.extra.get(name), flat(upserts[name])) for name in names},
+            extra={name: _concatenate(self.extra.get(name), flat(upserts[name])) for name in names},
             extra_ordinals=np.concatenate((self.extra_ordinals, np.array(ordinals, np.int32))),
             extra_serials=np.concatenate((self.extra_serials, np.full(len(ordinals), next(_serials)))),
             extra_addresses=np.concatenate((addresses, new)),
@@ -371,10 +371,11 @@ class ResidentTable:
         )
         if len(dead) * _MOST_HOLES > count + FOLDED_ROWS:
             return None
+        self.base.memory.count(following)
         is_large = len(following.extra_ordinals) > FOLDED_ROWS + self.base.count // _FOLDED_PART
-        return following.folded() if is_large else following
+        return following.fold() if is_large else following
 
-    def folded(self) -> "ResidentTable":
+    def fold(self) -> "ResidentTable":
         """The same with everything in the base, under the same ordinals. Later ones mean something else."""
         rows = self._all_rows()
         addresses = np.concatenate((self.base.addresses, self.extra_addresses))[rows]
@@ -417,7 +418,7 @@ class ResidentTable:
         return found
 
 
-def _joined(before: pa.Array | None, following: pa.Array) -> pa.Array:
+def _concatenate(before: pa.Array | None, following: pa.Array) -> pa.Array:
     return following if before is None else pa.concat_arrays([before, following])
 
 
@@ -438,7 +439,7 @@ def _whole(table: Table, base: Base, dead: frozenset[int] = frozenset()) -> Resi
     )
 
 
-def read_table(table: Table, memory: Memory) -> ResidentTable:
+def read_table(table: Table, memory: MemoryBound) -> ResidentTable:
     """A table in memory, with its ids; other columns follow when they are needed."""
     with memory.lock, memory.reading() as reading:
         read = table.scan([ID, ROW_ADDRESS], check=reading.add)

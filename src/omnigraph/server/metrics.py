@@ -1,14 +1,23 @@
 """The metrics of a server: counts and durations of requests, and the resources of the process."""
 
+from collections.abc import Callable, Iterable
+from functools import partial
+
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
 from prometheus_client.platform_collector import PlatformCollector
 from prometheus_client.process_collector import ProcessCollector
 
+from omnigraph.api.upkeep import MemoryStatus
+
 MEDIA_TYPE = CONTENT_TYPE_PLAIN_0_0_4
 _SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
 _METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 UNKNOWN_ROUTE = "unknown"
+
+
+def _total(look: Callable[[], Iterable[MemoryStatus]], name: str) -> float:
+    return float(sum(getattr(each, name) for each in look()))
 
 
 class Metrics:
@@ -36,6 +45,13 @@ class Metrics:
             registry=registry,
         )
         self.graphs = Gauge("omnigraph_open_graphs", "Graphs that are open.", registry=registry)
+        self._memory = {
+            "bytes": Gauge("omnigraph_memory_bytes", "Bytes of tables in memory.", registry=registry),
+            "answered": Gauge("omnigraph_memory_answered", "Queries answered from memory.", registry=registry),
+            "declined": Gauge(
+                "omnigraph_memory_declined", "Queries whose tables were not read into memory.", registry=registry
+            ),
+        }
         ProcessCollector(registry=registry)
         PlatformCollector(registry=registry)
 
@@ -51,6 +67,11 @@ class Metrics:
             self._sent.inc(sent)
         if code is not None:
             self._refused.labels(code).inc()
+
+    def watch_memory(self, look: Callable[[], Iterable[MemoryStatus]]) -> None:
+        """Reports what graphs keep in memory, as it is whenever somebody asks for the metrics."""
+        for name, gauge in self._memory.items():
+            gauge.set_function(partial(_total, look, name))
 
     def text(self) -> bytes:
         """All metrics in the format of Prometheus."""

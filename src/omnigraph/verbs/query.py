@@ -42,9 +42,13 @@ def query(session: Session, request: QueryRequest) -> QueryResult:
 def explain(session: Session, request: ExplainRequest) -> str:
     """The engine that would answer a query, and its plan."""
     at = session.head(request.branch)
-    compiled = _prepare(session, request, at, request.branch).compiled
-    choice, plan = plan_query(compiled, request.params or {}, at, request.engine)
-    return f"{choice}\n{plan.explain(at)}"
+    prepared = _prepare(session, request, at, request.branch)
+    choice, plan = plan_query(prepared.compiled, request.params or {}, at, request.engine)
+    program = prepared.program
+    text = f"{choice}\n{plan.explain(at)}"
+    if program is None or choice.engine == SPARK or not session.resident.may_hold(at, program.tables):
+        return text
+    return "\n".join([text, "executor: memory", *(f"  {line}" for line in program.explain())])
 
 
 def _prepare(session: Session, request: QueryRequest | ExplainRequest, at: Snapshot, branch: str) -> PreparedQuery:

@@ -25,8 +25,10 @@ from omnigraph.write.sidecar import Sidecar
 def status(session: Session, request: upkeep.StatusRequest) -> upkeep.Status:
     """The health of the graph, of the types that may be read."""
     found = status_of(session.location, session.branches, session.branches.log(request.branch))
-    found = found.without(session.guard.hidden_tables(session.head(request.branch), request.branch))
-    return replace(found, advice=advice_on(found))
+    hidden = session.guard.hidden_tables(session.head(request.branch), request.branch)
+    found, memory = found.without(hidden), session.resident.status()
+    shown = {key: size for key, size in memory.tables.items() if key not in hidden}
+    return replace(found, advice=advice_on(found), memory=replace(memory, tables=shown))
 
 
 def verify(session: Session, request: upkeep.VerifyRequest) -> upkeep.VerifyResult:

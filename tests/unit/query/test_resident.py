@@ -14,7 +14,7 @@ from omnigraph.query.plan import limit_of
 from omnigraph.query.programs import NoProgram, program_of
 from omnigraph.query.resident import run_program
 from omnigraph.resident.links import link
-from omnigraph.resident.memory import Memory
+from omnigraph.resident.memory import MemoryBound
 from omnigraph.resident.tables import read_table
 from omnigraph.resident.view import ResidentView
 from tests.unit.query.reference import Reference
@@ -24,7 +24,7 @@ from tests.unit.query.world import NOW, LanceReader, complete, written
 
 def resident_view(reader: LanceReader, catalog: Catalog) -> ResidentView:
     """The tables of a reader, in memory."""
-    memory = Memory()
+    memory = MemoryBound()
     ends = {edge.table_key: (f"node:{edge.source}", f"node:{edge.destination}") for edge in catalog.edges.values()}
     return ResidentView(
         lambda key: read_table(reader.table(key), memory),

@@ -34,6 +34,7 @@ from omnigraph.api.upkeep import (
     IndexState,
     IndexStatus,
     Leftover,
+    MemoryStatus,
     OptimizeResult,
     PendingWrite,
     Recovery,
@@ -122,6 +123,7 @@ TABLE = TableStatus(
     error="gone",
 )
 DIAGNOSTIC = Source("a.gq", "query q {" + "x" * 200).diagnostic(Code.QUERY_SYNTAX, "what", Span(150, 155), hint="how")
+MEMORY = MemoryStatus(tables={"node:Person": 100}, bytes=120, most_bytes=1000, answered=3, declined=1)
 STATUS = Status(
     uri="http://localhost/graphs/people",
     branch="main",
@@ -139,8 +141,10 @@ STATUS = Status(
     leftovers=(Leftover("__incoming/x", 9),),
     schema_edited=True,
     advice=("do this",),
+    memory=MEMORY,
 )
 VALUES = [
+    MEMORY,
     COMMIT,
     FIRST,
     INFO,
