@@ -74,8 +74,6 @@ class QueryResult(Result):
     commit_id: str
     to_frame: Callable[["pa.Table"], Any] = field(default=no_frame, kw_only=True, repr=False, compare=False)
     """Gives rows to Spark."""
-    arrays: tuple["pa.Table", tuple[Any, ...]] | None = field(default=None, kw_only=True, repr=False, compare=False)
-    """A table and its columns as arrays, of which a few rows are made faster than of the table."""
 
     @property
     def columns(self) -> list[str]:
@@ -92,10 +90,6 @@ class QueryResult(Result):
 
     def rows(self) -> list[dict[str, Any]]:
         """The rows as dictionaries of Python values."""
-        if self.arrays is not None and self.arrays[0] is self.table:
-            names = self.columns
-            values = [array.to_pylist() for array in self.arrays[1]]
-            return [dict(zip(names, row, strict=True)) for row in zip(*values, strict=True)]
         rows: list[dict[str, Any]] = self.table.to_pylist()
         return rows
 

@@ -39,6 +39,53 @@ A query that begins at given ids reads few of them, whatever the tables hold, an
 """
 
 
+class MemoryResult(QueryResult):
+    """The rows of a read from memory, as arrays. A few of them are returned faster than a table is made."""
+
+    __slots__ = ("_arrays", "_made", "_schema")
+    _arrays: Sequence[pa.Array]
+    _schema: pa.Schema
+    _made: list[pa.Table]
+
+    def __init__(
+        self, arrays: Sequence[pa.Array], schema: pa.Schema, commit_id: str, to_frame: Callable[[pa.Table], Any]
+    ) -> None:
+        # The base class is frozen, and has a table from the beginning.
+        set_field = object.__setattr__
+        set_field(self, "_arrays", arrays)
+        set_field(self, "_schema", schema)
+        set_field(self, "_made", [])
+        set_field(self, "commit_id", commit_id)
+        set_field(self, "to_frame", to_frame)
+
+    @property
+    def columns(self) -> list[str]:
+        """The names of the columns."""
+        names: list[str] = self._schema.names
+        return names
+
+    @property
+    def table(self) -> pa.Table:
+        """The rows as Arrow."""
+        if not self._made:
+            self._made.append(pa.Table.from_arrays(self._arrays, schema=self._schema))
+        return self._made[0]
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return QueryResult, (self.table, self.commit_id)
+
+    def __len__(self) -> int:
+        return len(self._arrays[0]) if self._arrays else 0
+
+    def rows(self) -> list[dict[str, Any]]:
+        """The rows as dictionaries of Python values."""
+        names = self._schema.names
+        if len(self) == 1:
+            return [{name: array.to_pylist()[0] for name, array in zip(names, self._arrays, strict=True)}]
+        values = [array.to_pylist() for array in self._arrays]
+        return [dict(zip(names, row, strict=True)) for row in zip(*values, strict=True)]
+
+
 def read_in_memory(
     prepared: CompiledQuery,
     program: Program,
@@ -59,8 +106,7 @@ def read_in_memory(
         arrays = run_program(program, view, values, limit=limit, cancellation=cancellation)
     except (NoProgram, DoesNotFit):
         return None
-    table = pa.Table.from_arrays(arrays, schema=program.schema)
-    return QueryResult(table, snapshot.commit_id, to_frame=to_frame, arrays=(table, arrays))
+    return MemoryResult(arrays, program.schema, snapshot.commit_id, to_frame)
 
 
 def plan_query(

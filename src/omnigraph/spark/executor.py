@@ -55,7 +55,7 @@ class SparkResult(QueryResult):
     def __init__(self, rows: DataFrame, outputs: tuple[Output, ...], commit_id: str) -> None:
         # The base class is frozen, and has a table from the beginning.
         fields = {"_rows": rows, "_outputs": outputs, "_fetched": [], "commit_id": commit_id}
-        fields |= {"to_frame": no_frame, "arrays": None}
+        fields |= {"to_frame": no_frame}
         for name, value in fields.items():
             object.__setattr__(self, name, value)
 
