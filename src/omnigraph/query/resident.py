@@ -37,6 +37,7 @@ from omnigraph.query.programs import (
 )
 from omnigraph.query.results import constant_scalar
 from omnigraph.query.walks import reachable_pairs
+from omnigraph.resident.ids import pick
 from omnigraph.resident.links import LinkHops, Links
 from omnigraph.resident.numbers import distinct, spread
 from omnigraph.resident.tables import Ordinals, ResidentTable, encode
@@ -514,6 +515,8 @@ class _Grouped:
     firsts: NDArray[Any] = field(default_factory=lambda: np.empty(0, np.int64))
     """A row of each group."""
     count: int = 1
+    codes: dict[ir.Column, NDArray[Any]] = field(default_factory=dict)
+    """The keys that divide the rows, as numbers in the order of their values."""
 
     def answer(self, limit: int | None) -> tuple[pa.Array, ...]:
         read, frame = self.run.program.read, self.frame
@@ -524,7 +527,9 @@ class _Grouped:
             if isinstance(expression, ir.Aggregate) and expression not in arrays:
                 arrays[expression] = self._aggregate(expression)
         places = np.arange(self.count)[:limit]
-        if self.count > 1:
+        # Groups are numbered by their keys, so those of columns alone are in their order.
+        is_sorted = not read.order and len(self.codes) == sum(isinstance(key, ir.Column | ir.Entity) for key in keys)
+        if self.count > 1 and not is_sorted:
             sorting = [
                 RowOrder(
                     _numbers(arrays[key.expression])
@@ -537,10 +542,11 @@ class _Grouped:
             ]
             sorting += [RowOrder(self._key(key)) for key in keys if isinstance(key, ir.Column | ir.Entity)]
             places = first_in_order(sorting, self.count, limit)
+        is_whole = is_sorted and len(places) == self.count
         firsts = frame.take(self.firsts[places]) if keys else frame
         plain = iter(outputs_of(self.run, keys, firsts))
         outputs = [
-            arrays[column.expression].take(pa.array(places))
+            (arrays[column.expression] if is_whole else pick(arrays[column.expression], places))
             if isinstance(column.expression, ir.Aggregate)
             else next(plain)
             for column in read.columns
@@ -554,6 +560,8 @@ class _Grouped:
         table = self.run.table(expression.variable)
         if isinstance(expression, ir.Entity) or _is_identity(expression):
             return table.id_order(ordinals)
+        if expression in self.codes:
+            return self.codes[expression][self.firsts]
         return _numbers(table.values(expression.name, ordinals))
 
     def _divide(self, keys: Sequence[ir.Expression]) -> None:
@@ -574,7 +582,8 @@ class _Grouped:
                 continue
             else:
                 encoded = table.codes(key.name, ordinals)
-                part, most = encoded.codes + 1, len(encoded.values) + 1
+                self.codes[key] = part = encoded.codes + 1
+                most = len(encoded.values) + 1
             if size * most >= 2**62:
                 known = distinct(codes)
                 codes, size = np.searchsorted(known, codes), len(known)
@@ -634,11 +643,6 @@ def _is_identity(expression: ir.Expression) -> TypeGuard[ir.Column | ir.Entity]:
 def _extremes(values: pa.Array, groups: Ordinals, count: int, is_missing: NDArray[np.bool_], least: bool) -> pa.Array:
     """The smallest or the largest value of each group."""
     encoded = encode(values)
-    order = pc.sort_indices(encoded.values).to_numpy()
-    ranks = np.empty(len(order), np.int64)
-    ranks[order] = np.arange(len(order))
-    found = np.full(count, len(order) if least else -1, np.int64)
-    (np.minimum if least else np.maximum).at(found, groups, ranks[encoded.codes])
-    found[is_missing] = 0
-    places = order[found] if len(order) else found
-    return encoded.values.take(pa.array(places, mask=is_missing))
+    found = np.full(count, len(encoded.values) if least else -1, np.int64)
+    (np.minimum if least else np.maximum).at(found, groups, encoded.codes)
+    return encoded.values.take(pa.array(found, mask=is_missing))

@@ -62,7 +62,7 @@ class Space:
 
 @dataclass(frozen=True, slots=True)
 class Codes:
-    """A column as numbers of its distinct values; null is -1."""
+    """A column as numbers of its distinct values, which are ascending; null is -1."""
 
     codes: NDArray[np.int64]
     values: pa.Array
@@ -159,8 +159,11 @@ def encode(values: pa.Array) -> Codes:
     """Values as numbers of the distinct ones."""
     encoded = values if isinstance(values, pa.DictionaryArray) else values.dictionary_encode()
     indices = encoded.indices
-    codes = (indices.fill_null(-1) if indices.null_count else indices).to_numpy().astype(np.int64)
-    return Codes(codes, encoded.dictionary)
+    order = pc.sort_indices(encoded.dictionary).to_numpy()
+    ranks = np.full(len(order) + 1, -1, np.int64)  # the last is that of null
+    ranks[order] = np.arange(len(order))
+    codes = ranks[(indices.fill_null(len(order)) if indices.null_count else indices).to_numpy()]
+    return Codes(codes, pick(encoded.dictionary, order))
 
 
 @dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
