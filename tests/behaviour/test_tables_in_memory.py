@@ -122,7 +122,7 @@ class History:
         """Asks a few queries, in memory and in the tables."""
         names = ["one", "friends", "fans", "around", "edges", "far", "cities", "popular", "lonely", "towns", "young"]
         for branch in self.branches:
-            for name in self.chance.sample(names, 4):
+            for name in self.chance.sample(names, 6):
                 needs_name = name in ("one", "friends", "fans", "around", "edges")
                 params = {"name": self.chance.choice(NAMES)} if needs_name else {}
                 found = self.graph.query(READS, name, params=params, branch=branch).rows()
