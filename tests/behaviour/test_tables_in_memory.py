@@ -175,3 +175,40 @@ def test_what_does_not_fit_is_answered_from_the_tables(tmp_path: Path) -> None:
     object.__setattr__(session, "resident", ResidentCache(most_bytes=4_000))
     assert graph.query(READS, "cities").rows() == [{"p.city": "x" * 1000, "n": 12, "a": 1.0, "m": 1}]
     assert session.resident.memory.nbytes <= 4_000
+
+
+def test_memory_stays_within_its_bound_and_answers_stay_right(tmp_path: Path) -> None:
+    kinds = ["A", "B", "C"]
+    schema = "\n".join(f"node {kind} {{ name: String @key, text: String, number: I32 }}" for kind in kinds)
+    links = "\n".join(f"edge {kind}To: {kind} -> {kind}" for kind in kinds)
+    graph = og.init(tmp_path / "graph.omni", f"{schema}\n{links}")
+    for kind in kinds:
+        names = [f"{kind}{number}" for number in range(4_000)]
+        rows = [{"name": name, "text": name * 20, "number": at % 7} for at, name in enumerate(names)]
+        ends = [{"from": name, "to": names[at * 31 % 4_000]} for at, name in enumerate(names)]
+        graph.load({kind: rows, f"{kind}To": ends})
+    bound = 1_000_000
+    session = graph._session
+    object.__setattr__(session, "resident", ResidentCache(most_bytes=bound))
+    chance = random.Random(5)  # noqa: S311
+    for _ in range(300):
+        kind, number = chance.choice(kinds), chance.randrange(4_000)
+        name, step = f"{kind}{number}", f"{kind[0].lower()}To"
+        source, expected = chance.choice(
+            [
+                (f'query q {{ match {{ $p: {kind} {{ name: "{name}" }} }} return {{ $p.text }} }}', [(name * 20,)]),
+                (
+                    f'query q {{ match {{ $p: {kind} {{ name: "{name}" }}  $p {step} $q }} return {{ $q.number }} }}',
+                    [(number * 31 % 4_000 % 7,)],
+                ),
+                (
+                    f"query q {{ match {{ $p: {kind} }} return {{ $p.number, count($p) as n }} limit 1 }}",
+                    [(0, len(range(0, 4_000, 7)))],
+                ),
+            ]
+        )
+        assert [tuple(row.values()) for row in graph.query(source).rows()] == expected
+        assert session.resident.memory.nbytes <= bound
+    status = graph.memory()
+    assert status.answered > 100
+    assert status.most_bytes == bound
