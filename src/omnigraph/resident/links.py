@@ -119,17 +119,22 @@ class Links:
     def neighbours(self, nodes: Ordinals, direction: Direction) -> tuple[Ordinals, Ordinals]:
         """The nodes that are one edge away, each once: the position of the node, and the other."""
         places, ends, _ = self.follow(nodes, direction)
-        if self._is_simple(direction) or len(places) < 2:
+        if len(places) < 2 or self._is_simple(nodes, direction):
             return places, ends
         width = int(ends.max()) + 1
         return np.divmod(distinct(places * width + ends), width)
 
-    def _is_simple(self, direction: Direction) -> bool:
-        return (
-            direction is not Direction.EITHER
-            and not len(self.late_begins)
-            and self.base.csr(backward=direction is Direction.BACKWARD).is_simple
-        )
+    def _is_simple(self, nodes: Ordinals, direction: Direction) -> bool:
+        """Whether no two edges of some nodes lead to the same node, as far as that is known at once."""
+        if direction is Direction.EITHER:
+            return False
+        backward = direction is Direction.BACKWARD
+        if not self.base.csr(backward=backward).is_simple:
+            return False
+        if not len(self.late_begins):
+            return True
+        late = self._late_edges(backward=backward).begins
+        return bool((np.searchsorted(late, nodes, "left") == np.searchsorted(late, nodes, "right")).all())
 
     def _follow(self, nodes: Ordinals, *, backward: bool) -> Steps:
         csr = self.base.csr(backward=backward)

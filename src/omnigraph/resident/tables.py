@@ -250,7 +250,11 @@ class ResidentTable:
 
     def row(self, ordinal: int) -> int:
         """Where the row of one ordinal is."""
-        return int(self.rows(np.array([ordinal]))[0]) if len(self.moved) else ordinal
+        moved = self.moved
+        if not len(moved):
+            return ordinal
+        at = int(moved.searchsorted(ordinal))
+        return int(self.moved_rows[at]) if at < len(moved) and moved[at] == ordinal else ordinal
 
     def value(self, name: str, row: int) -> pa.Array:
         """A column of one row, as an array of one value."""
