@@ -265,6 +265,8 @@ class Side:
         text = re.sub(r"[\d,.]+ (B|KiB|MiB)\b", "<size>", text)
         text = re.sub(r'("[a-z_]*bytes[a-z_]*": )\d+', r"\1<size>", text)
         text = re.sub(r"\d+ [smhd] ago", "<age>", text)
+        # A server has answered queries before; a command is a new process.
+        text = re.sub(r'"memory": \{\s*"tables": \{[^{}]*\}[^{}]*\}', '"memory": <memory>', text)
         # The width of a table is that of its cells.
         return re.sub(r"  +|[━─]+", " ", text)
 
