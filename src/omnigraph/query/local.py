@@ -9,14 +9,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from omnigraph.catalog.model import ID
-from omnigraph.parts.duck import joining
 from omnigraph.query import steps
 from omnigraph.query.adjacency import AdjacencyCache
 from omnigraph.query.cancelling import NEVER, Cancellation
 from omnigraph.query.leaves import Embed, Ids, Leaves, in_order
 from omnigraph.query.plan import Plan
 from omnigraph.query.results import assemble_answer
-from omnigraph.query.sql_text import is_deep, run_with_room
 from omnigraph.query.walks import Walker, row_count
 from omnigraph.resident.numbers import distinct
 
@@ -47,6 +45,8 @@ def execute(
             rows = run.count_rows(plan)
         case steps.Relational():
             tables = {step.relation.name: run.relation(step, plan) for step in plan.steps}
+            from omnigraph.query.sql_text import is_deep, run_with_room  # noqa: PLC0415 - sqlglot takes long to import
+
             rest = plan.rest
             answer = partial(_run_statement, rest, tables, cancellation)
             rows = run_with_room(answer) if is_deep(rest.statement) else answer()
@@ -175,6 +175,8 @@ def _distinct_ids(values: Any) -> Callable[[], Any]:
 
 def _run_statement(rest: steps.Relational, tables: Mapping[str, pa.Table], cancellation: Cancellation) -> pa.Table:
     """The rows that the statement gives over these tables."""
+    from omnigraph.parts.duck import joining  # noqa: PLC0415 - DuckDB takes long to import
+
     with joining(cancellation.max_bytes) as duck, cancellation.watching(duck.interrupt):
         for name, table in tables.items():
             duck.register(name, table)

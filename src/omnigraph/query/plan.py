@@ -16,7 +16,6 @@ from omnigraph.query import steps
 from omnigraph.query.answers import Answer
 from omnigraph.query.levels import KnownValues, Level, LevelBuilder, OnColumn, gives_id, levels_below
 from omnigraph.query.ordering import StepOrder
-from omnigraph.query.relational import Sql
 from omnigraph.query.searching import describe_search
 from omnigraph.query.steps import Count, EdgeScan, GraphReader, NodeScan, Output, Rest, Step, ValueOutput, Walk
 
@@ -112,7 +111,9 @@ def _rest(
         return answer.direct()
     if may_shorten and _is_count(answer, ordered.steps):
         return Count(), tuple(ValueOutput(column.name, 0, Scalar.I64) for column in answer.read.columns)
-    return answer.relational(Sql(ordered), limit)
+    from omnigraph.query.statements import write_statement  # noqa: PLC0415 - sqlglot takes long to import
+
+    return write_statement(answer, ordered, limit)
 
 
 def limit_of(query: CompiledQuery, values: KnownValues) -> int | None:

@@ -7,15 +7,16 @@ those that the relational rest keeps.
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol, TypeAlias
+from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 import pyarrow as pa
-from sqlglot import exp
 
 from omnigraph.catalog import PropertyType, Value
 from omnigraph.compiler.ir import Direction, TextMatchKind
-from omnigraph.query.sql_text import sql_text
 from omnigraph.storage.tables import Table
+
+if TYPE_CHECKING:
+    from sqlglot import exp
 
 # Fields of relations that are not columns of a table; a property cannot have such a name.
 SOURCE_END, DESTINATION_END, TYPE = "@source", "@destination", "@type"
@@ -230,7 +231,7 @@ class Relational:
     Values never stand in the text: they are parameters.
     """
 
-    statement: exp.Select
+    statement: "exp.Select"
     parameters: Mapping[str, Value]
 
     def duckdb_sql(self, *, pretty: bool = False) -> str:
@@ -240,6 +241,8 @@ class Relational:
         parameters differently; so it is given by its class.
         """
         from sqlglot.dialects.duckdb import DuckDB  # noqa: PLC0415 - takes long, and many reads need no statement
+
+        from omnigraph.query.sql_text import sql_text  # noqa: PLC0415
 
         return sql_text(self.statement, DuckDB, pretty=pretty)
 
