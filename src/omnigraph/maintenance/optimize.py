@@ -48,7 +48,7 @@ from omnigraph.storage.compaction import (
 )
 from omnigraph.storage.environment import count_setting
 from omnigraph.storage.indexes import pending_reason, write_extension, write_index
-from omnigraph.storage.tables import Table, has_version, newest_version, open_table
+from omnigraph.storage.tables import Table, listed_versions, newest_version, open_table
 from omnigraph.versioning import Snapshot
 from omnigraph.versioning.log import MANIFEST_FOLDER
 from omnigraph.write import StagedTable, WriteAttempt, WriteFence, report_staged_table, write_staged
@@ -416,7 +416,7 @@ def _own_tables(base: Snapshot) -> Iterator[TableOptimizeStats]:
     audit = base.location.child(AUDIT_FOLDER)
     try:
         check_newest_version(base.location)
-        newest = open_table(audit).version if has_version(audit, 1) else None
+        newest = open_table(audit).version if listed_versions(audit) else None
     except StorageError as error:
         yield TableOptimizeStats(table_key=AUDIT_FOLDER, error=str(error), manifest_version=0, lance_head_version=0)
         return
