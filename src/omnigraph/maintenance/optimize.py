@@ -50,6 +50,7 @@ from omnigraph.storage.environment import count_setting
 from omnigraph.storage.indexes import pending_reason, write_extension, write_index
 from omnigraph.storage.tables import Table, listed_versions, newest_version, open_table
 from omnigraph.versioning import Snapshot
+from omnigraph.versioning.file_checksums import check_pinned_version
 from omnigraph.versioning.log import MANIFEST_FOLDER
 from omnigraph.write import StagedTable, WriteAttempt, WriteFence, report_staged_table, write_staged
 from omnigraph.write.forks import is_own
@@ -103,6 +104,7 @@ def optimize(attempt: WriteAttempt, engine: Engine, only: Collection[str] | None
                 if (skipped := _skipped_stats(attempt, key)) is not None:
                     stats[key] = skipped
                 elif (newest := _on_newest(attempt, key, ordered[key], engine, drafts)) is not None:
+                    check_pinned_version(attempt.base.location, attempt.base.manifest.pins[key])
                     part = _stage_table(attempt, newest)
                     report_staged_table(attempt)
                     parts[key], stats[key] = part, _stats_of(key, newest, part)
