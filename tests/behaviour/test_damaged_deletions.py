@@ -82,7 +82,9 @@ def test_a_length_that_would_end_the_process_is_a_typed_error(graph: Path, tmp_p
     assert set(read(copy).values()) == {"damaged"}
 
 
-@pytest.mark.parametrize("damage", [lambda content: content[: len(content) // 2], lambda _content: b""])
+@pytest.mark.parametrize(
+    "damage", [lambda content: content[:-20], lambda content: content[: len(content) // 2], lambda _content: b""]
+)
 def test_a_file_that_is_cut_short_is_a_typed_error(
     graph: Path, tmp_path: Path, damage: Callable[[bytes], bytes]
 ) -> None:

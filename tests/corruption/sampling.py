@@ -98,6 +98,8 @@ TOLD_OF: tuple[tuple[Kind, str, str], ...] = (
     (Kind.TABLE_VERSION, "cut by 20 bytes", "cleanup confirm"),
     (Kind.TABLE_VERSION, REMOVED, "insert"),
     (Kind.TABLE_VERSION, "emptied", "status"),
+    (Kind.TABLE_VERSION, "middle byte flipped", "apply a schema"),
+    (Kind.TABLE_DELETIONS, "cut by 20 bytes", "optimize"),
     (Kind.FORK_REF, REMOVED, "cleanup confirm"),
     (Kind.FORK_REF, "cut by half", "cleanup confirm"),
     (Kind.BRANCH_REF, "cut by 20 bytes", "cleanup confirm"),

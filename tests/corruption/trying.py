@@ -13,6 +13,7 @@ from typing import Any
 import lance
 import omnigraph as og
 from omnigraph.storage import searches, soundness, tables
+from omnigraph.versioning import file_checksums
 from tests.corruption.damages import DAMAGES, REMOVED, SUBTLE, NothingToDamage
 from tests.corruption.graph import Variant
 from tests.corruption.kinds import CHANGING, OURS, Kind, kinds_of
@@ -390,6 +391,7 @@ def _forget() -> None:
     """What a process remembers of files is by their names, which the damaged ones have too: as if it were a new one."""
     tables._session = lance.Session()  # type: ignore[attr-defined]
     soundness._known.clear()
+    file_checksums._known.clear()
     searches._counts.clear()
 
 

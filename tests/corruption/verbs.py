@@ -306,8 +306,10 @@ def _tag(place: Place, _: Any) -> Any:
 
 
 def _optimize(place: Place, _: Any) -> Any:
-    graph = _write(place)
-    done = graph.optimize()
+    """What was done to each table; one that could not be optimized is reported, as an error would."""
+    done = _write(place).optimize()
+    if done.failed:
+        raise og.StorageError("optimize", "; ".join(f"{each.table_key}: {each.error}" for each in done.failed))
     return sorted([each.table_key, each.committed, str(each.skipped)] for each in done.tables)
 
 

@@ -27,6 +27,7 @@ from omnigraph.parts.engine import Engine
 from omnigraph.source_files import schema_text
 from omnigraph.storage.columns import stage_columns
 from omnigraph.versioning import Branches, Pin, SchemaChange, Snapshot
+from omnigraph.versioning.file_checksums import check_pinned_version
 from omnigraph.versioning.schemas import AcceptedSchema, accepted_schema
 from omnigraph.write import StagedTable, WriteAttempt, report_staged_table, tables_to_write, write_staged
 from omnigraph.write.attempt import NewSchema
@@ -114,6 +115,8 @@ def apply_schema(attempt: WriteAttempt, branches: Branches, target: SchemaTarget
     """
     ensure(target.accepted is not None or attempt.branch == MAIN, "the schema of a graph changes on its main branch")
     _refuse_unsettled(attempt)
+    for pin in attempt.base.manifest.pins.values():
+        check_pinned_version(attempt.base.location, pin)
     current = branches.schemas.get(attempt.base.commit.schema_id)
     plan = schema_plan(attempt.base, target)
     if plan.refused:

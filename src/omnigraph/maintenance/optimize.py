@@ -48,8 +48,9 @@ from omnigraph.storage.compaction import (
 )
 from omnigraph.storage.environment import count_setting
 from omnigraph.storage.indexes import pending_reason, write_extension, write_index
-from omnigraph.storage.tables import Table, has_version, newest_version, open_table
+from omnigraph.storage.tables import Table, listed_versions, newest_version, open_table
 from omnigraph.versioning import Snapshot
+from omnigraph.versioning.file_checksums import check_pinned_version
 from omnigraph.versioning.log import MANIFEST_FOLDER
 from omnigraph.write import StagedTable, WriteAttempt, WriteFence, report_staged_table, write_staged
 from omnigraph.write.forks import is_own
@@ -103,6 +104,7 @@ def optimize(attempt: WriteAttempt, engine: Engine, only: Collection[str] | None
                 if (skipped := _skipped_stats(attempt, key)) is not None:
                     stats[key] = skipped
                 elif (newest := _on_newest(attempt, key, ordered[key], engine, drafts)) is not None:
+                    check_pinned_version(attempt.base.location, attempt.base.manifest.pins[key])
                     part = _stage_table(attempt, newest)
                     report_staged_table(attempt)
                     parts[key], stats[key] = part, _stats_of(key, newest, part)
@@ -416,7 +418,7 @@ def _own_tables(base: Snapshot) -> Iterator[TableOptimizeStats]:
     audit = base.location.child(AUDIT_FOLDER)
     try:
         check_newest_version(base.location)
-        newest = open_table(audit).version if has_version(audit, 1) else None
+        newest = open_table(audit).version if listed_versions(audit) else None
     except StorageError as error:
         yield TableOptimizeStats(table_key=AUDIT_FOLDER, error=str(error), manifest_version=0, lance_head_version=0)
         return

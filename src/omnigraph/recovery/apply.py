@@ -19,6 +19,7 @@ from omnigraph.storage.commits import restore, sync_versions
 from omnigraph.storage.location import Location
 from omnigraph.storage.tables import Table, open_table
 from omnigraph.versioning import ManifestLog, Pin, Publication, new_commit_id, publish
+from omnigraph.versioning.file_checksums import check_pinned_version
 from omnigraph.versioning.schemas import settle_schema_files
 from omnigraph.write.fence import WriteFence
 from omnigraph.write.sidecar import Sidecar, delete_sidecar
@@ -89,6 +90,7 @@ def _roll_back(unfinished: Unfinished, seen: Observation, decision: RecoveryDeci
         key = pinned_key(head, table)
         if key is None:
             raise InternalError("only what the graph sees is restored")
+        check_pinned_version(graph, head.pins[key])
         restored[key] = restore(graph.child(table.path), head=table.head, version=table.pin, operation=sidecar.undo_id)
         failpoints.hit(Point.RECOVERY_TABLE_RESTORED)
     sync_versions(restored.values())

@@ -17,7 +17,7 @@ from omnigraph.errors import Damaged, NotFound, RecoveryFailed, StorageError
 from omnigraph.failpoints import Point
 from omnigraph.storage.commits import append_row
 from omnigraph.storage.location import Location
-from omnigraph.storage.tables import NO_TABLE, has_version, listed_versions, open_table, version_file
+from omnigraph.storage.tables import NO_TABLE, has_version, listed_versions, open_table, version_file, written_values
 from omnigraph.write.sidecar import Sidecar, pending_operations, read_sidecar
 
 AUDIT_FOLDER = "_graph_commit_recoveries"
@@ -48,6 +48,7 @@ _SCHEMA = pa.schema(
 def record(graph: Location, recovery: Recovery) -> None:
     """Records a recovery, unless the last row of its write says the same. The caller holds the locks of the sidecar."""
     failpoints.hit(Point.RECOVERY_RECORD_AUDIT)
+    check_newest_version(graph)
     last = _last_rows(graph).get(recovery.operation_id)
     if last is not None and last.recovery_kind is recovery.recovery_kind:
         return
@@ -62,15 +63,22 @@ def recoveries(graph: Location) -> list[Recovery]:
 
 
 def check_newest_version(graph: Location) -> None:
-    """Raises `Damaged` if the newest version of the table of recoveries is damaged.
+    """Raises `Damaged` if the newest version of the table of recoveries is damaged, or its only version is missing.
 
-    A sidecar goes after its row is there. So without one, the newest version was whole, and is damaged if it is not.
+    A version that is not whole was damaged, or a power cut left it torn. The sidecar of a write goes after its row is
+    in a version, and the files of a row are on the disk before that. So if a file has the row of a write without a
+    sidecar, a version had that row. If no whole version has it, the newest version is damaged. Otherwise, it is torn.
     """
     location = graph.child(AUDIT_FOLDER)
     newest = next(iter(listed_versions(location)), None)
-    if newest is not None and not has_version(location, newest) and not pending_operations(graph):
-        problem = f"version {newest} of the table of recoveries is damaged; restore it from a backup"
-        raise Damaged(location.child(version_file(newest)).uri, problem)
+    if newest is not None and has_version(location, newest):
+        return
+    pending = {*pending_operations(graph)}
+    settled = written_values(location, "operation_id") - pending
+    if settled - _last_rows(graph).keys() or (newest is not None and not pending):
+        what = "every version" if newest is None else f"version {newest}"
+        problem = f"{what} of the table of recoveries is {'missing' if newest is None else 'damaged'}"
+        raise Damaged(location.child(version_file(newest or 1)).uri, f"{problem}; restore it from a backup")
 
 
 def _last_rows(graph: Location) -> dict[str, Recovery]:

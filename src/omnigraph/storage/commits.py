@@ -21,6 +21,7 @@ from omnigraph.storage.tables import (
     VERSIONS,
     Table,
     has_version,
+    listed_versions,
     open_table,
     typed_errors,
     version_file,
@@ -98,22 +99,26 @@ def restore(location: Location, *, head: int, version: int, operation: str) -> T
 
 
 def append_row(location: Location, row: pa.Table, operation: str) -> None:
-    """Appends to a table that several processes append to in any order, and creates it if it does not exist."""
+    """Appends to a table that several processes append to in any order, and creates it if it does not exist.
+
+    Versions after the newest whole one that lack their end are removed. The caller knows that they are torn, and were
+    not damaged later.
+    """
     for _ in range(_APPENDS):
+        newest = next((each for each in listed_versions(location) if has_version(location, each)), 0)
+        remove_torn_versions(location, newest)
         try:
-            if has_version(location, 1):
-                table = open_table(location)
+            if newest:
+                table = open_table(location, newest)
                 staged = stage_append(table, row, operation)
                 sync_staged([staged])
                 table = commit_staged(table, staged)
             else:
-                remove_torn_version(location, 1)
                 staged = stage_create(location, row, operation)
                 sync_staged([staged])
                 table = commit_created(staged)
         except HeadMoved as error:
             if error.actual is None:
-                remove_torn_version(location, error.expected)
                 continue
             table = open_table(location, error.actual)
         sync_versions([table])

@@ -58,6 +58,14 @@ def check_presence(location: Location, dataset: lance.LanceDataset) -> None:
             raise Damaged(location.uri, f"version {dataset.version} refers to {name}, which is missing")
 
 
+def check_file(location: Location, name: str) -> None:
+    """Raises `Damaged` for a file of rows that is not safe to read, whether a version refers to it or not."""
+    if location.path is not None and not _is_known(path := location.path / name):
+        problem = _problem(path)
+        if problem is not None:
+            raise Damaged(location.uri, f"{name}: {problem}")
+
+
 def _roots(location: Location, dataset: lance.LanceDataset) -> list[Path]:
     """The folders that files of a version can be in: its own, and those of tables that it was forked from."""
     if location.path is None:

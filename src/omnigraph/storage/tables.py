@@ -15,6 +15,7 @@ from typing import Literal
 import pyarrow as pa
 import pyarrow.compute as pc
 from lance.blob import BlobType
+from lance.file import LanceFileReader
 
 import lance
 from omnigraph.errors import Damaged, StorageError, UsageError
@@ -22,13 +23,16 @@ from omnigraph.storage.environment import INDEX_BYTES, METADATA_BYTES
 from omnigraph.storage.location import Location
 from omnigraph.storage.objects import objects_at
 from omnigraph.storage.predicates import among
-from omnigraph.storage.soundness import check_files
+from omnigraph.storage.soundness import check_file, check_files
 
 ROW_ID, ROW_ADDRESS, ROW_VERSION = "_rowid", "_rowaddr", "_row_last_updated_at_version"
 # Up to this number, ids are looked up through the index; more are found faster by reading the whole column.
 _FEW_IDS = 2_000
 VERSIONS = "_versions"
 """The folder of a table that has the files of its versions."""
+
+DATA = "data"
+"""The folder of a table that has the files of its rows."""
 
 _VERSION_FILE = re.compile(rf"{VERSIONS}/(\d{{20}})\.manifest")
 _LAST = 2**64 - 1
@@ -318,6 +322,21 @@ def open_pinned(location: Location, version: int) -> Table:
             problem = f"the file of version {version} does not hold that version: {error.__cause__}"
             raise Damaged(location.child(version_file(version)).uri, problem) from error
         raise
+
+
+def written_values(location: Location, column: str) -> set[str]:
+    """The values of a text column in all data files of a table on a disk, also in those that no version refers to.
+
+    The files of a row are on the disk before a version has it. So they show what the versions had, without them.
+    """
+    found: set[str] = set()
+    for name in [] if location.path is None else objects_at(location).names(DATA):
+        file = f"{DATA}/{name}"
+        with typed_errors(location, f"{file} cannot be read"):
+            check_file(location, file)
+            rows = LanceFileReader(location.child(file).uri, columns=[column]).read_all().to_table()
+        found.update(rows[column].to_pylist())
+    return found
 
 
 def version_file(version: int) -> str:

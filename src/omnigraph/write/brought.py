@@ -46,7 +46,7 @@ class BroughtChecksums:
     def record(self, graph: Location, operation_id: str, parts: Mapping[str, StagedTable]) -> None:
         """Records the checksums of all files of a write whose tables are committed, with those of their versions.
 
-        Nothing depends on the record but `verify`, so a failure does not fail the write.
+        `verify` and later writes compare with the record if it exists, so a failure does not fail the write.
         """
         try:
             for part in parts.values():

@@ -24,6 +24,7 @@ from omnigraph.storage.staging import stage_append, stage_change, stage_overwrit
 from omnigraph.storage.tables import Table, newest_version
 from omnigraph.storage.upkeep import upkeep_after
 from omnigraph.versioning import Pin, commit_since, new_commit_id, publish
+from omnigraph.versioning.file_checksums import check_pinned_version
 from omnigraph.versioning.publisher import check_expectations
 from omnigraph.versioning.schemas import settle_schema_files, stage_schema_files
 from omnigraph.write.attempt import WriteAttempt
@@ -147,6 +148,8 @@ def _through_phases(
         # Nothing is committed before the publish, so there is nothing that a crash could leave half done.
         return publish(log, publication).commit
     _check_heads(graph, parts)
+    for key in parts:
+        check_pinned_version(graph, attempt.base.manifest.pins[key])
     failpoints.hit_step(attempt.kind, WriteStep.BEFORE_PHASE_A)
     brought.check(parts)
     sync_staged(step for part in parts.values() for step in part.steps)
