@@ -454,7 +454,6 @@ class _Plain:
         elif limit is not None and frame.count > limit:
             frame = frame.take(np.arange(limit))
         arrays = outputs_of(run, [column.expression for column in read.columns], frame)
-        run.cancellation.hold(sum(each.nbytes for each in arrays) if frame.count > _FEW_VALUES else 0)
         return tuple(arrays)
 
 
@@ -468,6 +467,13 @@ def outputs_of(run: _Run, expressions: Sequence[ir.Expression], frame: Frame) ->
             if found is None:
                 table = run.table(expression.variable)
                 places[expression.variable] = found = table, table.rows(frame.columns[expression.variable])
+            if frame.count > _FEW_VALUES:
+                names = (
+                    [expression.name]
+                    if isinstance(expression, ir.Column)
+                    else entity_columns(run.entity(expression.variable))
+                )
+                run.cancellation.hold(sum(found[0].expected_bytes(name, frame.count) for name in names))
             if isinstance(expression, ir.Column):
                 outputs.append(found[0].values_at(expression.name, found[1]))
             else:
@@ -569,6 +575,7 @@ class _Grouped:
         if not keys:
             self.groups = np.zeros(self.frame.count, np.int64)
             return
+        self.run.cancellation.hold(8 * self.frame.count * (2 + len(keys)))
         codes: NDArray[Any] = np.zeros(self.frame.count, np.int64)
         size = 1
         decided = {key.variable for key in keys if _is_identity(key)}
@@ -606,7 +613,9 @@ class _Grouped:
         argument, wanted = aggregate.argument, arrow_type(aggregate.type)
         if isinstance(argument, ir.Entity):
             return pa.array(np.bincount(self.groups, minlength=self.count), wanted)
-        values = self.run.table(argument.variable).values(argument.name, self.frame.columns[argument.variable])
+        table = self.run.table(argument.variable)
+        self.run.cancellation.hold(table.expected_bytes(argument.name, self.frame.count))
+        values = table.values(argument.name, self.frame.columns[argument.variable])
         groups = self.groups
         if values.null_count:
             is_there = values.is_valid().to_numpy(zero_copy_only=False)

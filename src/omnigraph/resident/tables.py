@@ -287,6 +287,10 @@ class ResidentTable:
         places[late] = np.arange(len(parts[0]), len(rows))
         return pick(pa.concat_arrays(parts), places)
 
+    def expected_bytes(self, name: str, count: int) -> int:
+        """About how many bytes a number of values of a column take."""
+        return count * int(self.base.column(name).nbytes) // max(self.base.count, 1)
+
     def column(self, name: str) -> pa.Array:
         """A column by ordinal. At ordinals that are gone stands anything."""
         if not len(self.extra_ordinals):
