@@ -1,17 +1,22 @@
 """What queries find in memory is what they find in the tables, whatever happened to these."""
 
+import gc
+import itertools
 import random
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import omnigraph as og
-from omnigraph.query.reading import plan_query, read
+from omnigraph.query.reading import MemoryResult, plan_query, read
+from omnigraph.resident import cache as resident_cache
 from omnigraph.resident import tables as resident_tables
 from omnigraph.resident.cache import ResidentCache
+from omnigraph.versioning import Snapshot
 from tests.crash.children import SOAKING
 
 HISTORIES = 200 if SOAKING else 6
@@ -212,3 +217,40 @@ def test_memory_stays_within_its_bound_and_answers_stay_right(tmp_path: Path) ->
     status = graph.memory()
     assert status.answered > 100
     assert status.most_bytes == bound
+
+
+def read_both(graph: og.Graph, source: str, at: Snapshot | None = None) -> tuple[Any, Any]:
+    """The rows of a query from memory, and from the tables."""
+    session = graph._session
+    at = at or session.head("main")
+    prepared = session.queries.prepare(source, None, at)
+    assert prepared.program is not None
+    _, plan = plan_query(prepared.compiled, {}, at, "local")
+    expected = read(plan, at, session.adjacency, to_frame=lambda table: table).rows()
+    return graph.query(source, snapshot=at).rows(), expected
+
+
+def people(tmp_path: Path, count: int = 50) -> og.Graph:
+    """A graph of people who know the next one."""
+    graph = og.init(tmp_path / "graph.omni", SCHEMA, durability="fast")
+    names = [f"p{number:04}" for number in range(count)]
+    rows = [{"name": name, "age": at, "city": f"c{at // 2}"} for at, name in enumerate(names)]
+    ends = [{"from": one, "to": two, "since": at} for at, (one, two) in enumerate(itertools.pairwise(names))]
+    graph.load({"Person": rows, "Knows": ends})
+    return graph
+
+
+def test_both_zeros_are_one_value(tmp_path: Path) -> None:
+    graph = og.init(tmp_path / "graph.omni", "node N { name: String @key, wide: F64, narrow: F32 }")
+    zeros = [0.0, -0.0] * 30
+    graph.load({"N": [{"name": f"n{at:02}", "wide": zero, "narrow": zero} for at, zero in enumerate(zeros)]})
+    for column in ("wide", "narrow"):
+        found, expected = read_both(
+            graph, f"query q {{ match {{ $n: N }} return {{ $n.{column} as zero, count($n) as n }} }}"
+        )
+        assert found == expected == [{"zero": 0.0, "n": 60}]
+        found, expected = read_both(
+            graph, f"query q {{ match {{ $n: N  [0.0, 1.5] contains $n.{column} }} return {{ $n.name }} }}"
+        )
+        assert found == expected
+        assert len(found) == 60

@@ -338,7 +338,9 @@ def _mask(predicate: ColumnPredicate, column: pa.Array) -> NDArray[np.bool_]:
         case PredicateKind.KNOWN:
             found = pc.is_valid(column)
         case PredicateKind.ONE_OF:
-            found = pc.is_in(column, value_set=pa.array(predicate.values, column.type))
+            # A zero is found in both its forms, which Arrow looks up as different values.
+            zeros = (-0.0,) if pa.types.is_floating(column.type) and 0.0 in predicate.values else ()
+            found = pc.is_in(column, value_set=pa.array((*predicate.values, *zeros), column.type))
             if column.null_count:
                 found = pc.and_(found, pc.is_valid(column))
         case PredicateKind.PART:
