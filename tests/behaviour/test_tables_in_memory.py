@@ -254,3 +254,25 @@ def test_both_zeros_are_one_value(tmp_path: Path) -> None:
         )
         assert found == expected
         assert len(found) == 60
+
+
+def test_groups_of_many_entities_stay_apart(tmp_path: Path) -> None:
+    schema = "node P { name: String @key }\nnode O { name: String @key }\nedge K: P -> P\nedge A: O -> P"
+    graph = og.init(tmp_path / "graph.omni", schema)
+    names = [f"p{number:04}" for number in range(2_000)]
+    # As one number in the base 2,000, the two groups differ by 2**32.
+    ends = [(names[one], names[two]) for one, two in ((0, 0), (1073, 1483), (1483, 1296))]
+    graph.load(
+        {
+            "P": [{"name": name} for name in names],
+            "O": [{"name": "o"}],
+            "A": [{"from": "o", "to": name} for name in names],
+            "K": [{"from": one, "to": two} for one, two in ends],
+        }
+    )
+    found, expected = read_both(
+        graph,
+        "query q { match { $o: O  $o a $p  $p k $q  $q k $r } return { $p.id, $q.id, $r.id, count($o) as n } }",
+    )
+    assert found == expected
+    assert len(found) == 2

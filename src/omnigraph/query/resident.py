@@ -589,7 +589,7 @@ class _Grouped:
             if size * most >= 2**62:
                 known = distinct(codes)
                 codes, size = np.searchsorted(known, codes), len(known)
-            codes = codes * most + part if size > 1 else part
+            codes = codes * most + part if size > 1 else part.astype(np.int64)
             size *= most
         if size <= 4 * len(codes) + 1024:
             counts = np.bincount(codes, minlength=size)
