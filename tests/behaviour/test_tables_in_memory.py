@@ -276,3 +276,12 @@ def test_groups_of_many_entities_stay_apart(tmp_path: Path) -> None:
     )
     assert found == expected
     assert len(found) == 2
+
+
+def test_rows_that_no_edge_connects_are_joined_elsewhere(tmp_path: Path) -> None:
+    graph = people(tmp_path, 2_000)
+    for source in (
+        "query q { match { $a: Person  $b: Person  $a.city = $b.city } return { $a.name, $b.name } }",
+        "query q { match { $a: Person  not { $b: Person  $a.city = $b.city  $a != $b } } return { $a.name } }",
+    ):
+        assert not isinstance(graph.query(source), MemoryResult)

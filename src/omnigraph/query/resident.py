@@ -52,6 +52,9 @@ _FEW_VALUES = 32
 _MOST_ROWS = 50_000_000
 """More rows than these are left to an engine that can use a disk."""
 
+_MOST_CROSSED = 100_000
+"""More pairs of rows than these, which no edge connects, are left to an engine that joins by value."""
+
 _COMPARISONS: Mapping[str, Callable[[Any, Any], Any]] = {
     "=": pc.equal,
     "!=": pc.not_equal,
@@ -210,6 +213,8 @@ class _Run:
     def _cross(self, frame: Frame, variable: str, ordinals: Ordinals) -> Frame:
         if not frame.columns and frame.count == 1:
             return Frame({variable: ordinals}, len(ordinals))
+        if min(frame.count, len(ordinals)) > 1 and frame.count * len(ordinals) > _MOST_CROSSED:
+            raise NoProgram
         self._hold(frame.count * len(ordinals), len(frame.columns) + 1)
         repeated = frame.take(np.repeat(np.arange(frame.count), len(ordinals)))
         repeated.columns[variable] = np.tile(ordinals, frame.count)
