@@ -278,6 +278,42 @@ def test_groups_of_many_entities_stay_apart(tmp_path: Path) -> None:
     assert len(found) == 2
 
 
+def test_columns_are_read_after_cleanup_of_the_version_in_memory(tmp_path: Path) -> None:
+    graph = people(tmp_path)
+    ages = "query q { match { $p: Person } return { $p.age } limit 1 }"
+    edges = "query q { match { $p: Person  $p $k:knows $q } return { $k.id } limit 1 }"
+    for source in (ages, edges):
+        graph.query(source)
+    graph.mutate(CHANGES, "age", params={"name": "p0003", "age": 100})
+    graph.mutate(CHANGES, "part", params={"since": 4})
+    for source in (ages, edges):
+        graph.query(source)
+    graph.optimize()
+    for source in (ages, edges):
+        graph.query(source)
+    graph.mutate(CHANGES, "age", params={"name": "p0003", "age": 200})
+    assert graph.cleanup(keep=1, grace="0s", confirm=True).bytes_removed
+    for source in (
+        "query q { match { $p: Person } return { $p.city } }",
+        "query q { match { $p: Person  $p $k:knows $q } return { $k.since, $q.city } }",
+    ):
+        found, expected = read_both(graph, source)
+        assert found == expected
+    before = graph.memory().declined
+    graph.query(edges)
+    assert graph.memory().tables.keys() >= {"node:Person", "edge:Knows"}
+    assert graph.memory().declined == before
+
+
+def test_a_table_that_a_snapshot_lacks_is_not_found(tmp_path: Path) -> None:
+    graph = people(tmp_path)
+    at = graph.snapshot()
+    pins = {key: pin for key, pin in at.manifest.pins.items() if key != "node:Person"}
+    without = replace(at, manifest=replace(at.manifest, pins=pins))
+    with pytest.raises(og.NotFound):
+        graph.query("query q { match { $p: Person } return { $p.age } }", snapshot=without)
+
+
 def test_rows_that_no_edge_connects_are_joined_elsewhere(tmp_path: Path) -> None:
     graph = people(tmp_path, 2_000)
     for source in (
@@ -303,3 +339,54 @@ def test_an_older_version_keeps_the_edges_that_later_ones_lack(tmp_path: Path, i
     graph.query(source)
     found, expected = read_both(graph, source, before)
     assert found == expected
+
+
+def test_edges_are_forgotten_though_their_table_was_before(tmp_path: Path) -> None:
+    graph = people(tmp_path)
+    resident = graph._session.resident
+    view = resident.view(graph.snapshot(), {"node:Person": frozenset(), "edge:Knows": frozenset()})
+    assert view is not None
+    view.table("edge:Knows")
+    while resident._forget_one():
+        pass
+    view.links("edge:Knows")
+    del view
+    while resident._forget_one():
+        pass
+    gc.collect()
+    assert resident.memory.nbytes == 0
+
+
+def test_columns_that_do_not_fit_are_not_read_in_vain_each_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(resident_cache, "_RETRIED_AFTER", 6)
+    graph = people(tmp_path)
+    graph.load({"Person": [{"name": "p0000", "city": "x" * 100_000}]}, mode="merge")
+    session = graph._session
+    object.__setattr__(session, "resident", ResidentCache(most_bytes=50_000))
+    source = "query q { match { $p: Person } return { $p.city } }"
+    ages = "query q { match { $p: Person } return { $p.age } }"
+    graph.query(ages)
+    assert len(graph.query(source)) == 50
+    graph.query(ages)
+    tables = graph.memory().tables
+    assert tables
+    for _ in range(3):
+        assert len(graph.query(source)) == 50
+        assert graph.memory().tables == tables
+    assert graph.memory().declined == 3
+    session.resident.memory.most_bytes = 1_000_000
+    answers = [graph.query(source) for _ in range(6)]
+    assert isinstance(answers[-1], MemoryResult)
+
+
+def test_a_table_that_did_not_fit_is_tried_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(resident_cache, "_RETRIED_AFTER", 6)
+    graph = people(tmp_path)
+    session = graph._session
+    object.__setattr__(session, "resident", ResidentCache(most_bytes=100))
+    assert not isinstance(graph.query(READS, "cities"), MemoryResult)
+    session.resident.memory.most_bytes = 1_000_000  # as when other queries held it
+    answers = [graph.query(READS, "cities") for _ in range(6)]
+    assert isinstance(answers[-1], MemoryResult)
