@@ -323,6 +323,23 @@ def test_rows_that_no_edge_connects_are_joined_elsewhere(tmp_path: Path) -> None
         assert not isinstance(graph.query(source), MemoryResult)
 
 
+def test_nested_patterns_are_looked_for_once_for_the_same_entities(tmp_path: Path) -> None:
+    graph = people(tmp_path)
+    names = [f"p{number:04}" for number in range(50)]
+    graph.load({"Knows": [{"from": one, "to": two} for one in names[:40] for two in names[:10]]})
+    depth = 12  # with a row for each way, 10**12 rows
+    nested = "".join(f"not {{ $p knows $v{at}  " for at in range(depth)) + "}" * depth
+    source = f"query q {{ match {{ $p: Person  {nested} }} return {{ $p.name }} }}"
+    assert isinstance(graph.query(source), MemoryResult)
+    found, expected = read_both(graph, source)
+    assert found == expected
+    source = (
+        "query q { match { $p: Person  $p knows $q  not { $q knows $p  $p.age < 20 } } return { $p.name, $q.name } }"
+    )
+    found, expected = read_both(graph, source)
+    assert found == expected
+
+
 @pytest.mark.parametrize("is_late", [False, True])
 def test_an_older_version_keeps_the_edges_that_later_ones_lack(tmp_path: Path, is_late: bool) -> None:
     graph = people(tmp_path)

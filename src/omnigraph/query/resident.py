@@ -279,12 +279,13 @@ class _Run:
         if not operation.shared:
             found = self.match(operation.pattern, Frame())
             return frame.nothing() if found.count else frame
-        inner = Frame({name: frame.columns[name] for name in operation.shared}, frame.count)
-        inner.columns["@row"] = np.arange(frame.count)
+        firsts, kinds = _kinds_of([frame.columns[name] for name in operation.shared])
+        inner = Frame({name: frame.columns[name][firsts] for name in operation.shared}, len(firsts))
+        inner.columns["@row"] = np.arange(len(firsts))
         found = self.match(operation.pattern, inner)
-        keep = np.ones(frame.count, np.bool_)
+        keep = np.ones(len(firsts), np.bool_)
         keep[found.columns["@row"]] = False
-        return frame.take(keep)
+        return frame.take(keep[kinds])
 
     # --- conditions ---
 
@@ -333,6 +334,18 @@ class _Run:
                     for table, column in zip(tables, (left, right), strict=True)
                 ]
                 return _compare(sides[0], operator, sides[1])
+
+
+def _kinds_of(columns: Sequence[Ordinals]) -> tuple[Ordinals, Ordinals]:
+    """Which rows differ: the first row of each kind, and the kind of every row. A pattern is looked for once a kind."""
+    every = np.arange(len(columns[0]))
+    if len(every) <= _FEW_VALUES or any(bool(np.all(column[1:] > column[:-1])) for column in columns):
+        return every, every
+    kinds, firsts = every * 0, every[:1]
+    for column in columns:
+        keys = kinds * (int(column.max()) + 1) + column
+        _, firsts, kinds = np.unique(keys, return_index=True, return_inverse=True)
+    return firsts, kinds
 
 
 def _mask(predicate: ColumnPredicate, column: pa.Array) -> NDArray[np.bool_]:
