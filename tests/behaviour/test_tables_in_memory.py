@@ -1,17 +1,22 @@
 """What queries find in memory is what they find in the tables, whatever happened to these."""
 
+import gc
+import itertools
 import random
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import omnigraph as og
-from omnigraph.query.reading import plan_query, read
+from omnigraph.query.reading import MemoryResult, plan_query, read
+from omnigraph.resident import cache as resident_cache
 from omnigraph.resident import tables as resident_tables
 from omnigraph.resident.cache import ResidentCache
+from omnigraph.versioning import Snapshot
 from tests.crash.children import SOAKING
 
 HISTORIES = 200 if SOAKING else 6
@@ -212,3 +217,193 @@ def test_memory_stays_within_its_bound_and_answers_stay_right(tmp_path: Path) ->
     status = graph.memory()
     assert status.answered > 100
     assert status.most_bytes == bound
+
+
+def read_both(graph: og.Graph, source: str, at: Snapshot | None = None) -> tuple[Any, Any]:
+    """The rows of a query from memory, and from the tables."""
+    session = graph._session
+    at = at or session.head("main")
+    prepared = session.queries.prepare(source, None, at)
+    assert prepared.program is not None
+    _, plan = plan_query(prepared.compiled, {}, at, "local")
+    expected = read(plan, at, session.adjacency, to_frame=lambda table: table).rows()
+    return graph.query(source, snapshot=at).rows(), expected
+
+
+def people(tmp_path: Path, count: int = 50) -> og.Graph:
+    """A graph of people who know the next one."""
+    graph = og.init(tmp_path / "graph.omni", SCHEMA, durability="fast")
+    names = [f"p{number:04}" for number in range(count)]
+    rows = [{"name": name, "age": at, "city": f"c{at // 2}"} for at, name in enumerate(names)]
+    ends = [{"from": one, "to": two, "since": at} for at, (one, two) in enumerate(itertools.pairwise(names))]
+    graph.load({"Person": rows, "Knows": ends})
+    return graph
+
+
+def test_both_zeros_are_one_value(tmp_path: Path) -> None:
+    graph = og.init(tmp_path / "graph.omni", "node N { name: String @key, wide: F64, narrow: F32 }")
+    zeros = [0.0, -0.0] * 30
+    graph.load({"N": [{"name": f"n{at:02}", "wide": zero, "narrow": zero} for at, zero in enumerate(zeros)]})
+    for column in ("wide", "narrow"):
+        found, expected = read_both(
+            graph, f"query q {{ match {{ $n: N }} return {{ $n.{column} as zero, count($n) as n }} }}"
+        )
+        assert found == expected == [{"zero": 0.0, "n": 60}]
+        found, expected = read_both(
+            graph, f"query q {{ match {{ $n: N  [0.0, 1.5] contains $n.{column} }} return {{ $n.name }} }}"
+        )
+        assert found == expected
+        assert len(found) == 60
+
+
+def test_groups_of_many_entities_stay_apart(tmp_path: Path) -> None:
+    schema = "node P { name: String @key }\nnode O { name: String @key }\nedge K: P -> P\nedge A: O -> P"
+    graph = og.init(tmp_path / "graph.omni", schema)
+    names = [f"p{number:04}" for number in range(2_000)]
+    # As one number in the base 2,000, the two groups differ by 2**32.
+    ends = [(names[one], names[two]) for one, two in ((0, 0), (1073, 1483), (1483, 1296))]
+    graph.load(
+        {
+            "P": [{"name": name} for name in names],
+            "O": [{"name": "o"}],
+            "A": [{"from": "o", "to": name} for name in names],
+            "K": [{"from": one, "to": two} for one, two in ends],
+        }
+    )
+    found, expected = read_both(
+        graph,
+        "query q { match { $o: O  $o a $p  $p k $q  $q k $r } return { $p.id, $q.id, $r.id, count($o) as n } }",
+    )
+    assert found == expected
+    assert len(found) == 2
+
+
+def test_columns_are_read_after_cleanup_of_the_version_in_memory(tmp_path: Path) -> None:
+    graph = people(tmp_path)
+    ages = "query q { match { $p: Person } return { $p.age } limit 1 }"
+    edges = "query q { match { $p: Person  $p $k:knows $q } return { $k.id } limit 1 }"
+    for source in (ages, edges):
+        graph.query(source)
+    graph.mutate(CHANGES, "age", params={"name": "p0003", "age": 100})
+    graph.mutate(CHANGES, "part", params={"since": 4})
+    for source in (ages, edges):
+        graph.query(source)
+    graph.optimize()
+    for source in (ages, edges):
+        graph.query(source)
+    graph.mutate(CHANGES, "age", params={"name": "p0003", "age": 200})
+    assert graph.cleanup(keep=1, grace="0s", confirm=True).bytes_removed
+    for source in (
+        "query q { match { $p: Person } return { $p.city } }",
+        "query q { match { $p: Person  $p $k:knows $q } return { $k.since, $q.city } }",
+    ):
+        found, expected = read_both(graph, source)
+        assert found == expected
+    before = graph.memory().declined
+    graph.query(edges)
+    assert graph.memory().tables.keys() >= {"node:Person", "edge:Knows"}
+    assert graph.memory().declined == before
+
+
+def test_a_table_that_a_snapshot_lacks_is_not_found(tmp_path: Path) -> None:
+    graph = people(tmp_path)
+    at = graph.snapshot()
+    pins = {key: pin for key, pin in at.manifest.pins.items() if key != "node:Person"}
+    without = replace(at, manifest=replace(at.manifest, pins=pins))
+    with pytest.raises(og.NotFound):
+        graph.query("query q { match { $p: Person } return { $p.age } }", snapshot=without)
+
+
+def test_rows_that_no_edge_connects_are_joined_elsewhere(tmp_path: Path) -> None:
+    graph = people(tmp_path, 2_000)
+    for source in (
+        "query q { match { $a: Person  $b: Person  $a.city = $b.city } return { $a.name, $b.name } }",
+        "query q { match { $a: Person  not { $b: Person  $a.city = $b.city  $a != $b } } return { $a.name } }",
+    ):
+        assert not isinstance(graph.query(source), MemoryResult)
+
+
+def test_nested_patterns_are_looked_for_once_for_the_same_entities(tmp_path: Path) -> None:
+    graph = people(tmp_path)
+    names = [f"p{number:04}" for number in range(50)]
+    graph.load({"Knows": [{"from": one, "to": two} for one in names[:40] for two in names[:10]]})
+    depth = 12  # with a row for each way, 10**12 rows
+    nested = "".join(f"not {{ $p knows $v{at}  " for at in range(depth)) + "}" * depth
+    source = f"query q {{ match {{ $p: Person  {nested} }} return {{ $p.name }} }}"
+    assert isinstance(graph.query(source), MemoryResult)
+    found, expected = read_both(graph, source)
+    assert found == expected
+    source = (
+        "query q { match { $p: Person  $p knows $q  not { $q knows $p  $p.age < 20 } } return { $p.name, $q.name } }"
+    )
+    found, expected = read_both(graph, source)
+    assert found == expected
+
+
+@pytest.mark.parametrize("is_late", [False, True])
+def test_an_older_version_keeps_the_edges_that_later_ones_lack(tmp_path: Path, is_late: bool) -> None:
+    graph = people(tmp_path)
+    source = "query q { match { $p: Person  $p knows $q } return { $p.name, $q.name } }"
+    if is_late:
+        graph.query(source)
+        graph.mutate(CHANGES, "put", params={"name": "new"})
+        graph.mutate(CHANGES, "meet", params={"one": "p0001", "two": "new", "since": 1})
+    before = graph.snapshot()
+    view = graph._session.resident.view(before, {"node:Person": frozenset(), "edge:Knows": frozenset()})
+    assert view is not None
+    view.table("edge:Knows")  # what a query has done that another one overtakes
+    graph.mutate(CHANGES, "forget", params={"name": "new" if is_late else "p0007"})
+    graph.query(source)
+    found, expected = read_both(graph, source, before)
+    assert found == expected
+
+
+def test_edges_are_forgotten_though_their_table_was_before(tmp_path: Path) -> None:
+    graph = people(tmp_path)
+    resident = graph._session.resident
+    view = resident.view(graph.snapshot(), {"node:Person": frozenset(), "edge:Knows": frozenset()})
+    assert view is not None
+    view.table("edge:Knows")
+    while resident._forget_one():
+        pass
+    view.links("edge:Knows")
+    del view
+    while resident._forget_one():
+        pass
+    gc.collect()
+    assert resident.memory.nbytes == 0
+
+
+def test_columns_that_do_not_fit_are_not_read_in_vain_each_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(resident_cache, "_RETRIED_AFTER", 6)
+    graph = people(tmp_path)
+    graph.load({"Person": [{"name": "p0000", "city": "x" * 100_000}]}, mode="merge")
+    session = graph._session
+    object.__setattr__(session, "resident", ResidentCache(most_bytes=50_000))
+    source = "query q { match { $p: Person } return { $p.city } }"
+    ages = "query q { match { $p: Person } return { $p.age } }"
+    graph.query(ages)
+    assert len(graph.query(source)) == 50
+    graph.query(ages)
+    tables = graph.memory().tables
+    assert tables
+    for _ in range(3):
+        assert len(graph.query(source)) == 50
+        assert graph.memory().tables == tables
+    assert graph.memory().declined == 3
+    session.resident.memory.most_bytes = 1_000_000
+    answers = [graph.query(source) for _ in range(6)]
+    assert isinstance(answers[-1], MemoryResult)
+
+
+def test_a_table_that_did_not_fit_is_tried_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(resident_cache, "_RETRIED_AFTER", 6)
+    graph = people(tmp_path)
+    session = graph._session
+    object.__setattr__(session, "resident", ResidentCache(most_bytes=100))
+    assert not isinstance(graph.query(READS, "cities"), MemoryResult)
+    session.resident.memory.most_bytes = 1_000_000  # as when other queries held it
+    answers = [graph.query(READS, "cities") for _ in range(6)]
+    assert isinstance(answers[-1], MemoryResult)

@@ -11,7 +11,7 @@ from omnigraph.api.progress import Choice
 from omnigraph.api.words import AUTO, LOCAL, SPARK
 from omnigraph.compiler import CompiledQuery, bound_parameters, ir
 from omnigraph.embedding import text_vector
-from omnigraph.errors import UsageError
+from omnigraph.errors import StorageError, UsageError
 from omnigraph.parts.choice import choose_engine, spark_for
 from omnigraph.query import (
     NEVER,
@@ -104,7 +104,15 @@ def read_in_memory(
         return None
     try:
         arrays = run_program(program, view, values, limit=limit, cancellation=cancellation)
-    except (NoProgram, DoesNotFit):
+    except NoProgram:
+        return None
+    except DoesNotFit:
+        resident.note_too_large(snapshot, program.tables)
+        return None
+    except StorageError:
+        # What is in memory may continue an older version, whose files cleanup has removed. If the files of this one
+        # are damaged, the tables say so.
+        resident.forget(program.tables)
         return None
     return MemoryResult(arrays, program.schema, snapshot.commit_id, to_frame)
 

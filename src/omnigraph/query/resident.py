@@ -52,6 +52,9 @@ _FEW_VALUES = 32
 _MOST_ROWS = 50_000_000
 """More rows than these are left to an engine that can use a disk."""
 
+_MOST_CROSSED = 100_000
+"""More pairs of rows than these, which no edge connects, are left to an engine that joins by value."""
+
 _COMPARISONS: Mapping[str, Callable[[Any, Any], Any]] = {
     "=": pc.equal,
     "!=": pc.not_equal,
@@ -210,6 +213,8 @@ class _Run:
     def _cross(self, frame: Frame, variable: str, ordinals: Ordinals) -> Frame:
         if not frame.columns and frame.count == 1:
             return Frame({variable: ordinals}, len(ordinals))
+        if min(frame.count, len(ordinals)) > 1 and frame.count * len(ordinals) > _MOST_CROSSED:
+            raise NoProgram
         self._hold(frame.count * len(ordinals), len(frame.columns) + 1)
         repeated = frame.take(np.repeat(np.arange(frame.count), len(ordinals)))
         repeated.columns[variable] = np.tile(ordinals, frame.count)
@@ -274,12 +279,13 @@ class _Run:
         if not operation.shared:
             found = self.match(operation.pattern, Frame())
             return frame.nothing() if found.count else frame
-        inner = Frame({name: frame.columns[name] for name in operation.shared}, frame.count)
-        inner.columns["@row"] = np.arange(frame.count)
+        firsts, kinds = _kinds_of([frame.columns[name] for name in operation.shared])
+        inner = Frame({name: frame.columns[name][firsts] for name in operation.shared}, len(firsts))
+        inner.columns["@row"] = np.arange(len(firsts))
         found = self.match(operation.pattern, inner)
-        keep = np.ones(frame.count, np.bool_)
+        keep = np.ones(len(firsts), np.bool_)
         keep[found.columns["@row"]] = False
-        return frame.take(keep)
+        return frame.take(keep[kinds])
 
     # --- conditions ---
 
@@ -330,6 +336,18 @@ class _Run:
                 return _compare(sides[0], operator, sides[1])
 
 
+def _kinds_of(columns: Sequence[Ordinals]) -> tuple[Ordinals, Ordinals]:
+    """Which rows differ: the first row of each kind, and the kind of every row. A pattern is looked for once a kind."""
+    every = np.arange(len(columns[0]))
+    if len(every) <= _FEW_VALUES or any(bool(np.all(column[1:] > column[:-1])) for column in columns):
+        return every, every
+    kinds, firsts = every * 0, every[:1]
+    for column in columns:
+        keys = kinds * (int(column.max()) + 1) + column
+        _, firsts, kinds = np.unique(keys, return_index=True, return_inverse=True)
+    return firsts, kinds
+
+
 def _mask(predicate: ColumnPredicate, column: pa.Array) -> NDArray[np.bool_]:
     """Which values pass a predicate."""
     if len(column) <= _FEW_VALUES or predicate.test is PredicateKind.ELEMENT:
@@ -338,7 +356,9 @@ def _mask(predicate: ColumnPredicate, column: pa.Array) -> NDArray[np.bool_]:
         case PredicateKind.KNOWN:
             found = pc.is_valid(column)
         case PredicateKind.ONE_OF:
-            found = pc.is_in(column, value_set=pa.array(predicate.values, column.type))
+            # A zero is found in both its forms, which Arrow looks up as different values.
+            zeros = (-0.0,) if pa.types.is_floating(column.type) and 0.0 in predicate.values else ()
+            found = pc.is_in(column, value_set=pa.array((*predicate.values, *zeros), column.type))
             if column.null_count:
                 found = pc.and_(found, pc.is_valid(column))
         case PredicateKind.PART:
@@ -594,7 +614,7 @@ class _Grouped:
             if size * most >= 2**62:
                 known = distinct(codes)
                 codes, size = np.searchsorted(known, codes), len(known)
-            codes = codes * most + part if size > 1 else part
+            codes = codes * most + part if size > 1 else part.astype(np.int64)
             size *= most
         if size <= 4 * len(codes) + 1024:
             counts = np.bincount(codes, minlength=size)

@@ -5,7 +5,7 @@ are kept, those used last, and one leads to the next at the cost of what differs
 used for the longest time goes; memory counts as long as a running query holds it, also when it is not kept any more.
 """
 
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable, Iterable, Mapping
 
 from omnigraph.api.upkeep import MemoryStatus
 from omnigraph.resident.links import Links, link
@@ -22,6 +22,9 @@ SMALL_TABLE = 20_000
 MOST_VERSIONS = 4
 """How many versions of a table are kept besides those of the view that was used last."""
 
+_RETRIED_AFTER = 1_000
+"""What did not fit is tried again after this many queries: others may have held the memory."""
+
 _ADVANCED_PART = 4
 """From one version to another leads a change of up to one row in this many; beyond, the table is read again."""
 
@@ -34,17 +37,20 @@ class ResidentCache:
         self._tables: dict[tuple[str, Hashable], ResidentTable] = {}
         self._links: dict[tuple[str, Hashable], Links] = {}
         self._asked: set[str] = set()
-        self._too_large: dict[str, int] = {}
-        """Tables that did not fit, and how many rows they had."""
+        self._too_large: dict[Hashable, tuple[int, int]] = {}
+        """Tables, and columns of tables, that did not fit: their rows, and the number of the query that tries again."""
         self._used: dict[str, int] = {}
         self._last: tuple[Manifest, ResidentView] | None = None
         self._answered = self._declined = 0
 
-    def view(self, at: Snapshot, tables: Iterable[str]) -> ResidentView | None:
+    def view(self, at: Snapshot, tables: Mapping[str, frozenset[str]]) -> ResidentView | None:
         """The tables of a snapshot; None if one of those that are needed should not be read into memory now."""
         self._answered += 1
         for key in tables:
             self._used[key] = self._answered
+        if self._were_too_large(at, tables):
+            self._declined += 1
+            return None
         last = self._last
         if last is not None and last[0] is at.manifest:
             view = last[1]
@@ -60,9 +66,11 @@ class ResidentCache:
             self._last = (at.manifest, view)
         return view
 
-    def may_hold(self, at: Snapshot, tables: Iterable[str]) -> bool:
+    def may_hold(self, at: Snapshot, tables: Mapping[str, frozenset[str]]) -> bool:
         """Whether tables are in memory, or will be when they are asked for, as far as it is known."""
-        return bool(self.memory.most_bytes) and not any(self._was_too_large(at, key) for key in tables)
+        if not self.memory.most_bytes or self._were_too_large(at, tables):
+            return False
+        return not any(self._was_too_large(at, key, (key,)) for key in tables)
 
     def status(self) -> MemoryStatus:
         """What is in memory now."""
@@ -79,6 +87,20 @@ class ResidentCache:
                 declined=self._declined,
             )
 
+    def note_too_large(self, at: Snapshot, tables: Mapping[str, frozenset[str]]) -> None:
+        """Remembers that columns of tables did not fit, so that they are not read in vain each time."""
+        rows = sum(at.table(key).count() for key in tables)
+        with self.memory.lock:
+            self._too_large[frozenset(tables.items())] = rows, self._answered + _RETRIED_AFTER
+
+    def forget(self, tables: Iterable[str]) -> None:
+        """Forgets some tables, which are read again when they are asked for."""
+        keys = frozenset(tables)
+        with self.memory.lock:
+            for each in [each for each in (*self._tables, *self._links) if each[0] in keys]:
+                self._forget(each)
+            self._last = None
+
     def clear(self) -> None:
         """Forgets everything."""
         with self.memory.lock:
@@ -90,20 +112,29 @@ class ResidentCache:
 
     def _may_read(self, at: Snapshot, key: str) -> bool:
         """Whether a table is in memory or may be read: a small one at once, others when they are asked for again."""
-        version = at.version(key)
-        if (key, version) in self._tables:
+        if key not in at.manifest.pins:
+            return False
+        if (key, at.version(key)) in self._tables:
             return True
         if not self.memory.most_bytes:
             return False
-        if self._was_too_large(at, key):
+        if self._was_too_large(at, key, (key,)):
             return False
         if key in self._asked or at.table(key).count() <= SMALL_TABLE:
             return True
         self._asked.add(key)
         return False
 
-    def _was_too_large(self, at: Snapshot, key: str) -> bool:
-        return key in self._too_large and at.table(key).count() >= self._too_large[key]
+    def _were_too_large(self, at: Snapshot, tables: Mapping[str, frozenset[str]]) -> bool:
+        """Whether tables did not fit with these columns."""
+        return bool(self._too_large) and self._was_too_large(at, frozenset(tables.items()), tables)
+
+    def _was_too_large(self, at: Snapshot, what: Hashable, keys: Iterable[str]) -> bool:
+        """Whether something did not fit some time ago, when the tables had no more rows than now."""
+        found = self._too_large.get(what)
+        if found is None or self._answered >= found[1]:
+            return False
+        return sum(at.table(key).count() for key in keys) >= found[0]
 
     def _view(self, at: Snapshot) -> ResidentView:
         return ResidentView(lambda key: self._table(key, at), lambda view, key: self._link(key, at, view))
@@ -131,7 +162,7 @@ class ResidentCache:
         try:
             return read_table(table, self.memory)
         except DoesNotFit:
-            self._too_large[key] = table.count()
+            self._too_large[key] = table.count(), self._answered + _RETRIED_AFTER
             raise
 
     def _link(self, key: str, at: Snapshot, view: ResidentView) -> Links:
@@ -150,9 +181,11 @@ class ResidentCache:
 
     def _forget_one(self) -> bool:
         """Forgets the version of a table that was not used for the longest time; False if there is none."""
-        if not self._tables:
+        kept = [*self._tables, *self._links]
+        if not kept and self._last is None:
             return False
-        self._forget(min(self._tables, key=lambda each: self._used.get(each[0], 0)))
+        if kept:
+            self._forget(min(kept, key=lambda each: self._used.get(each[0], 0)))
         self._last = None
         return True
 

@@ -53,6 +53,8 @@ class BaseLinks:
         self, begins: NDArray[np.int32], ends: NDArray[np.int32], spaces: tuple[Space, Space], memory: MemoryBound
     ) -> None:
         self.begins, self.ends, self.spaces = begins, ends, spaces
+        self.holes = np.flatnonzero(begins < 0)
+        """The edges that were gone or written again when the ends were looked up."""
         self._sorted: dict[bool, Csr] = {}
         self._memory = memory
         memory.count(self)
@@ -200,13 +202,20 @@ class Links:
         if not np.array_equal(edges.extra_serials[:known], self.edges.extra_serials):
             return None
         begins, late_ends = _ends_of(edges, ends, known)
-        return Links(
+        found = Links(
             edges=edges,
             base=self.base,
             late_begins=np.concatenate((self.late_begins, begins)),
             late_ends=np.concatenate((self.late_ends, late_ends)),
             removed=_replaced_edges(edges),
         )
+        return found if found._has_all_ends() else None
+
+    def _has_all_ends(self) -> bool:
+        """Whether the ends of all edges are known: an older version has edges that were gone in a later one."""
+        live = self._live_rows()
+        is_late = bool(np.all(self.late_begins[live] >= 0) and np.all(self.late_ends[live] >= 0))
+        return is_late and bool(np.isin(self.base.holes, self.removed).all())
 
 
 def link(edges: ResidentTable, ends: tuple[ResidentTable, ResidentTable]) -> Links:

@@ -156,7 +156,9 @@ class Base:
 
 
 def encode(values: pa.Array) -> Codes:
-    """Values as numbers of the distinct ones."""
+    """Values as numbers of the distinct ones; both zeros of a float are one value."""
+    if pa.types.is_floating(values.type):
+        values = pc.add(values, pa.scalar(0.0, values.type))
     encoded = values if isinstance(values, pa.DictionaryArray) else values.dictionary_encode()
     indices = encoded.indices
     order = pc.sort_indices(encoded.dictionary).to_numpy()
