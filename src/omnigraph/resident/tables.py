@@ -99,11 +99,18 @@ class Base:
             ranks[pc.sort_indices(self.ids).to_numpy()] = np.arange(self.count, dtype=np.int32)
             return ranks
 
+    @cached_property
+    def address_order(self) -> NDArray[np.int64]:
+        """The rows by their addresses, found once for all versions."""
+        with self.memory.lock:
+            self.memory.reserve(8 * self.count)
+            return np.argsort(self.addresses, kind="stable")
+
     @property
     def nbytes(self) -> int:
         """The bytes of memory that it takes now."""
         codes = [array for each in tuple(self._codes.values()) for array in (each.codes, each.values)]
-        found = self.__dict__.get("index"), self.__dict__.get("id_ranks")
+        found = [self.__dict__.get(name) for name in ("index", "id_ranks", "address_order")]
         parts = (*tuple(self._columns.values()), self.addresses, *codes, *found)
         return sum(int(each.nbytes) for each in parts if each is not None)
 
@@ -418,7 +425,7 @@ class ResidentTable:
             else:
                 early.append(address)
         if early:
-            order = np.argsort(self.base.addresses, kind="stable")
+            order = self.base.address_order
             at = np.searchsorted(self.base.addresses, np.array(early, np.uint64), sorter=order)
             if len(order) == 0 or bool((at == len(order)).any()):
                 return None
