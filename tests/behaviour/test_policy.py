@@ -132,6 +132,7 @@ VERBS: dict[str, tuple[tuple[str, ...], Callable[[og.Graph], Any]]] = {
     "schema.catalog": (("read",), lambda g: g.schema.catalog),
     "schema.at": (("read",), lambda g: g.schema.at("review")),
     "schema.plan": (("read",), lambda g: g.schema.plan(SCHEMA)),
+    "prepare": (("read",), lambda g: g.prepare(ASK)),
     "schema.diff": (("read",), lambda g: g.schema.diff("main", "review")),
     "schema.apply": (("schema_apply",), lambda g: g.schema.apply(SCHEMA)),
     "schema.catch_up": (("schema_apply",), lambda g: g.schema.catch_up("review")),

@@ -214,7 +214,7 @@ def test_memory_stays_within_its_bound_and_answers_stay_right(tmp_path: Path) ->
         )
         assert [tuple(row.values()) for row in graph.query(source).rows()] == expected
         assert session.resident.memory.nbytes <= bound
-    status = graph.memory()
+    status = graph._session.resident.status()
     assert status.answered > 100
     assert status.most_bytes == bound
 
@@ -299,10 +299,10 @@ def test_columns_are_read_after_cleanup_of_the_version_in_memory(tmp_path: Path)
     ):
         found, expected = read_both(graph, source)
         assert found == expected
-    before = graph.memory().declined
+    before = graph._session.resident.status().declined
     graph.query(edges)
-    assert graph.memory().tables.keys() >= {"node:Person", "edge:Knows"}
-    assert graph.memory().declined == before
+    assert graph._session.resident.status().tables.keys() >= {"node:Person", "edge:Knows"}
+    assert graph._session.resident.status().declined == before
 
 
 def test_a_table_that_a_snapshot_lacks_is_not_found(tmp_path: Path) -> None:
@@ -387,12 +387,12 @@ def test_columns_that_do_not_fit_are_not_read_in_vain_each_time(
     graph.query(ages)
     assert len(graph.query(source)) == 50
     graph.query(ages)
-    tables = graph.memory().tables
+    tables = graph._session.resident.status().tables
     assert tables
     for _ in range(3):
         assert len(graph.query(source)) == 50
-        assert graph.memory().tables == tables
-    assert graph.memory().declined == 3
+        assert graph._session.resident.status().tables == tables
+    assert graph._session.resident.status().declined == 3
     session.resident.memory.most_bytes = 1_000_000
     answers = [graph.query(source) for _ in range(6)]
     assert isinstance(answers[-1], MemoryResult)

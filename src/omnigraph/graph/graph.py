@@ -10,7 +10,6 @@ from omnigraph.api import data, history, schema, upkeep
 from omnigraph.api.base import MAIN, Request, acting_actor
 from omnigraph.api.data import QueryResult
 from omnigraph.api.graph import GraphApi
-from omnigraph.api.upkeep import MemoryStatus
 from omnigraph.errors import UsageError
 from omnigraph.policy import Action, Policy
 from omnigraph.session.session import Session
@@ -194,10 +193,6 @@ class Graph(GraphApi):
         self._session.adjacency.clear()
         self._session.resident.clear()
 
-    def memory(self) -> MemoryStatus:
-        """What is kept in memory to answer queries, whatever the policy says."""
-        return self._session.resident.status()
-
     def prepare(self, source: str | Path, name: str | None = None, *, branch: str = MAIN) -> "PreparedRead":
         """Checks a query that reads once, and gives a handle that runs it with any parameters.
 
@@ -217,10 +212,13 @@ class Graph(GraphApi):
             [{'p.name': 'Bob'}]
         """
         text = source if isinstance(source, str) else text_of(source, QUERY)
-        self._session.guard.check(Action.READ, branch)
-        prepared = self._session.queries.prepare(text, name, self._session.head(branch))
-        if prepared.compiled.is_mutation:
-            raise UsageError(f"`{prepared.compiled.name}` writes; run it with mutate")
+        session = self._session
+        session.guard.check(Action.READ, branch)
+        at = session.head(branch)
+        compiled = session.queries.prepare(text, name, at).compiled
+        if compiled.is_mutation:
+            raise UsageError(f"`{compiled.name}` writes; run it with mutate")
+        session.guard.check_tables(Action.READ, at, branch, compiled.access.asks)
         return PreparedRead(self, text, name, branch)
 
     def check_readable(self) -> None:

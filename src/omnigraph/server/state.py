@@ -114,7 +114,7 @@ def make_state(settings: ServerSettings, graphs: Mapping[str, Graph], policy: Po
     """The state of a new server."""
     metrics = Metrics()
     metrics.graphs.set(len(graphs))
-    metrics.watch_memory(lambda: [graph.memory() for graph in graphs.values()])
+    metrics.watch_memory(lambda: [graph._session.resident.status() for graph in graphs.values()])
     pool = ThreadPoolExecutor(settings.threads, thread_name_prefix="omnigraph-server")
     working: set[Future[Any]] = set()
     return ServerState(
