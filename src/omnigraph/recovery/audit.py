@@ -74,7 +74,8 @@ def check_newest_version(graph: Location) -> None:
     if newest is not None and has_version(location, newest):
         return
     pending = {*pending_operations(graph)}
-    settled = written_values(location, "operation_id") - pending
+    # Without any version, a power cut may have left a file of the first row torn. A version has only whole files.
+    settled = written_values(location, "operation_id", skip_unreadable=newest is None) - pending
     if settled - _last_rows(graph).keys() or (newest is not None and not pending):
         what = "every version" if newest is None else f"version {newest}"
         problem = f"{what} of the table of recoveries is {'missing' if newest is None else 'damaged'}"

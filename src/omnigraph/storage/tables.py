@@ -324,18 +324,24 @@ def open_pinned(location: Location, version: int) -> Table:
         raise
 
 
-def written_values(location: Location, column: str) -> set[str]:
+def written_values(location: Location, column: str, *, skip_unreadable: bool) -> set[str]:
     """The values of a text column in all data files of a table on a disk, also in those that no version refers to.
 
-    The files of a row are on the disk before a version has it. So they show what the versions had, without them.
+    The files of a row are on the disk before a version has it. So they show what the versions had, without them. A file
+    that no version had yet may be torn.
     """
     found: set[str] = set()
     for name in [] if location.path is None else objects_at(location).names(DATA):
         file = f"{DATA}/{name}"
-        with typed_errors(location, f"{file} cannot be read"):
-            check_file(location, file)
-            rows = LanceFileReader(location.child(file).uri, columns=[column]).read_all().to_table()
-        found.update(rows[column].to_pylist())
+        try:
+            with typed_errors(location, f"{file} cannot be read"):
+                check_file(location, file)
+                rows = LanceFileReader(location.child(file).uri, columns=[column]).read_all().to_table()
+        except StorageError:
+            if not skip_unreadable:
+                raise
+        else:
+            found.update(rows[column].to_pylist())
     return found
 
 

@@ -132,3 +132,16 @@ def test_a_version_that_a_power_cut_left_torn_is_replaced(graph: Location, befor
     record(graph, SECOND)
     sidecar.unlink()
     assert len(Recoveries(graph).list()) == before + 1
+
+
+@pytest.mark.parametrize("how", ["cut", "emptied", "zeros"])
+def test_a_file_of_the_first_row_that_a_power_cut_left_torn_does_no_harm(graph: Location, how: str) -> None:
+    announce(graph, BACK)
+    record(graph, BACK)
+    version = version_of_audit(graph, 1)
+    (rows,) = (version.parents[1] / "data").iterdir()
+    version.unlink()
+    damage(rows, how)
+    assert Recoveries(graph).list() == []
+    record(graph, BACK)
+    assert Recoveries(graph).list() == [BACK]
