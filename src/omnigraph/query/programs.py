@@ -17,6 +17,7 @@ from omnigraph.catalog.model import ID
 from omnigraph.catalog.types import INTEGERS
 from omnigraph.compiler import ir
 from omnigraph.query.levels import KnownValues, holds, mirror_comparison
+from omnigraph.query.walks import OPPOSITE
 from omnigraph.storage.predicates import MIRRORED, Reduced, column_predicate, is_text
 from omnigraph.syntax.query_ast import Operator
 
@@ -516,13 +517,6 @@ class _Order:
             maximum=traversal.maximum,
             tests=tests,
         )
-
-
-OPPOSITE = {
-    ir.Direction.FORWARD: ir.Direction.BACKWARD,
-    ir.Direction.BACKWARD: ir.Direction.FORWARD,
-    ir.Direction.EITHER: ir.Direction.EITHER,
-}
 
 
 def _hops(traversal: ir.Traversal | ir.EdgeBinding) -> float:
