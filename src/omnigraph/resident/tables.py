@@ -62,7 +62,7 @@ class Space:
 
 @dataclass(frozen=True, slots=True)
 class Codes:
-    """A column as numbers of its distinct values, which are ascending; null is -1."""
+    """A column as numbers of its distinct values, which are ascending and numbered from 1; null is 0."""
 
     codes: NDArray[np.int64]
     values: pa.Array
@@ -169,8 +169,8 @@ def encode(values: pa.Array) -> Codes:
     encoded = values if isinstance(values, pa.DictionaryArray) else values.dictionary_encode()
     indices = encoded.indices
     order = pc.sort_indices(encoded.dictionary).to_numpy()
-    ranks = np.full(len(order) + 1, -1, np.int64)  # the last is that of null
-    ranks[order] = np.arange(len(order))
+    ranks = np.zeros(len(order) + 1, np.int64)  # the last is that of null
+    ranks[order] = np.arange(1, len(order) + 1)
     codes = ranks[(indices.fill_null(len(order)) if indices.null_count else indices).to_numpy()]
     return Codes(codes, pick(encoded.dictionary, order))
 
