@@ -107,6 +107,16 @@ class _Late:
     begins: NDArray[np.int32]
     ends: NDArray[np.int32]
     edges: NDArray[np.int32]
+    nodes: frozenset[int]
+    """The nodes where edges begin."""
+
+    def stretches(self, nodes: Ordinals) -> tuple[Ordinals, Ordinals] | None:
+        """Where the edges of nodes are, and how many they are; None if there are none."""
+        if len(nodes) == 1 and int(nodes[0]) not in self.nodes:
+            return None
+        firsts = np.searchsorted(self.begins, nodes, "left")
+        degrees = np.searchsorted(self.begins, nodes, "right") - firsts
+        return (firsts, degrees) if degrees.any() else None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -200,8 +210,7 @@ class Links:
             return False
         if not len(self.late_begins):
             return True
-        late = self._late_edges(backward=backward).begins
-        return bool((np.searchsorted(late, nodes, "left") == np.searchsorted(late, nodes, "right")).all())
+        return self._late_edges(backward=backward).stretches(nodes) is None
 
     def _follow(self, nodes: Ordinals, *, backward: bool) -> Steps:
         csr = self.base.csr(backward=backward)
@@ -218,11 +227,9 @@ class Links:
             found = found[0][keep], found[1][keep], found[2][keep]
         if len(self.late_begins):
             late = self._late_edges(backward=backward)
-            firsts = np.searchsorted(late.begins, nodes, "left")
-            degrees = np.searchsorted(late.begins, nodes, "right") - firsts
-            if degrees.any():
-                more = spread(firsts, degrees, late.ends, late.edges)
-                found = _join(found, more)
+            places = late.stretches(nodes)
+            if places is not None:
+                found = _join(found, spread(*places, late.ends, late.edges))
         return found
 
     def _late_edges(self, *, backward: bool) -> _Late:
@@ -234,7 +241,7 @@ class Links:
                 begins, ends = ends, begins
             order = np.argsort(begins, kind="stable")
             edges = self.edges.extra_ordinals[live]
-            self._late[backward] = found = _Late(begins[order], ends[order], edges[order])
+            self._late[backward] = found = _Late(begins[order], ends[order], edges[order], frozenset(begins.tolist()))
         return found
 
     def _live_rows(self) -> NDArray[Any]:
