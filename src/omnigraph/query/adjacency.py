@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from omnigraph.compiler.ir import Direction
 from omnigraph.query.cancelling import NEVER, Cancellation
-from omnigraph.resident.numbers import distinct
+from omnigraph.resident.numbers import distinct, stretches
 from omnigraph.storage.environment import ADJACENCY_BYTES
 from omnigraph.versioning.kept import Heads, KeptVersions
 
@@ -54,11 +54,12 @@ class Neighbours:
     def expand(self, nodes: NDArray[Any], labels: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.int32]]:
         """All neighbours of all nodes, and for each of them the label of the node that it was reached from."""
         degrees = self.degrees(nodes)
-        ends = np.cumsum(degrees)
-        total = int(ends[-1]) if len(ends) else 0
-        places = np.arange(total, dtype=np.int64)
-        places += np.repeat(self.offsets[nodes] - (ends - degrees), degrees)
-        return np.repeat(labels, degrees), self.targets[places]
+        return np.repeat(labels, degrees), self.targets[stretches(self.offsets[nodes], degrees)]
+
+    def ends(self, nodes: NDArray[Any]) -> NDArray[np.int32]:
+        """All neighbours of all nodes; one may be there several times."""
+        found: NDArray[np.int32] = self.targets[stretches(self.offsets[nodes], self.degrees(nodes))]
+        return found
 
 
 class Adjacency:

@@ -6,7 +6,7 @@ are planned as statements: searches, rankings, variables of several types, and v
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
 import pyarrow as pa
@@ -177,6 +177,8 @@ class PatternProgram:
 
     constants: tuple[KnownComparison, ...]
     operations: tuple[Operation, ...]
+    live: tuple[frozenset[str] | None, ...]
+    """For each operation the variables that are needed after it, where rows are only grouped; None: all."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -262,6 +264,7 @@ class _Maker:
             for key in read.order:
                 if not isinstance(key.expression, ir.Aggregate) and key.expression not in keys:
                     raise NoProgram
+            pattern = replace(pattern, live=_live_after(pattern.operations, _grouped_variables(read)))
         return Program(
             read=read,
             pattern=pattern,
@@ -329,7 +332,8 @@ class _Maker:
             nested, _, _ = self._pattern(absent, entities)
             operations.append(Without(nested, tuple(name for name in _variables_in(nested) if name in entities)))
         is_pinned = any(isinstance(each, ByIds) for each in operations)
-        return PatternProgram(tuple(constants), tuple(operations)), entities, is_pinned
+        program = PatternProgram(tuple(constants), tuple(operations), (None,) * len(operations))
+        return program, entities, is_pinned
 
     def _conditions(
         self, pattern: ir.Pattern, entities: Mapping[str, EntityType], constants: list[KnownComparison]
@@ -401,6 +405,35 @@ def _check_comparable(left: PropertyType, operator: Operator, right: PropertyTyp
     if left in INTEGERS and right in INTEGERS and Scalar.U64 not in (left, right):
         return
     raise NoProgram
+
+
+def _grouped_variables(read: ir.Read) -> frozenset[str]:
+    """The variables that groups and their values depend on. Entities that are counted are as many as rows."""
+    found = set()
+    for each in (*(column.expression for column in read.columns), *(key.expression for key in read.order)):
+        if isinstance(each, ir.Aggregate) and isinstance(each.argument, ir.Entity):
+            continue
+        expression = each.argument if isinstance(each, ir.Aggregate) else each
+        if isinstance(expression, ir.Column | ir.Entity):
+            found.add(expression.variable)
+    return frozenset(found)
+
+
+def _live_after(operations: Sequence[Operation], needed: frozenset[str]) -> tuple[frozenset[str], ...]:
+    """For each operation the variables that are needed after it, by those that follow or in the end."""
+    found = []
+    for operation in reversed(operations):
+        found.append(needed)
+        match operation:
+            case EdgeStep():
+                needed |= {operation.start, operation.end} if operation.is_end_bound else {operation.start}
+            case Where(conditions):
+                needed = needed.union(*(_variables(each) for each in conditions))
+            case Without(_, shared):
+                needed = needed.union(shared)
+            case ByIds() | Scan():
+                pass
+    return tuple(reversed(found))
 
 
 def _variables_in(pattern: PatternProgram) -> dict[str, None]:

@@ -205,6 +205,10 @@ class Followed(Protocol):
         """The neighbours of nodes, each once, and for each of them the label of the node that it was reached from."""
         ...
 
+    def ends(self, nodes: NDArray[Any]) -> NDArray[Any]:
+        """The neighbours of nodes, in any order; one may be there several times."""
+        ...
+
 
 def reachable_pairs(
     neighbours: Followed,
@@ -223,19 +227,59 @@ def reachable_pairs(
         yield neighbours.expand(starts, starts)
         return
     for block in _blocks(neighbours, starts, maximum):
-        keys: NDArray[Any] = block[:0]
-        if maximum != 0:
-            keys = _levels(neighbours, block, max(minimum, 1), maximum, cancellation=cancellation)
-        if minimum == 0:
-            themselves = np.arange(len(block), dtype=np.int64) * neighbours.count + block
-            keys = distinct(np.concatenate((keys, themselves)))
+        keys = _keys(_pairs_of_block(neighbours, block, minimum, maximum, cancellation=cancellation))
+        if len(block) == 1:
+            yield np.repeat(block, len(keys)), keys
+            continue
         origins, nodes = np.divmod(keys, max(neighbours.count, 1))
         yield block[origins], nodes
 
 
+def reachable_counts(
+    neighbours: Followed,
+    starts: Codes,
+    minimum: int,
+    maximum: int | None,
+    *,
+    cancellation: Cancellation = NEVER,
+) -> Codes:
+    """For each start, the number of its pairs in `reachable_pairs`, which are not made where they can be counted."""
+    counts = []
+    for block in _blocks(neighbours, starts, maximum):
+        found = _pairs_of_block(neighbours, block, minimum, maximum, cancellation=cancellation)
+        if len(block) == 1:
+            number = int(np.count_nonzero(found.flags)) if isinstance(found, _Flags) else len(_keys(found))
+            counts.append(np.array([number], np.int64))
+        else:
+            counts.append(np.bincount(_keys(found) // max(neighbours.count, 1), minlength=len(block)))
+    return np.concatenate(counts) if counts else np.empty(0, np.int64)
+
+
+def _pairs_of_block(
+    neighbours: Followed, block: Codes, minimum: int, maximum: int | None, *, cancellation: Cancellation
+) -> "_Flags | NDArray[Any]":
+    """The pairs of a block of starts, as ``start's position * count of nodes + node``: as flags, or ascending."""
+    keys: _Flags | NDArray[Any] = block[:0]
+    if maximum != 0:
+        keys = _levels(neighbours, block, max(minimum, 1), maximum, cancellation=cancellation)
+    if minimum == 0:
+        themselves = np.arange(len(block), dtype=np.int64) * neighbours.count + block
+        if isinstance(keys, _Flags):
+            keys.add(themselves)
+        else:
+            keys = distinct(np.concatenate((keys, themselves)))
+    return keys
+
+
+def _keys(found: "_Flags | NDArray[Any]") -> NDArray[Any]:
+    return found.all() if isinstance(found, _Flags) else found
+
+
 def _blocks(neighbours: Followed, starts: Codes, maximum: int | None) -> Iterator[Codes]:
     """Starts in groups that make about as many pairs as fit a block, by what two steps are expected to reach."""
-    if len(starts) == 0:
+    if len(starts) < 2:
+        if len(starts):
+            yield starts
         return
     degrees = neighbours.degrees(starts).astype(np.float64)
     if maximum != 1:
@@ -249,28 +293,37 @@ def _blocks(neighbours: Followed, starts: Codes, maximum: int | None) -> Iterato
 
 def _levels(
     neighbours: Followed, starts: Codes, minimum: int, maximum: int | None, *, cancellation: Cancellation
-) -> NDArray[Any]:
-    """Every pair whose distance is within the bounds, as ``start's position * count of nodes + node``, ascending."""
+) -> "_Flags | NDArray[Any]":
+    """Every pair whose distance is within the bounds, as ``start's position * count of nodes + node``.
+
+    From distance 1 on, they are all that were visited, so those of the last level may be marked several times.
+    """
     count = neighbours.count
     size = len(starts) * count
     # Twice the size must fit, because visited pairs are marked in an additional bit.
     width = np.int32 if 2 * size < 2**31 else np.int64
     visited: _Flags | _Sorted = _Flags(size) if size <= _FLAGS else _Sorted(width)
-    origins, nodes = neighbours.expand(starts, np.arange(0, size, count, dtype=width))
-    level = visited.fresh(origins + nodes)
-    kept = [level] if minimum <= 1 else []
-    distance = 1
-    cancellation.check()
+    is_one = len(starts) == 1
+    level: NDArray[Any] = starts if is_one else np.arange(0, size, count, dtype=width) + starts.astype(width)
+    kept = []
+    distance = 0
     while len(level) and (maximum is None or distance < maximum):
-        at = level % count
-        origins, nodes = neighbours.expand(at, level - at)
-        level = visited.fresh(origins + nodes)
-        cancellation.check()
+        if is_one:
+            pairs = neighbours.ends(level)
+        else:
+            at = level % count
+            origins, nodes = neighbours.expand(at, level - at)
+            pairs = origins + nodes
         distance += 1
+        cancellation.check()
+        if distance == maximum and minimum <= 1 and isinstance(visited, _Flags):
+            visited.add(pairs)
+            return visited
+        level = visited.fresh(pairs)
         if distance >= minimum:
             kept.append(level)
     if minimum <= 1:
-        return visited.all()
+        return visited if isinstance(visited, _Flags) else visited.all()
     return np.sort(np.concatenate(kept)) if len(kept) > 1 else (kept or [level[:0]])[0]
 
 
@@ -278,17 +331,21 @@ class _Flags:
     """Remembers pairs by a flag for every possible one."""
 
     def __init__(self, size: int) -> None:
-        self._flags = np.zeros(size, dtype=np.bool_)
+        self.flags = np.zeros(size, dtype=np.bool_)
+
+    def add(self, pairs: NDArray[Any]) -> None:
+        """Pairs that are seen now."""
+        self.flags[pairs] = True
 
     def fresh(self, pairs: NDArray[Any]) -> NDArray[Any]:
         """The pairs that were not seen before, each once, ascending; they are seen now."""
-        new = distinct(pairs[~self._flags[pairs]])
-        self._flags[new] = True
+        new = distinct(pairs[~self.flags[pairs]])
+        self.flags[new] = True
         return new
 
     def all(self) -> NDArray[Any]:
         """Every pair that was seen, ascending."""
-        return np.flatnonzero(self._flags)
+        return np.flatnonzero(self.flags)
 
 
 class _Sorted:

@@ -10,7 +10,7 @@ from omnigraph.catalog.model import DESTINATION, SOURCE
 from omnigraph.compiler.ir import Direction
 from omnigraph.errors import Damaged
 from omnigraph.resident.memory import MemoryBound
-from omnigraph.resident.numbers import distinct, spread
+from omnigraph.resident.numbers import distinct, spread, stretches
 from omnigraph.resident.tables import Ordinals, ResidentTable, Space
 
 Steps: TypeAlias = tuple[Ordinals, Ordinals, Ordinals]
@@ -32,6 +32,24 @@ class Csr:
     @property
     def nbytes(self) -> int:
         return int(self.offsets.nbytes + self.ends.nbytes + self.edges.nbytes)
+
+    def stretch(self, node: int) -> tuple[int, int]:
+        """Where the edges of a node are, and how many they are."""
+        if node >= len(self.offsets) - 1:
+            return 0, 0
+        first = int(self.offsets[node])
+        return first, int(self.offsets[node + 1]) - first
+
+    def stretches(self, nodes: Ordinals) -> tuple[Ordinals, Ordinals]:
+        """Where the edges of nodes are, and how many they are."""
+        most = len(self.offsets) - 1
+        if len(nodes) and int(nodes.max()) >= most:
+            beyond = nodes >= most
+            inside = np.where(beyond, 0, nodes)
+            firsts = self.offsets[inside]
+            return firsts, np.where(beyond, 0, self.offsets[1:][inside] - firsts) if most else firsts
+        firsts = self.offsets[nodes]
+        return firsts, self.offsets[1:][nodes] - firsts
 
 
 def sort_edges(begins: Ordinals, ends: Ordinals, edges: Ordinals, count: int) -> Csr:
@@ -89,6 +107,16 @@ class _Late:
     begins: NDArray[np.int32]
     ends: NDArray[np.int32]
     edges: NDArray[np.int32]
+    nodes: frozenset[int]
+    """The nodes where edges begin."""
+
+    def stretches(self, nodes: Ordinals) -> tuple[Ordinals, Ordinals] | None:
+        """Where the edges of nodes are, and how many they are; None if there are none."""
+        if len(nodes) == 1 and int(nodes[0]) not in self.nodes:
+            return None
+        firsts = np.searchsorted(self.begins, nodes, "left")
+        degrees = np.searchsorted(self.begins, nodes, "right") - firsts
+        return (firsts, degrees) if degrees.any() else None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -126,6 +154,53 @@ class Links:
         width = int(ends.max()) + 1
         return np.divmod(distinct(places * width + ends), width)
 
+    def ends(self, nodes: Ordinals, direction: Direction) -> Ordinals:
+        """The nodes that are one edge away from some nodes, in any order; a node may be there several times."""
+        if direction is Direction.EITHER:
+            return np.concatenate((self._ends(nodes, backward=False), self._ends(nodes, backward=True)))
+        return self._ends(nodes, backward=direction is Direction.BACKWARD)
+
+    def neighbour_ends(self, nodes: Ordinals, direction: Direction) -> Ordinals:
+        """Like `neighbours`, without the positions of the nodes."""
+        if self._is_simple(nodes, direction):
+            return self.ends(nodes, direction)
+        return self.neighbours(nodes, direction)[1]
+
+    def _ends(self, nodes: Ordinals, *, backward: bool) -> Ordinals:
+        if len(self.removed) or len(self.late_begins):
+            return self._follow(nodes, backward=backward)[1]
+        csr = self.base.csr(backward=backward)
+        if len(nodes) == 1:
+            first, degree = csr.stretch(int(nodes[0]))
+            found: Ordinals = csr.ends[first : first + degree]
+        else:
+            found = csr.ends[stretches(*csr.stretches(nodes))]
+        return found
+
+    def neighbour_counts(self, nodes: Ordinals, direction: Direction, *, each_edge: bool) -> Ordinals:
+        """How many nodes are one edge away from each of some nodes, or with `each_edge` how many edges it has."""
+        backward = direction is Direction.BACKWARD
+        csr = self.base.csr(backward=backward)
+        if direction is Direction.EITHER or not (each_edge or csr.is_simple):
+            return self._counts(nodes, direction, each_edge=each_edge)
+        counts = csr.stretches(nodes)[1]
+        if not len(self.removed) and not len(self.late_begins):
+            return counts
+        # Nodes whose edges changed are few; the others have what they had.
+        changed = np.isin(nodes, self._changed_begins(backward=backward))
+        if changed.any():
+            counts[changed] = self._counts(nodes[changed], direction, each_edge=each_edge)
+        return counts
+
+    def _counts(self, nodes: Ordinals, direction: Direction, *, each_edge: bool) -> Ordinals:
+        places = (self.follow if each_edge else self.neighbours)(nodes, direction)[0]
+        return np.bincount(places, minlength=len(nodes))
+
+    def _changed_begins(self, *, backward: bool) -> Ordinals:
+        """The nodes where edges begin that the base lacks, or has and this version has not."""
+        gone = (self.base.ends if backward else self.base.begins)[self.removed]
+        return np.concatenate((gone, self._late_edges(backward=backward).begins))
+
     def _is_simple(self, nodes: Ordinals, direction: Direction) -> bool:
         """Whether no two edges of some nodes lead to the same node, as far as that is known at once."""
         if direction is Direction.EITHER:
@@ -135,23 +210,16 @@ class Links:
             return False
         if not len(self.late_begins):
             return True
-        late = self._late_edges(backward=backward).begins
-        return bool((np.searchsorted(late, nodes, "left") == np.searchsorted(late, nodes, "right")).all())
+        return self._late_edges(backward=backward).stretches(nodes) is None
 
     def _follow(self, nodes: Ordinals, *, backward: bool) -> Steps:
         csr = self.base.csr(backward=backward)
-        most = len(csr.offsets) - 1
         if len(nodes) == 1:
-            node = int(nodes[0])
-            first, last = (int(csr.offsets[node]), int(csr.offsets[node + 1])) if node < most else (0, 0)
-            found = np.zeros(last - first, np.int64), csr.ends[first:last], csr.edges[first:last]
+            first, degree = csr.stretch(int(nodes[0]))
+            last = first + degree
+            found = np.zeros(degree, np.int64), csr.ends[first:last], csr.edges[first:last]
         else:
-            inside = np.minimum(nodes, most - 1) if most else np.zeros(len(nodes), np.int64)
-            firsts = csr.offsets[inside]
-            degrees = csr.offsets[inside + 1] - firsts if most else firsts * 0
-            if len(nodes) and int(nodes.max()) >= most:
-                degrees[nodes >= most] = 0
-            found = spread(firsts, degrees, csr.ends, csr.edges)
+            found = spread(*csr.stretches(nodes), csr.ends, csr.edges)
         if len(self.removed):
             at = np.searchsorted(self.removed, found[2])
             at[at == len(self.removed)] = 0
@@ -159,11 +227,9 @@ class Links:
             found = found[0][keep], found[1][keep], found[2][keep]
         if len(self.late_begins):
             late = self._late_edges(backward=backward)
-            firsts = np.searchsorted(late.begins, nodes, "left")
-            degrees = np.searchsorted(late.begins, nodes, "right") - firsts
-            if degrees.any():
-                more = spread(firsts, degrees, late.ends, late.edges)
-                found = _join(found, more)
+            places = late.stretches(nodes)
+            if places is not None:
+                found = _join(found, spread(*places, late.ends, late.edges))
         return found
 
     def _late_edges(self, *, backward: bool) -> _Late:
@@ -175,7 +241,7 @@ class Links:
                 begins, ends = ends, begins
             order = np.argsort(begins, kind="stable")
             edges = self.edges.extra_ordinals[live]
-            self._late[backward] = found = _Late(begins[order], ends[order], edges[order])
+            self._late[backward] = found = _Late(begins[order], ends[order], edges[order], frozenset(begins.tolist()))
         return found
 
     def _live_rows(self) -> NDArray[Any]:
@@ -185,11 +251,7 @@ class Links:
         """About how many edges some nodes have: those of the overlay are not counted."""
         total: Ordinals = np.zeros(len(nodes), np.int64)
         for backward in (False, True) if direction is Direction.EITHER else (direction is Direction.BACKWARD,):
-            offsets = self.base.csr(backward=backward).offsets
-            most = len(offsets) - 1
-            if most:
-                inside = np.minimum(nodes, most - 1)
-                total += np.where(nodes < most, offsets[inside + 1] - offsets[inside], 0)
+            total += self.base.csr(backward=backward).stretches(nodes)[1]
         return total
 
     # --- from one version to another ---
@@ -295,3 +357,7 @@ class LinkHops:
         """The neighbours of all nodes, and for each of them the label of the node that it was reached from."""
         places, ends = self.links.neighbours(nodes, self.direction)
         return labels[places], ends
+
+    def ends(self, nodes: Ordinals) -> Ordinals:
+        """The neighbours of all nodes, in any order; one may be there several times."""
+        return self.links.ends(nodes, self.direction)

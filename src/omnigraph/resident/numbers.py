@@ -20,11 +20,17 @@ def distinct(values: NDArray[Any]) -> NDArray[Any]:
     return ordered[is_first]
 
 
-def spread(firsts: NDArray[Any], degrees: NDArray[Any], *columns: NDArray[Any]) -> Any:
-    """Stretches of columns: for each value in them the position of its stretch, then the values."""
+def stretches(firsts: NDArray[Any], degrees: NDArray[Any]) -> NDArray[Any]:
+    """The positions of stretches, one after the other: for each of them its first, and how many follow."""
     stops = np.cumsum(degrees)
     total = int(stops[-1]) if len(stops) else 0
     at = np.arange(total, dtype=np.int64)
     at += np.repeat(firsts - (stops - degrees), degrees)
+    return at
+
+
+def spread(firsts: NDArray[Any], degrees: NDArray[Any], *columns: NDArray[Any]) -> Any:
+    """Stretches of columns: for each value in them the position of its stretch, then the values."""
+    at = stretches(firsts, degrees)
     places = np.repeat(np.arange(len(degrees), dtype=np.int64), degrees)
     return (places, *(column[at] for column in columns))

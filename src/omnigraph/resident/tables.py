@@ -36,6 +36,9 @@ _MOST_HOLES = 4
 
 _serials = itertools.count()
 _NOWHERE = np.uint64(2**64 - 1)
+_MANY = 8
+"""For more than one ordinal in this many, the rows of all ordinals are found, which takes no search."""
+
 _FEW = 16
 """Up to this many values from base and overlay are put together one by one."""
 
@@ -62,7 +65,7 @@ class Space:
 
 @dataclass(frozen=True, slots=True)
 class Codes:
-    """A column as numbers of its distinct values, which are ascending; null is -1."""
+    """A column as numbers of its distinct values, which are ascending and numbered from 1; null is 0."""
 
     codes: NDArray[np.int64]
     values: pa.Array
@@ -169,10 +172,38 @@ def encode(values: pa.Array) -> Codes:
     encoded = values if isinstance(values, pa.DictionaryArray) else values.dictionary_encode()
     indices = encoded.indices
     order = pc.sort_indices(encoded.dictionary).to_numpy()
-    ranks = np.full(len(order) + 1, -1, np.int64)  # the last is that of null
-    ranks[order] = np.arange(len(order))
+    ranks = np.zeros(len(order) + 1, np.int64)  # the last is that of null
+    ranks[order] = np.arange(1, len(order) + 1)
     codes = ranks[(indices.fill_null(len(order)) if indices.null_count else indices).to_numpy()]
     return Codes(codes, pick(encoded.dictionary, order))
+
+
+@dataclass(frozen=True, slots=True)
+class LateCodes:
+    """A column of an overlay as numbers of the distinct values of base and overlay."""
+
+    codes: NDArray[np.int64]
+    values: pa.Array
+    ranks: NDArray[np.int64] | None
+    """The number of each value of the base; None where the overlay has no other values."""
+
+    @property
+    def nbytes(self) -> int:
+        ranks = 0 if self.ranks is None else self.ranks.nbytes + self.values.nbytes
+        return int(self.codes.nbytes + ranks)
+
+
+def late_codes(base: Codes, column: pa.Array) -> LateCodes:
+    """The codes of a column of an overlay, beside those of the base."""
+    late = encode(column)
+    places = pc.index_in(late.values, value_set=base.values)
+    if not places.null_count:
+        numbers = np.concatenate(([0], places.to_numpy() + 1))
+        return LateCodes(numbers[late.codes], base.values, None)
+    both = encode(pa.concat_arrays([base.values, late.values]))
+    ranks = np.concatenate(([0], both.codes))
+    numbers = np.concatenate(([0], both.codes[len(base.values) :]))
+    return LateCodes(numbers[late.codes], both.values, ranks[: len(base.values) + 1])
 
 
 @dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
@@ -197,11 +228,13 @@ class ResidentTable:
     fresh: Mapping[str, int] = field(default_factory=dict)
     """The ordinals of ids that the base lacks."""
     dead: frozenset[int] = frozenset()
+    _late_codes: dict[str, LateCodes] = field(default_factory=dict)
 
     @property
     def nbytes(self) -> int:
         """The bytes of memory that the overlay takes; the base counts by itself."""
-        return sum(int(each.nbytes) for each in tuple(self.extra.values())) + 150 * len(self.fresh)
+        parts = *tuple(self.extra.values()), *tuple(self._late_codes.values())
+        return sum(int(each.nbytes) for each in parts) + 150 * len(self.fresh)
 
     @property
     def is_plain(self) -> bool:
@@ -242,8 +275,11 @@ class ResidentTable:
 
     def rows(self, ordinals: Ordinals) -> Ordinals:
         """Where the rows of ordinals are: in the base, and from its end on in the overlay."""
-        if not len(self.moved):
+        if not len(self.moved) or not len(ordinals) or ordinals.max() < self.moved[0]:
             return ordinals
+        if len(ordinals) * _MANY > self.count:
+            found: Ordinals = self._all_rows()[ordinals]
+            return found
         at = np.searchsorted(self.moved, ordinals)
         at[at == len(self.moved)] = 0
         rows: Ordinals = np.where(self.moved[at] == ordinals, self.moved_rows[at], ordinals)
@@ -282,9 +318,9 @@ class ResidentTable:
         base = self.base.column(name)
         if not len(self.extra_ordinals):
             return pick(base, rows)
-        late = rows >= self.base.count
-        if not late.any():
+        if not len(rows) or rows.max() < self.base.count:
             return pick(base, rows)
+        late = rows >= self.base.count
         extra = self.extra_column(name)
         if len(rows) <= _FEW:
             count = self.base.count
@@ -308,15 +344,25 @@ class ResidentTable:
 
     def _all_rows(self) -> Ordinals:
         """A row for each ordinal: its own, or anyone's at an ordinal that is gone."""
-        rows = self.rows(np.arange(self.count, dtype=np.int64))
+        rows = np.arange(self.count, dtype=np.int64)
+        rows[self.moved] = self.moved_rows
         return np.minimum(rows, self.base.count + len(self.extra_ordinals) - 1)
 
     def codes(self, name: str, ordinals: Ordinals | None = None) -> Codes:
         """A column of some entities, or by ordinal, as numbers of its distinct values."""
+        found = self.base.codes(name)
         if not len(self.extra_ordinals):
-            found = self.base.codes(name)
             return found if ordinals is None else Codes(found.codes[ordinals], found.values)
-        return encode(self.column(name) if ordinals is None else self.values(name, ordinals))
+        late = self._late_codes.get(name)
+        if late is None:
+            self._late_codes[name] = late = late_codes(found, self.extra_column(name))
+        rows = self._all_rows() if ordinals is None else self.rows(ordinals)
+        codes = np.empty(len(rows), np.int64)
+        is_late = rows >= self.base.count
+        early = found.codes[rows[~is_late]]
+        codes[~is_late] = early if late.ranks is None else late.ranks[early]
+        codes[is_late] = late.codes[rows[is_late] - self.base.count]
+        return Codes(codes, late.values)
 
     def extra_column(self, name: str) -> pa.Array:
         """A column of the rows of the overlay."""
@@ -412,6 +458,8 @@ class ResidentTable:
 
     def _ordinals_at(self, addresses: NDArray[np.uint64]) -> list[int] | None:
         """The ordinals of rows by their addresses; None if one is not known."""
+        if not len(addresses):
+            return []
         late = {
             int(address): int(ordinal)
             for address, ordinal in zip(self.extra_addresses, self.extra_ordinals, strict=True)

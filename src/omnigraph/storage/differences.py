@@ -180,10 +180,16 @@ def row_moves(left: Table, right: Table, columns: Sequence[str], most_rows: int)
 
 
 def _addresses(table: Table, fragments: Sequence[lance.LanceFragment]) -> _Numbers:
-    if not fragments:
-        return np.empty(0, np.uint64)
-    found: _Numbers = table.scan_columns(fragments, (ROW_ADDRESS,))[ROW_ADDRESS].to_numpy()
-    return found.astype(np.uint64, copy=False)
+    """The addresses of the rows of fragments, ascending in each; those of whole fragments are known without a scan."""
+    parts = [
+        (np.uint64(each.fragment_id) << _FRAGMENT_SHIFT) + np.arange(each.physical_rows, dtype=np.uint64)
+        for each in fragments
+        if _deletions(each) is None
+    ]
+    rest = [each for each in fragments if _deletions(each) is not None]
+    if rest:
+        parts.append(table.scan_columns(rest, (ROW_ADDRESS,))[ROW_ADDRESS].to_numpy().astype(np.uint64, copy=False))
+    return np.concatenate(parts) if parts else np.empty(0, np.uint64)
 
 
 def _no_rows(table: Table) -> pa.Table:

@@ -3,16 +3,23 @@
 import tempfile
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import pyarrow as pa
+import pytest
 from hypothesis import event, given, settings
 
+import omnigraph as og
 from omnigraph.catalog import Catalog
 from omnigraph.compiler import compile_query, ir
+from omnigraph.query import matching
 from omnigraph.query.levels import KnownValues
+from omnigraph.query.matching import Frame
 from omnigraph.query.plan import limit_of
 from omnigraph.query.programs import NoProgram, program_of
+from omnigraph.query.reading import MemoryResult
 from omnigraph.query.resident import run_program
+from omnigraph.resident.cache import ResidentCache
 from omnigraph.resident.links import link
 from omnigraph.resident.memory import MemoryBound
 from omnigraph.resident.tables import read_table
@@ -47,9 +54,41 @@ def test_a_program_finds_what_the_language_means(
     values = KnownValues({}, NOW)
     with tempfile.TemporaryDirectory() as path:
         view = resident_view(written(Path(path), catalog, rows), catalog)
-        try:
-            arrays = run_program(program, view, values, limit=limit_of(query, values))
-        except NoProgram:
-            return
-    found = pa.Table.from_arrays(arrays, schema=program.schema)
-    assert tidy([tuple(row.values()) for row in found.to_pylist()]) == tidy(expected)
+        for merged_rows in (512, 0):
+            try:
+                with mock.patch.object(matching, "_MERGED_ROWS", merged_rows):
+                    arrays = run_program(program, view, values, limit=limit_of(query, values))
+            except NoProgram:
+                return
+            found = pa.Table.from_arrays(arrays, schema=program.schema)
+            assert tidy([tuple(row.values()) for row in found.to_pylist()]) == tidy(expected)
+
+
+def _numbers(count: int) -> dict[str, list[dict[str, Any]]]:
+    """Persons in a ring who each know the next three."""
+    names = [f"p{number:04}" for number in range(count)]
+    return {
+        "Person": [{"name": name, "age": number % 7} for number, name in enumerate(names)],
+        "Knows": [{"from": name, "to": names[(at + by) % count]} for at, name in enumerate(names) for by in (1, 2, 3)],
+    }
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "query q { match { $p: Person  $p knows $q } return { $p.id, count($q) as n } order { n desc } limit 3 }",
+        "query q { match { $p: Person  $p knows $q  $q knows $r  $r knows $s } return { $s.age, count($p) as n } }",
+        'query q { match { $p: Person { name: "p0001" }  $p knows{1,4} $q } return { count($q) as n } }',
+        "query q { match { $p: Person  $p knows{2,3} $q } return { $p.age, count($q) as n, sum($p.age) as s } }",
+        "query q { match { $p: Person  $p knows $q  $q knows $r } return { $r.age, avg($r.age), max($q.name) } }",
+    ],
+)
+def test_what_is_only_counted_is_not_made(tmp_path: Path, text: str) -> None:
+    graph = og.init(tmp_path / "g.omni", "node Person { name: String @key, age: I32 } edge Knows: Person -> Person")
+    graph.load({name: pa.Table.from_pylist(rows) for name, rows in _numbers(700).items()}, engine="local")
+    with mock.patch.object(Frame, "take", side_effect=Frame.take, autospec=True) as take:
+        found = graph.query(text)
+    assert isinstance(found, MemoryResult)
+    assert all(len(call.args[0].columns) < 3 for call in take.call_args_list)
+    with mock.patch.object(ResidentCache, "view", return_value=None):
+        assert found.rows() == graph.query(text).rows()

@@ -1,0 +1,131 @@
+"""Tables in memory: what reads cost after many commits, and when another process has committed."""
+
+import multiprocessing
+import shutil
+import statistics
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import lance
+import omnigraph as og
+from benchmarks.measure import Figure
+from benchmarks.peers import EDGES, NODES, QUERIES, SCHEMA, write_data
+
+COMMITS, ROUNDS, SEEN_COMMITS = 320, 300, 40
+CHANGE = """
+query add($name: String, $to: String) {
+    insert Person { name: $name, age: 30, city: "city-1", bio: "new" }
+    insert Knows { from: $name, to: $to, since: 2026 }
+}
+"""
+BOUNDS = {"lookup": 1.2, "one_hop": 1.2, "two_hops": None, "average": None}
+
+
+def figures() -> Iterator[Figure]:
+    """All figures of tables in memory."""
+    with tempfile.TemporaryDirectory() as path:
+        folder = Path(path)
+        names = write_data(folder, NODES, EDGES)
+        graph = og.init(folder / "fresh.omni", SCHEMA)
+        graph.load({"Person": folder / "Person.parquet", "Knows": folder / "Knows.parquet"}, engine="local")
+        shutil.copytree(folder / "fresh.omni", folder / "used.omni")
+        yield from _after_commits(graph, og.open(folder / "used.omni"), names)
+        yield from _after_another(folder / "used.omni", names)
+
+
+def _after_commits(fresh: og.Graph, used: og.Graph, names: list[str]) -> Iterator[Figure]:
+    chance = np.random.default_rng(5)
+    graphs = {"fresh": fresh, "used": used}
+    for _ in range(3):
+        for graph in graphs.values():
+            for query in BOUNDS:
+                _ask(graph, query, names[0])
+    for number in range(COMMITS):
+        to = names[int(chance.integers(0, len(names)))]
+        used.mutate(CHANGE, params={"name": f"new-{number}", "to": to})
+    for query, bound in BOUNDS.items():
+        seconds: dict[str, list[float]] = {name: [] for name in graphs}
+        rounds = 21 if query == "average" else ROUNDS
+        for graph in graphs.values():
+            _ask(graph, query, names[0])
+        for number in chance.integers(0, len(names), rounds):
+            for name, graph in graphs.items():
+                seconds[name].append(_seconds(_ask, graph, query, names[number]))
+        yield _ratio(f"{query.replace('_', ' ')} after {COMMITS} commits / fresh", seconds, bound)
+
+
+def _after_another(path: Path, names: list[str]) -> Iterator[Figure]:
+    """The first lookup after a commit of another process reads it; the one after that is as any other."""
+    here, there = multiprocessing.Pipe()
+    writer = multiprocessing.get_context("spawn").Process(target=_commit_when_asked, args=(path, there), daemon=True)
+    writer.start()
+    graph = og.open(path)
+    chance = np.random.default_rng(6)
+    seconds: dict[str, list[float]] = {"warm": [], "next": [], "first": [], "manifest alone": [], "after Lance": []}
+    for _ in range(3):
+        _ask(graph, "lookup", names[0])
+    for number in range(SEEN_COMMITS):
+        here.send((f"other-{number}", names[int(chance.integers(0, len(names)))]))
+        here.recv()
+        seconds["first"].append(_seconds(_expect_one, graph, f"other-{number}"))
+        seconds["next"].append(_seconds(_expect_one, graph, f"other-{number}"))
+        for person in chance.integers(0, len(names), 5):
+            seconds["warm"].append(_seconds(_ask, graph, "lookup", names[person]))
+        seconds["manifest alone"].append(_seconds(_read_manifest, path, graph))
+        _expect_one(graph, f"other-{number}")
+        _read_manifest(path, graph)
+        seconds["after Lance"].append(_seconds(_expect_one, graph, f"other-{number}"))
+    here.send(None)
+    writer.join()
+    medians = {name: statistics.median(each) * 1e3 for name, each in seconds.items()}
+    yield Figure(
+        name="second lookup after a commit of another process / one after any read of Lance",
+        value=medians["next"] / medians["after Lance"],
+        unit="x",
+        bound=2.0,
+        raw=f"{medians['next']:.3f} / {medians['after Lance']:.3f} ms, {medians['warm']:.3f} ms with warm caches",
+    )
+    yield Figure(
+        name="lookup that sees a commit of another process / reading its manifest from Lance",
+        value=medians["first"] / medians["manifest alone"],
+        unit="x",
+        bound=None,
+        raw=f"{medians['first']:.2f} / {medians['manifest alone']:.2f} ms",
+    )
+
+
+def _read_manifest(path: Path, graph: og.Graph) -> None:
+    """Reads the newest manifest as Lance reads it: what no process can avoid that has not written it."""
+    lance.dataset(str(path / "__manifest"), version=graph.snapshot().manifest.version).to_table()
+
+
+def _commit_when_asked(path: Path, asked: Connection) -> None:
+    graph = og.open(path)
+    while (given := asked.recv()) is not None:
+        graph.mutate(CHANGE, params={"name": given[0], "to": given[1]})
+        asked.send(None)
+
+
+def _expect_one(graph: og.Graph, name: str) -> None:
+    assert len(_ask(graph, "lookup", name)) == 1, name
+
+
+def _ask(graph: og.Graph, query: str, name: str) -> list[dict[str, Any]]:
+    return graph.query(QUERIES, query, params={} if query == "average" else {"name": name}).rows()
+
+
+def _seconds(work: Callable[..., object], *given: object) -> float:
+    start = time.perf_counter()
+    work(*given)
+    return time.perf_counter() - start
+
+
+def _ratio(name: str, seconds: dict[str, list[float]], bound: float | None) -> Figure:
+    fresh, used = statistics.median(seconds["fresh"]), statistics.median(seconds["used"])
+    return Figure(name=name, value=used / fresh, unit="x", bound=bound, raw=f"{used * 1e3:.3f} / {fresh * 1e3:.3f} ms")

@@ -1,0 +1,233 @@
+"""Groups of rows in memory: what divides them, and their counts, sums, averages and extremes.
+
+A group is a number that is made of the numbers of its keys: ordinals of entities, and codes of values in their order.
+So groups come in the order of their keys, and the keys of a group follow from its number.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeGuard
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from omnigraph.catalog import Scalar, arrow_type
+from omnigraph.catalog.model import ID
+from omnigraph.catalog.types import INTEGERS
+from omnigraph.compiler import ir
+from omnigraph.query.matching import Frame, Run, add_up
+from omnigraph.query.programs import NoProgram
+from omnigraph.query.row_order import RowOrder, first_in_order, sortable_numbers
+from omnigraph.resident.ids import pick
+from omnigraph.resident.numbers import distinct
+from omnigraph.resident.tables import Ordinals, encode
+
+_MOST_GROUPS = 2**62
+
+
+@dataclass(frozen=True, slots=True)
+class _Key:
+    """What divides rows: the entity of a variable, or the values of a column."""
+
+    expression: ir.Column | ir.Entity
+    numbers: NDArray[Any]
+    """For each row an ordinal, or the code of a value and 0 for null."""
+    size: int
+    """Above all numbers."""
+    values: pa.Array | None
+    """The value of code 1 and of those after it."""
+
+
+@dataclass(slots=True)
+class Groups:
+    """The groups of the rows of a pattern."""
+
+    run: Run
+    frame: Frame
+    numbers: NDArray[Any] | None = None
+    """The group of each row; None where all rows are one group."""
+    count: int = 1
+    keys: dict[ir.Column | ir.Entity, NDArray[Any]] = field(default_factory=dict)
+    """For each key that divides rows its number by group."""
+    values: dict[ir.Column | ir.Entity, pa.Array] = field(default_factory=dict)
+    """The values of the keys that are columns."""
+
+    def answer(self, limit: int | None) -> tuple[pa.Array, ...]:
+        """The columns of a read, with a row for each group."""
+        read = self.run.program.read
+        keys = [column.expression for column in read.columns if not isinstance(column.expression, ir.Aggregate)]
+        self._divide(keys)
+        arrays: dict[ir.Expression, Any] = {}
+        for expression in (*(column.expression for column in read.columns), *(key.expression for key in read.order)):
+            if isinstance(expression, ir.Aggregate) and expression not in arrays:
+                arrays[expression] = self._aggregate(expression)
+        places: NDArray[Any] | None = None
+        # Groups are numbered by their keys, so those of columns alone are in their order.
+        is_sorted = not read.order and all(key in self.values for key in keys if isinstance(key, ir.Column | ir.Entity))
+        if self.count > 1 and not is_sorted:
+            sorting = [
+                RowOrder(
+                    sortable_numbers(arrays[key.expression])
+                    if isinstance(key.expression, ir.Aggregate)
+                    else self._sortable(key.expression),
+                    key.descending,
+                )
+                for key in read.order
+                if isinstance(key.expression, ir.Aggregate | ir.Column)
+            ]
+            sorting += [RowOrder(self._sortable(key)) for key in keys if isinstance(key, ir.Column | ir.Entity)]
+            places = first_in_order(sorting, self.count, limit)
+        elif limit is not None and limit < self.count:
+            places = np.arange(limit)
+        plain = iter(self._outputs(keys, places))
+        outputs = [
+            (arrays[column.expression] if places is None else pick(arrays[column.expression], places))
+            if isinstance(column.expression, ir.Aggregate)
+            else next(plain)
+            for column in read.columns
+        ]
+        return tuple(outputs)
+
+    # --- keys ---
+
+    def _divide(self, keys: Sequence[ir.Expression]) -> None:
+        """Finds the groups: rows with the same keys. Without keys, all rows are one group."""
+        if not keys:
+            return
+        self.run.cancellation.hold(8 * self.frame.count * (2 + len(keys)))
+        parts = list(self._parts(keys))
+        if not parts:
+            self.count = min(self.frame.count, 1)
+            return
+        codes, size, is_packed = parts[0].numbers, parts[0].size, True
+        for each in parts[1:]:
+            if size * each.size >= _MOST_GROUPS:
+                known = distinct(codes)
+                codes, size, is_packed = np.searchsorted(known, codes), len(known), False
+            codes, size = codes.astype(np.int64) * each.size + each.numbers, size * each.size
+        if size <= 4 * len(codes) + 1024:
+            known = np.flatnonzero(np.bincount(codes, minlength=size))
+            if len(known) < size:
+                places = np.empty(size, np.int64)
+                places[known] = np.arange(len(known))
+                codes = places[codes]
+        else:
+            known = distinct(codes)
+            codes = np.searchsorted(known, codes)
+        self.numbers, self.count = codes, len(known)
+        if is_packed:
+            for each in reversed(parts):
+                self.keys[each.expression] = known % each.size
+                known = known // each.size
+        else:
+            firsts = np.empty(self.count, np.int64)
+            firsts[codes[::-1]] = np.arange(len(codes))[::-1]
+            for each in parts:
+                self.keys[each.expression] = each.numbers[firsts]
+        self.values = {each.expression: each.values for each in parts if each.values is not None}
+
+    def _parts(self, keys: Sequence[ir.Expression]) -> Any:
+        """The keys that divide rows. What depends on an entity that is a key does not divide further."""
+        entities = {key.variable for key in keys if _is_identity(key)}
+        for variable in entities:
+            ordinals = self.frame.columns[variable]
+            yield _Key(ir.Entity(variable), ordinals, self.run.table(variable).count, None)
+        for key in dict.fromkeys(keys):
+            if isinstance(key, ir.Column) and key.variable not in entities:
+                encoded = self.run.codes(key.variable, key.name, self.frame.columns[key.variable])
+                yield _Key(key, encoded.codes, len(encoded.values) + 1, encoded.values)
+
+    def _entities(self, variable: str) -> Ordinals:
+        """The entity of a variable that is a key, for each group."""
+        return self.keys[ir.Entity(variable)]
+
+    def _sortable(self, key: ir.Column | ir.Entity) -> Any:
+        """What sorts groups by a key."""
+        if key in self.values:
+            return self.keys[key]
+        table, ordinals = self.run.table(key.variable), self._entities(key.variable)
+        if _is_identity(key):
+            return table.id_order(ordinals)
+        assert isinstance(key, ir.Column)
+        return sortable_numbers(table.values(key.name, ordinals))
+
+    def _outputs(self, keys: Sequence[ir.Expression], places: NDArray[Any] | None) -> list[pa.Array]:
+        """The keys of some groups, or of all, as they are returned."""
+        frame = Frame({}, self.count if places is None else len(places))
+        for each, numbers in self.keys.items():
+            if isinstance(each, ir.Entity):
+                frame.columns[each.variable] = numbers if places is None else numbers[places]
+        found = []
+        for key in keys:
+            if isinstance(key, ir.Column) and key in self.values:
+                codes = self.keys[key] if places is None else self.keys[key][places]
+                found.append(_decode(self.values[key], codes))
+            else:
+                found += self.run.outputs([key], frame)
+        return found
+
+    # --- aggregates ---
+
+    def _aggregate(self, aggregate: ir.Aggregate) -> pa.Array:
+        argument, wanted = aggregate.argument, arrow_type(aggregate.type)
+        frame, numbers, weights = self.frame, self.numbers, self.frame.weights
+        if isinstance(argument, ir.Entity):
+            counts = np.array([frame.total])[: self.count] if numbers is None else add_up(numbers, weights, self.count)
+            return pa.array(counts, wanted)
+        if numbers is None:
+            numbers = np.zeros(frame.count, np.int64)
+        table = self.run.table(argument.variable)
+        self.run.cancellation.hold(table.expected_bytes(argument.name, frame.count))
+        values = self.run.column(argument.variable, argument.name, frame.columns[argument.variable])
+        if values.null_count:
+            is_there = values.is_valid().to_numpy(zero_copy_only=False)
+            values, numbers = values.filter(pa.array(is_there)), numbers[is_there]
+            weights = None if weights is None else weights[is_there]
+        counts = add_up(numbers, weights, self.count)
+        if aggregate.function is ir.AggregateFunction.COUNT:
+            return pa.array(counts, wanted)
+        is_missing = counts == 0
+        if aggregate.function in (ir.AggregateFunction.SUM, ir.AggregateFunction.AVG):
+            sums = self._sums(values, numbers, weights, aggregate)
+            if aggregate.function is ir.AggregateFunction.AVG:
+                with np.errstate(invalid="ignore", divide="ignore"):
+                    sums = sums / counts
+            return pa.array(sums, mask=is_missing if is_missing.any() else None).cast(wanted)
+        return _extremes(values, numbers, self.count, is_missing, aggregate.function is ir.AggregateFunction.MIN)
+
+    def _sums(self, values: pa.Array, numbers: Ordinals, weights: Any, aggregate: ir.Aggregate) -> Any:
+        """The sums by group: of whole numbers exact, of others as they are added one after the other."""
+        assert isinstance(aggregate.argument, ir.Column)
+        if aggregate.argument.type not in INTEGERS or aggregate.type is Scalar.F64:
+            floats = values.to_numpy().astype(np.float64, copy=False)
+            weighted = floats if weights is None else floats * weights
+            return np.bincount(numbers, weights=weighted, minlength=self.count)
+        if len(values):
+            bounds = pc.min_max(values).as_py()
+            total = len(values) if weights is None else int(weights.sum())
+            if max(abs(bounds["min"]), abs(bounds["max"])) * total >= _MOST_GROUPS:
+                raise NoProgram
+        whole = values.to_numpy().astype(np.int64, copy=False)
+        return add_up(numbers, whole if weights is None else whole * weights, self.count)
+
+
+def _is_identity(expression: ir.Expression) -> TypeGuard[ir.Column | ir.Entity]:
+    """Whether an expression tells an entity from all others."""
+    return isinstance(expression, ir.Entity) or (isinstance(expression, ir.Column) and expression.name == ID)
+
+
+def _decode(values: pa.Array, codes: NDArray[Any]) -> pa.Array:
+    """The values of codes, of which 0 is null."""
+    if len(codes) and not codes.min():
+        return values.take(pa.array(codes - 1, mask=codes == 0))
+    return pick(values, codes - 1)
+
+
+def _extremes(values: pa.Array, groups: Ordinals, count: int, is_missing: NDArray[np.bool_], least: bool) -> pa.Array:
+    """The smallest or the largest value of each group."""
+    encoded = encode(values)
+    found = np.full(count, len(encoded.values) + 1 if least else 0, np.int64)
+    (np.minimum if least else np.maximum).at(found, groups, encoded.codes)
+    return encoded.values.take(pa.array(found - 1, mask=is_missing))

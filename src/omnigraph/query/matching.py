@@ -1,0 +1,501 @@
+"""Finds the rows of a pattern in tables in memory: ordinals in numpy, values in Arrow.
+
+A frame has a column of ordinals for each variable that is bound; operations make it longer and shorter. Values are
+looked at where a condition needs them, and taken for the rows of the answer in the end. Where an answer is made of
+groups, a variable that nothing needs any more leaves the frame, and rows that are the same then are one row with a
+number, so that what is only counted is not made.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from omnigraph.catalog import EntityType
+from omnigraph.catalog.conversion import repeat_value
+from omnigraph.compiler import ir
+from omnigraph.query.cancelling import Cancellation
+from omnigraph.query.levels import KnownValues
+from omnigraph.query.programs import (
+    ByIds,
+    ColumnComparison,
+    Condition,
+    EdgeStep,
+    Identity,
+    NoProgram,
+    Operation,
+    PatternProgram,
+    Program,
+    Scan,
+    Test,
+    Where,
+    Without,
+    entity_columns,
+)
+from omnigraph.query.results import constant_scalar
+from omnigraph.query.walks import reachable_counts, reachable_pairs
+from omnigraph.resident.links import LinkHops, Links
+from omnigraph.resident.numbers import spread
+from omnigraph.resident.tables import Codes, Ordinals, ResidentTable
+from omnigraph.resident.view import ResidentView
+from omnigraph.storage.predicates import ColumnPredicate, PredicateKind
+from omnigraph.storage.predicates import holds as holds_for
+from omnigraph.syntax.query_ast import Operator
+
+FEW_VALUES = 32
+"""Up to this many values, a condition is decided one by one; Arrow takes longer to begin."""
+
+_MOST_ROWS = 50_000_000
+"""More rows than these are left to an engine that can use a disk."""
+
+_MOST_CROSSED = 100_000
+"""More pairs of rows than these, which no edge connects, are left to an engine that joins by value."""
+
+_MOST_COUNTED = 2**62
+"""More rows than these are not counted."""
+
+_MERGED_ROWS = 512
+"""From this many rows on, those that are the same become one before edges are followed from them."""
+
+_COMPARISONS: Mapping[str, Callable[[Any, Any], Any]] = {
+    "=": pc.equal,
+    "!=": pc.not_equal,
+    "<": pc.less,
+    "<=": pc.less_equal,
+    ">": pc.greater,
+    ">=": pc.greater_equal,
+}
+
+
+@dataclass(slots=True)
+class Frame:
+    """Rows of ordinals. Without any variable there is one row, which binds nothing."""
+
+    columns: dict[str, Ordinals] = field(default_factory=dict)
+    count: int = 1
+    weights: NDArray[np.int64] | None = None
+    """How many rows each row stands for, if not for itself alone."""
+
+    def take(self, places: Any) -> "Frame":
+        """Some rows, by position or by a mask."""
+        columns = {name: column[places] for name, column in self.columns.items()}
+        weights = None if self.weights is None else self.weights[places]
+        if columns:
+            return Frame(columns, len(next(iter(columns.values()))), weights)
+        if weights is not None:
+            return Frame(columns, len(weights), weights)
+        return Frame(columns, int(np.count_nonzero(places)) if places.dtype == np.bool_ else len(places))
+
+    def nothing(self) -> "Frame":
+        """The same without rows."""
+        return self.take(np.empty(0, np.int64))
+
+    def keep(self, live: frozenset[str]) -> "Frame":
+        """The same rows, without the variables that nothing needs any more."""
+        if live.issuperset(self.columns):
+            return self
+        return Frame({name: each for name, each in self.columns.items() if name in live}, self.count, self.weights)
+
+    @property
+    def total(self) -> int:
+        """The number of rows that its rows stand for."""
+        return self.count if self.weights is None else int(self.weights.sum())
+
+
+@dataclass(slots=True)
+class Run:
+    program: Program
+    view: ResidentView
+    values: KnownValues
+    cancellation: Cancellation
+    _whole: dict[str, Ordinals] = field(default_factory=dict)
+    """The variables that were bound to all entities of a table, in the order of its rows."""
+
+    def table(self, variable: str) -> ResidentTable:
+        return self.view.table(self.program.entities[variable].table_key)
+
+    def entity(self, variable: str) -> EntityType:
+        return self.program.entities[variable]
+
+    # --- values ---
+
+    def column(self, variable: str, name: str, ordinals: Ordinals) -> pa.Array:
+        """A column of the entities that a variable is bound to."""
+        table = self.table(variable)
+        return table.base.column(name) if self._is_whole(variable, ordinals) else table.values(name, ordinals)
+
+    def codes(self, variable: str, name: str, ordinals: Ordinals) -> Codes:
+        """A column of the entities that a variable is bound to, as numbers of its distinct values."""
+        return self.table(variable).codes(name, None if self._is_whole(variable, ordinals) else ordinals)
+
+    def _is_whole(self, variable: str, ordinals: Ordinals) -> bool:
+        return self._whole.get(variable) is ordinals
+
+    def outputs(self, expressions: Sequence[ir.Expression], frame: Frame) -> list[pa.Array]:
+        """What is returned of each row, but for aggregates; the rows of a variable are looked up once."""
+        places: dict[str, tuple[ResidentTable, Ordinals]] = {}
+        outputs = []
+        for expression in expressions:
+            if isinstance(expression, ir.Column | ir.Entity):
+                found = places.get(expression.variable)
+                if found is None:
+                    table = self.table(expression.variable)
+                    places[expression.variable] = found = table, table.rows(frame.columns[expression.variable])
+                if frame.count > FEW_VALUES:
+                    self._hold_values(expression, frame.count)
+                if isinstance(expression, ir.Column):
+                    outputs.append(found[0].values_at(expression.name, found[1]))
+                else:
+                    outputs.append(_entities(self.entity(expression.variable), *found))
+            else:
+                known = self.values.of(expression)
+                assert known is not None
+                outputs.append(repeat_value(constant_scalar(known.value, known.type), frame.count))
+        return outputs
+
+    def _hold_values(self, expression: ir.Column | ir.Entity, count: int) -> None:
+        names = (
+            (expression.name,)
+            if isinstance(expression, ir.Column)
+            else entity_columns(self.entity(expression.variable))
+        )
+        table = self.table(expression.variable)
+        self.cancellation.hold(sum(table.expected_bytes(name, count) for name in names))
+
+    # --- patterns ---
+
+    def match(self, pattern: PatternProgram, frame: Frame) -> Frame:
+        """The rows of a pattern that continue those of a frame."""
+        return self._continue_pattern(pattern, frame, 0)
+
+    def _continue_pattern(self, pattern: PatternProgram, frame: Frame, first: int) -> Frame:
+        """The rows of a pattern after some of its operations."""
+        for constant in pattern.constants:
+            if not constant.bind(self.values):
+                frame = frame.nothing()
+        for operation, live in zip(pattern.operations[first:], pattern.live[first:], strict=True):
+            frame = self._apply(operation, frame, live)
+        return frame
+
+    def first_rows(self, limit: int) -> Frame:
+        """The rows of the outermost pattern, of which only the first by id are needed if nothing else orders them.
+
+        A scan that comes first is then done in the order of ids, a part at a time, until there are enough rows.
+        """
+        pattern, read = self.program.pattern, self.program.read
+        if limit == 0 and not read.grouped:
+            return self.match(pattern, Frame()) if not pattern.operations else self._empty()
+        first = pattern.operations[0] if pattern.operations else None
+        leading = next(iter(self.program.entities), None)
+        if read.grouped or read.order or not isinstance(first, Scan) or first.variable != leading:
+            return self.match(pattern, Frame())
+        start = self._scan(first, Frame())
+        table = self.view.table(first.table)
+        starts = start.columns[first.variable]
+        if len(starts) <= 4 * limit or not table.is_plain:
+            return self._continue_pattern(pattern, start, 1)
+        starts = starts[np.argsort(table.base.id_ranks[starts], kind="stable")]
+        found: list[Frame] = []
+        begin, size, total = 0, max(4 * limit, 64), 0
+        while begin < len(starts) and total < limit:
+            some = starts[begin : begin + size]
+            part = self._continue_pattern(pattern, Frame({first.variable: some}, len(some)), 1)
+            found.append(part)
+            total += part.count
+            begin, size = begin + size, size * 4
+        names = found[0].columns
+        return Frame({name: np.concatenate([each.columns[name] for each in found]) for name in names}, total)
+
+    def _empty(self) -> Frame:
+        return Frame({name: np.empty(0, np.int64) for name in self.program.entities}, 0)
+
+    def _apply(self, operation: Operation, frame: Frame, live: frozenset[str] | None) -> Frame:
+        """The rows after an operation; with `live`, of the variables that are needed afterwards."""
+        self.cancellation.check()
+        match operation:
+            case ByIds():
+                frame = self._by_ids(operation, frame)
+            case Scan():
+                frame = self._scan(operation, frame)
+            case EdgeStep():
+                frame = self._step(operation, frame, live)
+            case Where(conditions):
+                for condition in conditions:
+                    if frame.count:
+                        frame = frame.take(self._holds(condition, frame))
+            case Without():
+                frame = self._without(operation, frame)
+        return frame if live is None else frame.keep(live)
+
+    def _hold(self, count: int, columns: int) -> None:
+        """Counts the bytes of rows before they are made."""
+        if count > _MOST_ROWS:
+            raise NoProgram
+        self.cancellation.hold(8 * count * max(columns, 1))
+
+    def _by_ids(self, operation: ByIds, frame: Frame) -> Frame:
+        table = self.view.table(operation.table)
+        found = [ordinal for id in operation.ids(self.values) if (ordinal := table.find(id)) >= 0]
+        return self._cross(frame, operation.variable, self._pass(operation.tests, table, np.array(found, np.int64)))
+
+    def _scan(self, operation: Scan, frame: Frame) -> Frame:
+        table = self.view.table(operation.table)
+        ordinals = self._all(operation.tests, table)
+        if not operation.tests and table.is_plain and not frame.columns:
+            self._whole[operation.variable] = ordinals
+        return self._cross(frame, operation.variable, ordinals)
+
+    def _cross(self, frame: Frame, variable: str, ordinals: Ordinals) -> Frame:
+        if not frame.columns and frame.count == 1 and frame.weights is None:
+            return Frame({variable: ordinals}, len(ordinals))
+        if min(frame.count, len(ordinals)) > 1 and frame.count * len(ordinals) > _MOST_CROSSED:
+            raise NoProgram
+        self._hold(frame.count * len(ordinals), len(frame.columns) + 1)
+        repeated = frame.take(np.repeat(np.arange(frame.count), len(ordinals)))
+        repeated.columns[variable] = np.tile(ordinals, frame.count)
+        repeated.count = frame.count * len(ordinals)
+        return repeated
+
+    # --- edges ---
+
+    def _step(self, step: EdgeStep, frame: Frame, live: frozenset[str] | None) -> Frame:
+        links = self.view.links(step.table)
+        carried = frame
+        if live is not None:
+            frame = self._merge(frame)
+            carried = frame.keep(live | {step.end} if step.is_end_bound else live)
+            is_counted = not (step.is_end_bound or step.tests or step.edge_tests)
+            if is_counted and step.end not in live and (step.edge is None or step.edge not in live):
+                return self._count_step(step, frame.columns[step.start], carried, links)
+        starts = frame.columns[step.start]
+        if step.edge is not None:
+            self._hold_step(links, starts, step, len(carried.columns) + 2)
+            places, ends, edges = links.follow(starts, step.direction)
+            following = self._continue(carried, step, places, ends)
+            following.columns[step.edge] = edges
+        elif (step.minimum, step.maximum) == (1, 1):
+            self._hold_step(links, starts, step, len(carried.columns) + 1)
+            if carried.columns or carried.weights is not None:
+                following = self._continue(carried, step, *links.neighbours(starts, step.direction))
+            else:
+                ends = links.neighbour_ends(starts, step.direction)
+                following = Frame({step.end: ends}, len(ends))
+        else:
+            following = self._walk(carried, step, starts, links)
+        if step.is_end_bound:
+            following = following.take(following.columns["@end"] == following.columns[step.end])
+            del following.columns["@end"]
+        for variable, tests in ((step.end, step.tests), (step.edge, step.edge_tests)):
+            if tests and variable is not None:
+                for test in tests:
+                    if following.count:
+                        following = following.take(self._holds(test, following))
+        return following
+
+    def _merge(self, frame: Frame) -> Frame:
+        """The same rows, of which those that bind one variable to the same entity are one."""
+        if len(frame.columns) != 1 or frame.count < _MERGED_ROWS:
+            return frame
+        ((variable, column),) = frame.columns.items()
+        if self._is_whole(variable, column):
+            return frame
+        size = self.table(variable).count
+        if frame.count * 8 >= size:
+            counts = add_up(column, frame.weights, size)
+            known = np.flatnonzero(counts)
+            return Frame({variable: known}, len(known), counts[known])
+        known, numbers = np.unique(column, return_inverse=True)
+        return Frame({variable: known}, len(known), add_up(numbers, frame.weights, len(known)))
+
+    def _count_step(self, step: EdgeStep, starts: Ordinals, carried: Frame, links: Links) -> Frame:
+        """The rows before a step, each for as many rows as the step makes of it."""
+        if step.edge is not None or (step.minimum, step.maximum) == (1, 1):
+            counts = links.neighbour_counts(starts, step.direction, each_edge=step.edge is not None)
+        else:
+            counts = self._walk_counts(step, starts, links)
+        if carried.weights is not None and len(counts):
+            if int(carried.weights.max()) * int(counts.max()) * len(counts) >= _MOST_COUNTED:
+                raise NoProgram
+            counts = carried.weights * counts
+        if not carried.columns:
+            total = counts.sum(keepdims=True)[: int(counts.any())]
+            return Frame({}, len(total), total)
+        weighted = Frame(carried.columns, carried.count, counts)
+        is_there = counts > 0
+        return weighted if is_there.all() else weighted.take(is_there)
+
+    def _walk_counts(self, step: EdgeStep, starts: Ordinals, links: Links) -> Ordinals:
+        distinct_starts, inverse = (starts, None) if len(starts) == 1 else np.unique(starts, return_inverse=True)
+        counts = reachable_counts(
+            self._hops(step, links), distinct_starts, step.minimum, step.maximum, cancellation=self.cancellation
+        )
+        return counts if inverse is None else counts[inverse]
+
+    def _hops(self, step: EdgeStep, links: Links) -> LinkHops:
+        return LinkHops(links, step.direction, self.view.table(self.program.links[step.table][0]).count)
+
+    def _hold_step(self, links: Links, starts: Ordinals, step: EdgeStep, columns: int) -> None:
+        """Counts the rows of a step beforehand, unless it is from a few nodes."""
+        if len(starts) > FEW_VALUES:
+            self._hold(int(links.degrees(starts, step.direction).sum()), columns)
+
+    def _continue(self, frame: Frame, step: EdgeStep, places: Ordinals, ends: Ordinals) -> Frame:
+        following = frame.take(places)
+        following.columns["@end" if step.is_end_bound else step.end] = ends
+        following.count = len(ends)
+        return following
+
+    def _walk(self, frame: Frame, step: EdgeStep, all_starts: Ordinals, links: Links) -> Frame:
+        """Pairs by their distance, found once for each start."""
+        starts, inverse = (all_starts, None) if len(all_starts) == 1 else np.unique(all_starts, return_inverse=True)
+        blocks = []
+        for block in reachable_pairs(
+            self._hops(step, links), starts, step.minimum, step.maximum, cancellation=self.cancellation
+        ):
+            self._hold(len(block[0]), 2)
+            blocks.append(block)
+        if inverse is None:
+            return self._continue(frame, step, np.zeros(len(blocks[0][1]), np.int64), blocks[0][1])
+        begins, ends = (np.concatenate(each) for each in zip(*blocks, strict=True)) if blocks else (starts[:0],) * 2
+        firsts = np.searchsorted(begins, starts, "left")
+        degrees = np.searchsorted(begins, starts, "right") - firsts
+        self._hold(int(degrees[inverse].sum()), len(frame.columns) + 1)
+        places, found = spread(firsts[inverse], degrees[inverse], ends)
+        return self._continue(frame, step, places, found)
+
+    def _without(self, operation: Without, frame: Frame) -> Frame:
+        if not frame.count:
+            return frame
+        if not operation.shared:
+            found = self.match(operation.pattern, Frame())
+            return frame.nothing() if found.count else frame
+        firsts, kinds = _kinds_of([frame.columns[name] for name in operation.shared])
+        inner = Frame({name: frame.columns[name][firsts] for name in operation.shared}, len(firsts))
+        inner.columns["@row"] = np.arange(len(firsts))
+        found = self.match(operation.pattern, inner)
+        keep = np.ones(len(firsts), np.bool_)
+        keep[found.columns["@row"]] = False
+        return frame.take(keep[kinds])
+
+    # --- conditions ---
+
+    def _pass(self, tests: Sequence[Test], table: ResidentTable, ordinals: Ordinals) -> Ordinals:
+        for test in tests:
+            if not len(ordinals):
+                break
+            ordinals = ordinals[self._passes(test, table, ordinals)]
+        return ordinals
+
+    def _all(self, tests: Sequence[Test], table: ResidentTable) -> Ordinals:
+        """The entities of a table that pass tests."""
+        if not tests:
+            return table.everything()
+        keep: NDArray[np.bool_] | None = None
+        for test in tests:
+            predicate = test.bind(self.values)
+            if isinstance(predicate, bool):
+                if not predicate:
+                    return np.empty(0, np.int64)
+                continue
+            mask = _mask(predicate, table.column(predicate.column))
+            keep = mask if keep is None else keep & mask
+        if keep is None:
+            return table.everything()
+        if table.dead:
+            keep[np.fromiter(table.dead, np.int64, len(table.dead))] = False
+        return np.flatnonzero(keep)
+
+    def _passes(self, test: Test, table: ResidentTable, ordinals: Ordinals) -> NDArray[np.bool_]:
+        predicate = test.bind(self.values)
+        if isinstance(predicate, bool):
+            return np.full(len(ordinals), predicate)
+        return _mask(predicate, table.values(predicate.column, ordinals))
+
+    def _holds(self, condition: Condition, frame: Frame) -> NDArray[np.bool_]:
+        match condition:
+            case Test(variable, table):
+                return self._passes(condition, self.view.table(table), frame.columns[variable])
+            case Identity(left, right, negated):
+                same: NDArray[np.bool_] = frame.columns[left] == frame.columns[right]
+                return ~same if negated else same
+            case ColumnComparison(left, operator, right, tables):
+                sides = [
+                    self.view.table(table).values(column.name, frame.columns[column.variable])
+                    for table, column in zip(tables, (left, right), strict=True)
+                ]
+                return _compare(sides[0], operator, sides[1])
+
+
+def add_up(groups: Ordinals, weights: NDArray[Any] | None, count: int) -> NDArray[np.int64]:
+    """The sum of whole numbers for each group, or without them the number of rows; exact."""
+    if weights is None:
+        return np.bincount(groups, minlength=count)
+    most = float(np.abs(weights).sum(dtype=np.float64))
+    if most >= _MOST_COUNTED:
+        raise NoProgram
+    if most < 2**53:
+        return np.bincount(groups, weights=weights, minlength=count).astype(np.int64)
+    sums = np.zeros(count, np.int64)
+    np.add.at(sums, groups, weights)
+    return sums
+
+
+def _entities(entity: EntityType, table: ResidentTable, rows: Ordinals) -> pa.Array:
+    arrays = [table.values_at(name, rows) for name in entity_columns(entity)]
+    fields = [pa.field(name, array.type) for name, array in zip(entity_columns(entity), arrays, strict=True)]
+    return pa.StructArray.from_arrays(arrays, fields=fields)
+
+
+def _kinds_of(columns: Sequence[Ordinals]) -> tuple[Ordinals, Ordinals]:
+    """Which rows differ: the first row of each kind, and the kind of every row. A pattern is looked for once a kind."""
+    every = np.arange(len(columns[0]))
+    if len(every) <= FEW_VALUES or any(bool(np.all(column[1:] > column[:-1])) for column in columns):
+        return every, every
+    kinds, firsts = every * 0, every[:1]
+    for column in columns:
+        keys = kinds * (int(column.max()) + 1) + column
+        _, firsts, kinds = np.unique(keys, return_index=True, return_inverse=True)
+    return firsts, kinds
+
+
+def _mask(predicate: ColumnPredicate, column: pa.Array) -> NDArray[np.bool_]:
+    """Which values pass a predicate."""
+    if len(column) <= FEW_VALUES or predicate.test is PredicateKind.ELEMENT:
+        return np.array([holds_for(predicate, value) for value in column.to_pylist()], np.bool_)
+    match predicate.test:
+        case PredicateKind.KNOWN:
+            found = pc.is_valid(column)
+        case PredicateKind.ONE_OF:
+            # A zero is found in both its forms, which Arrow looks up as different values.
+            zeros = (-0.0,) if pa.types.is_floating(column.type) and 0.0 in predicate.values else ()
+            found = pc.is_in(column, value_set=pa.array((*predicate.values, *zeros), column.type))
+            if column.null_count:
+                found = pc.and_(found, pc.is_valid(column))
+        case PredicateKind.PART:
+            found = pc.match_substring(column, predicate.values[0])
+        case PredicateKind.PREFIX:
+            found = pc.starts_with(column, predicate.values[0])
+        case test:
+            found = _COMPARISONS[test](column, pa.scalar(predicate.values[0], column.type))
+    return _truths(found)
+
+
+def _truths(found: pa.Array) -> NDArray[np.bool_]:
+    """Booleans for numpy; null is not true."""
+    truths: NDArray[np.bool_] = (found.fill_null(False) if found.null_count else found).to_numpy(zero_copy_only=False)
+    return truths
+
+
+def _compare(left: pa.Array, operator: Operator, right: pa.Array) -> NDArray[np.bool_]:
+    if operator in (Operator.CONTAINS, Operator.STARTS_WITH):
+        pairs = zip(left.to_pylist(), right.to_pylist(), strict=True)
+        if operator is Operator.CONTAINS:
+            return np.array([a is not None and b is not None and b in a for a, b in pairs], np.bool_)
+        return np.array([a is not None and b is not None and a.startswith(b) for a, b in pairs], np.bool_)
+    if left.type != right.type:
+        left, right = left.cast(pa.int64()), right.cast(pa.int64())
+    return _truths(_COMPARISONS[operator.value](left, right))
