@@ -1,17 +1,22 @@
 """What queries find in memory is what they find in the tables, whatever happened to these."""
 
 import gc
+import hashlib
 import itertools
+import logging
 import random
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 import omnigraph as og
+from omnigraph.query import reading
+from omnigraph.query.programs import NoProgram
 from omnigraph.query.reading import MemoryResult, plan_query, read
 from omnigraph.resident import cache as resident_cache
 from omnigraph.resident import tables as resident_tables
@@ -19,6 +24,7 @@ from omnigraph.resident.cache import ResidentCache
 from omnigraph.versioning import Snapshot
 from tests.crash.children import SOAKING
 
+SOAK_ONLY = pytest.mark.skipif(not SOAKING, reason="set OMNIGRAPH_SOAK=1 to run it")
 HISTORIES = 200 if SOAKING else 6
 STEPS = 30
 SCHEMA = """
@@ -182,41 +188,128 @@ def test_what_does_not_fit_is_answered_from_the_tables(tmp_path: Path) -> None:
     assert session.resident.memory.nbytes <= 4_000
 
 
-def test_memory_stays_within_its_bound_and_answers_stay_right(tmp_path: Path) -> None:
-    kinds = ["A", "B", "C"]
+def text_of(name: str, repeated: int) -> str:
+    """A text that is known by its name, and takes as much space as it has letters."""
+    return "".join(hashlib.md5(f"{name}{part}".encode(), usedforsecurity=False).hexdigest() for part in range(repeated))
+
+
+@dataclass(frozen=True)
+class MemorySize:
+    """A graph that is larger than the memory it may take, and how often it is asked."""
+
+    kinds: int
+    count: int
+    text: int
+    """The length of the texts of a node, in units of 32 letters."""
+    bound: int
+    queries: int
+
+
+SMALL = MemorySize(kinds=3, count=4_000, text=4, bound=1_000_000, queries=300)
+LARGE = MemorySize(kinds=8, count=250_000, text=12, bound=100_000_000, queries=10_000)
+"""About 1 GB: 100 MB of texts for each kind, and a quarter of a million edges."""
+
+
+@pytest.mark.parametrize("size", [pytest.param(SMALL, id="small"), pytest.param(LARGE, id="1 GB", marks=SOAK_ONLY)])
+def test_memory_stays_within_its_bound_and_answers_stay_right(tmp_path: Path, size: MemorySize) -> None:
+    kinds = "ABCDEFGH"[: size.kinds]
     schema = "\n".join(f"node {kind} {{ name: String @key, text: String, number: I32 }}" for kind in kinds)
     links = "\n".join(f"edge {kind}To: {kind} -> {kind}" for kind in kinds)
     graph = og.init(tmp_path / "graph.omni", f"{schema}\n{links}")
     for kind in kinds:
-        names = [f"{kind}{number}" for number in range(4_000)]
-        rows = [{"name": name, "text": name * 20, "number": at % 7} for at, name in enumerate(names)]
-        ends = [{"from": name, "to": names[at * 31 % 4_000]} for at, name in enumerate(names)]
-        graph.load({kind: rows, f"{kind}To": ends})
-    bound = 1_000_000
+        names = [f"{kind}{number}" for number in range(size.count)]
+        rows = {
+            "name": names,
+            "text": [text_of(name, size.text) for name in names],
+            "number": pa.array([number % 7 for number in range(size.count)], pa.int32()),
+        }
+        ends = {"from": names, "to": [names[at * 31 % size.count] for at in range(size.count)]}
+        graph.load({kind: pa.table(rows), f"{kind}To": pa.table(ends)}, engine="local")
     session = graph._session
-    object.__setattr__(session, "resident", ResidentCache(most_bytes=bound))
+    object.__setattr__(session, "resident", ResidentCache(most_bytes=size.bound))
     chance = random.Random(5)  # noqa: S311
-    for _ in range(300):
-        kind, number = chance.choice(kinds), chance.randrange(4_000)
+    peak = 0
+    for _ in range(size.queries):
+        kind, number = chance.choice(kinds), chance.randrange(size.count)
         name, step = f"{kind}{number}", f"{kind[0].lower()}To"
+        start = f'match {{ $p: {kind} {{ name: "{name}" }}'
+        after = [number * 31**steps % size.count for steps in range(3)]
         source, expected = chance.choice(
             [
-                (f'query q {{ match {{ $p: {kind} {{ name: "{name}" }} }} return {{ $p.text }} }}', [(name * 20,)]),
+                (f"query q {{ {start} }} return {{ $p.text }} }}", [(text_of(name, size.text),)]),
+                (f"query q {{ {start}  $p {step} $q }} return {{ $q.number }} }}", [(after[1] % 7,)]),
                 (
-                    f'query q {{ match {{ $p: {kind} {{ name: "{name}" }}  $p {step} $q }} return {{ $q.number }} }}',
-                    [(number * 31 % 4_000 % 7,)],
+                    f"query q {{ {start}  $p {step} $q  $q {step} $r }} return {{ $r.number, count($q) as n }} }}",
+                    [(after[2] % 7, 1)],
                 ),
                 (
                     f"query q {{ match {{ $p: {kind} }} return {{ $p.number, count($p) as n }} limit 1 }}",
-                    [(0, len(range(0, 4_000, 7)))],
+                    [(0, len(range(0, size.count, 7)))],
                 ),
             ]
         )
         assert [tuple(row.values()) for row in graph.query(source).rows()] == expected
-        assert session.resident.memory.nbytes <= bound
+        peak = max(peak, session.resident.memory.nbytes)
+        assert peak <= size.bound
     status = graph._session.resident.status()
+    shown = f"{status.answered:,} answered from memory, {status.declined:,} from the tables"
+    logging.getLogger(__name__).info("at most %s of %s bytes; %s", f"{peak:,}", f"{size.bound:,}", shown)
     assert status.answered > 100
-    assert status.most_bytes == bound
+    assert status.most_bytes == size.bound
+
+
+def test_ends_of_edges_are_kept_as_numbers_alone(tmp_path: Path) -> None:
+    graph = people(tmp_path)
+    source = "query q { match { $p: Person  $p knows $q } return { $p.name, $q.name } }"
+    for _ in range(2):
+        assert len(graph.query(source).rows()) == 49
+        graph.mutate(CHANGES, "meet", params={"one": "p0000", "two": "p0000", "since": 1})
+        found, expected = read_both(graph, source)
+        assert found == expected
+        assert len(found) == 50
+        view = graph._session.resident.view(graph._session.head(), {"edge:Knows": frozenset()})
+        assert view is not None
+        table = view.table("edge:Knows")
+        assert not table.base.has("src")
+        assert "src" in table.extra  # of new edges, the texts came with their rows
+        graph.mutate(CHANGES, "part", params={"since": 1})
+        graph.mutate(CHANGES, "meet", params={"one": "p0001", "two": "p0002", "since": 1})
+
+
+def test_bytes_of_a_program_that_gave_up_do_not_count(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    graph = people(tmp_path)
+    source = "query q { match { $p: Person  $p knows $q } return { $p.name, $q.name } }"
+    object.__setattr__(graph._session, "resident", ResidentCache(most_bytes=0))
+    counted: list[int] = []
+    expected = graph.query(source, cancellation=og.Cancellation(count=counted.append)).rows()
+    object.__setattr__(graph._session, "resident", ResidentCache())
+
+    def give_up(*_: Any, cancellation: og.Cancellation, **__: Any) -> Any:
+        cancellation.hold(1 << 20)
+        raise NoProgram
+
+    monkeypatch.setattr(reading, "run_program", give_up)
+    bound = sum(counted)
+    recounted: list[int] = []
+    limited = og.Cancellation(parent=og.Cancellation(max_bytes=bound + (1 << 20)), count=recounted.append)
+    assert graph.query(source, cancellation=limited).rows() == expected
+    assert sum(recounted) == bound
+
+
+def test_an_overlay_that_cannot_be_folded_is_read_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    graph = people(tmp_path, 2_000)
+    source = "query q { match { $p: Person } return { $p.city, count($p) as n } }"
+    memory = graph._session.resident.memory
+    assert len(graph.query(source).rows()) == 1_000
+    monkeypatch.setattr(resident_tables, "FOLDED_ROWS", 1)
+    monkeypatch.setattr(resident_tables, "_FOLDED_PART", 10**9)
+    memory.most_bytes = memory.nbytes + 2_000
+    for number in range(4):
+        graph.mutate(CHANGES, "put", params={"name": f"p{number:04}", "age": 1, "city": "new"})
+        found, expected = read_both(graph, source)
+        assert found == expected
+        assert found[-1] == {"p.city": "new", "n": number + 1}
+        assert memory.nbytes <= memory.most_bytes
 
 
 def read_both(graph: og.Graph, source: str, at: Snapshot | None = None) -> tuple[Any, Any]:

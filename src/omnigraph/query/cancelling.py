@@ -87,6 +87,17 @@ class Cancellation:
         self.check()
         self._count(size)
 
+    @property
+    def held_bytes(self) -> int:
+        """The bytes that are counted now."""
+        return self._held_bytes
+
+    def release_to(self, held_bytes: int) -> None:
+        """Takes back what was counted since then: for work that was given up and is done in another way."""
+        size = self._held_bytes - held_bytes
+        if size:
+            self._count(-size)
+
     def _count(self, size: int) -> None:
         self._held_bytes += size
         if self._max_bytes is not None and self._held_bytes > self._max_bytes:
@@ -127,6 +138,7 @@ class _Never(Cancellation):
 
     def __init__(self) -> None:
         self._timeout, self._deadline, self._parent, self._cancelled, self._max_bytes = None, None, None, False, None
+        self._held_bytes = 0
 
     def cancel(self) -> None:
         raise UsageError("the query was started without a cancellation and cannot be cancelled")

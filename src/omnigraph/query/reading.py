@@ -106,17 +106,17 @@ def read_in_memory(
     view = resident.view(snapshot, program.tables)
     if view is None:
         return None
+    held_before = cancellation.held_bytes
     try:
         arrays = run_program(program, view, values, limit=limit, cancellation=cancellation)
-    except NoProgram:
-        return None
-    except DoesNotFit:
-        resident.note_too_large(snapshot, program.tables)
-        return None
-    except StorageError:
-        # What is in memory may continue an older version, whose files cleanup has removed. If the files of this one
-        # are damaged, the tables say so.
-        resident.forget(program.tables)
+    except (NoProgram, DoesNotFit, StorageError) as reason:
+        if isinstance(reason, DoesNotFit):
+            resident.note_too_large(snapshot, program.tables)
+        if isinstance(reason, StorageError):
+            # What is in memory may continue an older version, whose files cleanup has removed. If the files of this one
+            # are damaged, the tables say so.
+            resident.forget(program.tables)
+        cancellation.release_to(held_before)
         return None
     return MemoryResult(arrays, program.schema, snapshot.commit_id, to_frame)
 

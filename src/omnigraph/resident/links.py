@@ -285,7 +285,7 @@ def link(edges: ResidentTable, ends: tuple[ResidentTable, ResidentTable]) -> Lin
     edges.base.memory.reserve(8 * edges.base.count)
     numbers = []
     for name, nodes in zip((SOURCE, DESTINATION), ends, strict=True):
-        numbers.append(nodes.find_all(edges.base.column(name)).astype(np.int32))
+        numbers.append(nodes.find_all(edges.base.read_once(name)).astype(np.int32))
     gone = np.fromiter(edges.dead, np.int64, len(edges.dead))
     is_hole = np.zeros(len(numbers[0]), np.bool_)
     is_hole[gone[gone < len(is_hole)]] = True

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from omnigraph.catalog.model import ID
 from omnigraph.errors import Damaged
 from omnigraph.resident.ids import IdIndex, flat, index_ids, pick
-from omnigraph.resident.memory import MemoryBound, Reading
+from omnigraph.resident.memory import DoesNotFit, MemoryBound, Reading
 from omnigraph.storage.differences import row_moves
 from omnigraph.storage.tables import ROW_ADDRESS, Table
 
@@ -84,6 +84,7 @@ class Base:
         self.memory = memory
         self._columns = columns
         self._codes: dict[str, Codes] = {}
+        self._replaced: frozenset[str] = frozenset()
         memory.count(self)
 
     @cached_property
@@ -122,6 +123,11 @@ class Base:
         """The columns that were read so far."""
         return tuple(self._columns)
 
+    @property
+    def overlay_names(self) -> tuple[str, ...]:
+        """The columns that an overlay needs at once: those that were read so far, kept or not."""
+        return (*self._columns, *(name for name in self._replaced if name not in self._columns))
+
     def has(self, name: str) -> bool:
         """Whether a column was read before."""
         return name in self._columns
@@ -135,6 +141,15 @@ class Base:
                 if found is None:
                     with self.memory.reading() as reading:
                         self._columns[name] = found = self._read(name, reading)
+        return found
+
+    def read_once(self, name: str) -> pa.Array:
+        """A column of all rows that is not kept, because numbers take its place. Overlays have it."""
+        found = self._columns.get(name)
+        if found is None:
+            with self.memory.lock, self.memory.reading() as reading:
+                found = self._read(name, reading)
+            self._replaced |= {name}
         return found
 
     def _read(self, name: str, reading: Reading) -> pa.Array:
@@ -382,7 +397,7 @@ class ResidentTable:
 
     def advance_to(self, table: Table, most_rows: int) -> "ResidentTable | None":
         """The same table at another version, read at the cost of what differs; None where that is too much."""
-        moves = row_moves(self.table, table, (*self.base.names, *self.extra), most_rows)
+        moves = row_moves(self.table, table, (*self.base.overlay_names, *self.extra), most_rows)
         if moves is None:
             return None
         removed = self._ordinals_at(moves.removed)
@@ -439,21 +454,29 @@ class ResidentTable:
             return None
         self.base.memory.count(following)
         is_large = len(following.extra_ordinals) > FOLDED_ROWS + self.base.count // _FOLDED_PART
-        return following.fold() if is_large else following
+        if not is_large:
+            return following
+        try:
+            return following.fold()
+        except DoesNotFit:
+            return None  # read again, it fits where this version and the next do not
 
     def fold(self) -> "ResidentTable":
-        """The same with everything in the base, under the same ordinals. Later ones mean something else."""
+        """The same with everything in the base, under the same ordinals. Later ones mean something else.
+
+        Raises `DoesNotFit` if there is no room for a second base beside this one.
+        """
+        folded = [name for name in self.base.names if name in self.extra]
+        sizes = [int(each.nbytes) for name in folded for each in (self.base.column(name), self.extra[name])]
+        self.base.memory.reserve(sum(sizes) + 16 * self.count)
         rows = self._all_rows()
         addresses = np.concatenate((self.base.addresses, self.extra_addresses))[rows]
         gone = np.zeros(self.count, np.bool_)
         gone[np.fromiter(self.dead, np.int64, len(self.dead))] = True
         addresses[gone] = _NOWHERE
         columns = {}
-        for name in self.base.names:
-            if name in self.extra:
-                columns[name] = pa.concat_arrays([self.base.column(name), self.extra[name]]).take(
-                    pa.array(rows, mask=gone)
-                )
+        for name in folded:
+            columns[name] = pa.concat_arrays([self.base.column(name), self.extra[name]]).take(pa.array(rows, mask=gone))
         return _whole(self.table, Base(self.table, addresses, columns, self.base.memory), self.dead)
 
     def _ordinals_at(self, addresses: NDArray[np.uint64]) -> list[int] | None:
