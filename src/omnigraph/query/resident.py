@@ -46,7 +46,7 @@ from omnigraph.storage.predicates import ColumnPredicate, PredicateKind
 from omnigraph.storage.predicates import holds as holds_for
 from omnigraph.syntax.query_ast import Operator
 
-_FEW_VALUES = 32
+FEW_VALUES = 32
 """Up to this many values, a condition or an order is decided one by one; Arrow takes longer to begin."""
 
 _MOST_ROWS = 50_000_000
@@ -72,14 +72,18 @@ def run_program(
     *,
     limit: int | None = None,
     cancellation: Cancellation = NEVER,
+    uncounted: int = FEW_VALUES,
 ) -> tuple[pa.Array, ...]:
-    """The columns of a read, with its rows in their order. Raises `NoProgram` where another engine should answer."""
+    """The columns of a read, with its rows in their order. Raises `NoProgram` where another engine should answer.
+
+    What is made from more rows than `uncounted` is counted by `cancellation` before it is made.
+    """
     if program.point is not None and limit is None:
         operation, names = program.point
         ids = operation.ids(values)
         if len(ids) == 1:
             return _point(view.table(operation.table), names, ids[0])
-    run = _Run(program, view, values, cancellation)
+    run = _Run(program, view, values, cancellation, uncounted)
     frame = run.first_rows(limit) if limit is not None else run.match(program.pattern, Frame())
     if program.read.grouped:
         return _Grouped(run, frame).answer(limit)
@@ -120,12 +124,25 @@ class _Run:
     view: ResidentView
     values: KnownValues
     cancellation: Cancellation
+    uncounted: int
 
     def table(self, variable: str) -> ResidentTable:
         return self.view.table(self.program.entities[variable].table_key)
 
     def entity(self, variable: str) -> EntityType:
         return self.program.entities[variable]
+
+    def values_of(self, table: ResidentTable, name: str, ordinals: Ordinals) -> pa.Array:
+        """A column of some entities, in their order."""
+        rows = table.rows(ordinals)
+        if not self.uncounted:
+            self.cancellation.hold(table.bytes_at(name, rows))
+        return table.values_at(name, rows)
+
+    def id_order(self, table: ResidentTable, ordinals: Ordinals) -> Any:
+        """What sorts entities by their ids. Where everything is counted, not all ids of a table are sorted for it."""
+        is_quick = self.uncounted or table.base.is_ranked
+        return table.id_order(ordinals) if is_quick else self.values_of(table, ID, ordinals)
 
     # --- patterns ---
 
@@ -203,7 +220,10 @@ class _Run:
 
     def _by_ids(self, operation: ByIds, frame: Frame) -> Frame:
         table = self.view.table(operation.table)
-        found = [ordinal for id in operation.ids(self.values) if (ordinal := table.find(id)) >= 0]
+        ids = operation.ids(self.values)
+        if len(ids) > self.uncounted:
+            self._hold(len(ids), 1)
+        found = [ordinal for id in ids if (ordinal := table.find(id)) >= 0]
         return self._cross(frame, operation.variable, self._pass(operation.tests, table, np.array(found, np.int64)))
 
     def _scan(self, operation: Scan, frame: Frame) -> Frame:
@@ -248,7 +268,7 @@ class _Run:
 
     def _hold_step(self, links: Links, starts: Ordinals, step: EdgeStep, columns: int) -> None:
         """Counts the rows of a step beforehand, unless it is from a few nodes."""
-        if len(starts) > _FEW_VALUES:
+        if len(starts) > self.uncounted:
             self._hold(int(links.degrees(starts, step.direction).sum()), columns)
 
     def _continue(self, frame: Frame, step: EdgeStep, places: Ordinals, ends: Ordinals) -> Frame:
@@ -319,7 +339,7 @@ class _Run:
         predicate = test.bind(self.values)
         if isinstance(predicate, bool):
             return np.full(len(ordinals), predicate)
-        return _mask(predicate, table.values(predicate.column, ordinals))
+        return _mask(predicate, self.values_of(table, predicate.column, ordinals))
 
     def _holds(self, condition: Condition, frame: Frame) -> NDArray[np.bool_]:
         match condition:
@@ -330,7 +350,7 @@ class _Run:
                 return ~same if negated else same
             case ColumnComparison(left, operator, right, tables):
                 sides = [
-                    self.view.table(table).values(column.name, frame.columns[column.variable])
+                    self.values_of(self.view.table(table), column.name, frame.columns[column.variable])
                     for table, column in zip(tables, (left, right), strict=True)
                 ]
                 return _compare(sides[0], operator, sides[1])
@@ -339,7 +359,7 @@ class _Run:
 def _kinds_of(columns: Sequence[Ordinals]) -> tuple[Ordinals, Ordinals]:
     """Which rows differ: the first row of each kind, and the kind of every row. A pattern is looked for once a kind."""
     every = np.arange(len(columns[0]))
-    if len(every) <= _FEW_VALUES or any(bool(np.all(column[1:] > column[:-1])) for column in columns):
+    if len(every) <= FEW_VALUES or any(bool(np.all(column[1:] > column[:-1])) for column in columns):
         return every, every
     kinds, firsts = every * 0, every[:1]
     for column in columns:
@@ -350,7 +370,7 @@ def _kinds_of(columns: Sequence[Ordinals]) -> tuple[Ordinals, Ordinals]:
 
 def _mask(predicate: ColumnPredicate, column: pa.Array) -> NDArray[np.bool_]:
     """Which values pass a predicate."""
-    if len(column) <= _FEW_VALUES or predicate.test is PredicateKind.ELEMENT:
+    if len(column) <= FEW_VALUES or predicate.test is PredicateKind.ELEMENT:
         return np.array([holds_for(predicate, value) for value in column.to_pylist()], np.bool_)
     match predicate.test:
         case PredicateKind.KNOWN:
@@ -410,7 +430,7 @@ def first_in_order(keys: Sequence[RowOrder], count: int, limit: int | None) -> N
     order: Any
     if len(keys) == 1 and isinstance(keys[0].values, np.ndarray) and not keys[0].descending:
         order = np.argsort(keys[0].values, kind="stable")[:limit]
-    elif count <= _FEW_VALUES:
+    elif count <= FEW_VALUES:
         order = list(range(count))
         for key in reversed(keys):
             values = key.values.tolist() if isinstance(key.values, np.ndarray) else key.values.to_pylist()
@@ -469,7 +489,7 @@ class _Plain:
             for name in run.program.entities:
                 ordinals = frame.columns[name]
                 if bool((ordinals != ordinals[0]).any()):
-                    keys.append(RowOrder(run.table(name).id_order(ordinals)))
+                    keys.append(RowOrder(run.id_order(run.table(name), ordinals)))
             frame = frame.take(first_in_order(keys, frame.count, limit))
         elif limit is not None and frame.count > limit:
             frame = frame.take(np.arange(limit))
@@ -487,13 +507,16 @@ def outputs_of(run: _Run, expressions: Sequence[ir.Expression], frame: Frame) ->
             if found is None:
                 table = run.table(expression.variable)
                 places[expression.variable] = found = table, table.rows(frame.columns[expression.variable])
-            if frame.count > _FEW_VALUES:
+            if frame.count > run.uncounted:
                 names = (
                     [expression.name]
                     if isinstance(expression, ir.Column)
                     else entity_columns(run.entity(expression.variable))
                 )
-                run.cancellation.hold(sum(found[0].expected_bytes(name, frame.count) for name in names))
+                if run.uncounted:
+                    run.cancellation.hold(sum(found[0].expected_bytes(name, frame.count) for name in names))
+                else:
+                    run.cancellation.hold(sum(found[0].bytes_at(name, found[1]) for name in names))
             if isinstance(expression, ir.Column):
                 outputs.append(found[0].values_at(expression.name, found[1]))
             else:
@@ -517,8 +540,8 @@ def _entities(entity: EntityType, table: ResidentTable, rows: Ordinals) -> pa.Ar
 
 def _sortable(run: _Run, column: ir.Column, frame: Frame) -> Any:
     if column.name == ID:
-        return run.table(column.variable).id_order(frame.columns[column.variable])
-    return _numbers(run.table(column.variable).values(column.name, frame.columns[column.variable]))
+        return run.id_order(run.table(column.variable), frame.columns[column.variable])
+    return _numbers(run.values_of(run.table(column.variable), column.name, frame.columns[column.variable]))
 
 
 def _numbers(values: pa.Array) -> Any:
@@ -635,7 +658,7 @@ class _Grouped:
             return pa.array(np.bincount(self.groups, minlength=self.count), wanted)
         table = self.run.table(argument.variable)
         self.run.cancellation.hold(table.expected_bytes(argument.name, self.frame.count))
-        values = table.values(argument.name, self.frame.columns[argument.variable])
+        values = self.run.values_of(table, argument.name, self.frame.columns[argument.variable])
         groups = self.groups
         if values.null_count:
             is_there = values.is_valid().to_numpy(zero_copy_only=False)
