@@ -11,6 +11,9 @@ from typing import Any
 _USUAL = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName", "color_message"}
 
 
+_ENCODER = json.JSONEncoder(default=str)
+
+
 class JsonLines(logging.Formatter):
     """Formats a record, with its `extra` fields, as one line of JSON.
 
@@ -28,7 +31,7 @@ class JsonLines(logging.Formatter):
         line |= {name: value for name, value in vars(record).items() if name not in _USUAL}
         if record.exc_info and record.exc_info[0] is not None:
             line["traceback"] = self.formatException(record.exc_info)
-        return json.dumps(line, default=str)
+        return _ENCODER.encode(line)
 
 
 @contextmanager
