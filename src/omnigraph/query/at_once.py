@@ -91,4 +91,20 @@ def run_bounded(
         arrays = run_program(program, view, values, limit=limit, cancellation=WorkBound(), uncounted=0)
     except TooMuchWork:
         return None
-    return arrays if sum(array.nbytes for array in arrays) <= MOST_BYTES else None
+    return arrays if _is_small(arrays) else None
+
+
+def _is_small(arrays: tuple[pa.Array, ...]) -> bool:
+    """Whether an answer may become JSON at once. Of one row, only what has no bound of its own is looked at."""
+    if arrays and len(arrays[0]) == 1:
+        sizes = (_size_of(array[0]) for array in arrays)
+    else:
+        sizes = (array.nbytes for array in arrays)
+    return sum(sizes) <= MOST_BYTES
+
+
+def _size_of(value: pa.Scalar) -> int:
+    if isinstance(value, pa.StringScalar | pa.BinaryScalar):
+        content = value.as_buffer()
+        return 0 if content is None else int(content.size)
+    return 0 if pa.types.is_primitive(value.type) else int(pa.array([value.as_py()], value.type).nbytes)

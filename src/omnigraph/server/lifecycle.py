@@ -1,6 +1,7 @@
 """Runs the server: binds, prints the address, serves until a signal, and shuts down gracefully."""
 
 import asyncio
+import gc
 import json
 import logging
 import os
@@ -63,7 +64,11 @@ def serve(settings: ServerSettings) -> None:
             timeout_keep_alive=_KEEP_ALIVE_SECONDS,
             timeout_graceful_shutdown=1,
         )
-        lifecycle.serve(config, _bind(settings))
+        listening = _bind(settings)
+        # What is there now stays. Looking through it for garbage again and again takes longer than short reads do.
+        gc.collect()
+        gc.freeze()
+        lifecycle.serve(config, listening)
         _end(app.state.server)
 
 

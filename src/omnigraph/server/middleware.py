@@ -18,6 +18,7 @@ from omnigraph.server.auth import bearer_actor
 from omnigraph.server.bodies import RequestBody
 from omnigraph.server.errors import TooSlow, error_response, note_failure
 from omnigraph.server.exchange import Exchange, attach_exchange
+from omnigraph.server.logs import FIELDS
 from omnigraph.server.metrics import UNKNOWN_ROUTE
 from omnigraph.server.responses import JSON, LEAST_COMPRESSED
 from omnigraph.server.short_reads import answer_short_read, may_be_short, receive_nothing, replay
@@ -241,5 +242,5 @@ def _log(exchange: Exchange, route: str, *, seconds: float, received: int) -> No
     traceback = None if failure is None else (failure.__class__, failure, failure.__traceback__)
     # Not `log`, which looks for its caller: that takes longer than the rest.
     record = logging.LogRecord(_logger.name, level, __file__, 0, "request", None, traceback, "_log")
-    vars(record).update(fields)
+    vars(record).update(fields, **{FIELDS: fields})
     _logger.handle(record)
