@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from omnigraph.catalog import EntityType
 from omnigraph.catalog.conversion import repeat_value
+from omnigraph.catalog.model import ID
 from omnigraph.compiler import ir
 from omnigraph.query.cancelling import Cancellation
 from omnigraph.query.levels import KnownValues
@@ -112,6 +113,8 @@ class Run:
     view: ResidentView
     values: KnownValues
     cancellation: Cancellation
+    uncounted: int = FEW_VALUES
+    """Up to this many rows, what is made from them is not counted."""
     _whole: dict[str, Ordinals] = field(default_factory=dict)
     """The variables that were bound to all entities of a table, in the order of its rows."""
 
@@ -126,7 +129,19 @@ class Run:
     def column(self, variable: str, name: str, ordinals: Ordinals) -> pa.Array:
         """A column of the entities that a variable is bound to."""
         table = self.table(variable)
-        return table.base.column(name) if self._is_whole(variable, ordinals) else table.values(name, ordinals)
+        return table.base.column(name) if self._is_whole(variable, ordinals) else self.values_of(table, name, ordinals)
+
+    def values_of(self, table: ResidentTable, name: str, ordinals: Ordinals) -> pa.Array:
+        """A column of some entities, in their order."""
+        rows = table.rows(ordinals)
+        if not self.uncounted:
+            self.cancellation.hold(table.bytes_at(name, rows))
+        return table.values_at(name, rows)
+
+    def id_order(self, table: ResidentTable, ordinals: Ordinals) -> Any:
+        """What sorts entities by their ids. Where everything is counted, not all ids of a table are sorted for it."""
+        is_quick = self.uncounted or table.base.is_ranked
+        return table.id_order(ordinals) if is_quick else self.values_of(table, ID, ordinals)
 
     def codes(self, variable: str, name: str, ordinals: Ordinals) -> Codes:
         """A column of the entities that a variable is bound to, as numbers of its distinct values."""
@@ -145,8 +160,8 @@ class Run:
                 if found is None:
                     table = self.table(expression.variable)
                     places[expression.variable] = found = table, table.rows(frame.columns[expression.variable])
-                if frame.count > FEW_VALUES:
-                    self._hold_values(expression, frame.count)
+                if frame.count > self.uncounted:
+                    self._hold_values(expression, found[1])
                 if isinstance(expression, ir.Column):
                     outputs.append(found[0].values_at(expression.name, found[1]))
                 else:
@@ -157,14 +172,16 @@ class Run:
                 outputs.append(repeat_value(constant_scalar(known.value, known.type), frame.count))
         return outputs
 
-    def _hold_values(self, expression: ir.Column | ir.Entity, count: int) -> None:
+    def _hold_values(self, expression: ir.Column | ir.Entity, rows: Ordinals) -> None:
         names = (
             (expression.name,)
             if isinstance(expression, ir.Column)
             else entity_columns(self.entity(expression.variable))
         )
         table = self.table(expression.variable)
-        self.cancellation.hold(sum(table.expected_bytes(name, count) for name in names))
+        count = len(rows)
+        sizes = (table.expected_bytes(name, count) if self.uncounted else table.bytes_at(name, rows) for name in names)
+        self.cancellation.hold(sum(sizes))
 
     # --- patterns ---
 
@@ -239,7 +256,10 @@ class Run:
 
     def _by_ids(self, operation: ByIds, frame: Frame) -> Frame:
         table = self.view.table(operation.table)
-        found = [ordinal for id in operation.ids(self.values) if (ordinal := table.find(id)) >= 0]
+        ids = operation.ids(self.values)
+        if len(ids) > self.uncounted:
+            self._hold(len(ids), 1)
+        found = [ordinal for id in ids if (ordinal := table.find(id)) >= 0]
         return self._cross(frame, operation.variable, self._pass(operation.tests, table, np.array(found, np.int64)))
 
     def _scan(self, operation: Scan, frame: Frame) -> Frame:
@@ -314,6 +334,8 @@ class Run:
     def _count_step(self, step: EdgeStep, starts: Ordinals, carried: Frame, links: Links) -> Frame:
         """The rows before a step, each for as many rows as the step makes of it."""
         if step.edge is not None or (step.minimum, step.maximum) == (1, 1):
+            if not self.uncounted:
+                self._hold_step(links, starts, step, 1)
             counts = links.neighbour_counts(starts, step.direction, each_edge=step.edge is not None)
         else:
             counts = self._walk_counts(step, starts, links)
@@ -340,7 +362,7 @@ class Run:
 
     def _hold_step(self, links: Links, starts: Ordinals, step: EdgeStep, columns: int) -> None:
         """Counts the rows of a step beforehand, unless it is from a few nodes."""
-        if len(starts) > FEW_VALUES:
+        if len(starts) > self.uncounted:
             self._hold(int(links.degrees(starts, step.direction).sum()), columns)
 
     def _continue(self, frame: Frame, step: EdgeStep, places: Ordinals, ends: Ordinals) -> Frame:
@@ -413,7 +435,7 @@ class Run:
         predicate = test.bind(self.values)
         if isinstance(predicate, bool):
             return np.full(len(ordinals), predicate)
-        return _mask(predicate, table.values(predicate.column, ordinals))
+        return _mask(predicate, self.values_of(table, predicate.column, ordinals))
 
     def _holds(self, condition: Condition, frame: Frame) -> NDArray[np.bool_]:
         match condition:
@@ -424,7 +446,7 @@ class Run:
                 return ~same if negated else same
             case ColumnComparison(left, operator, right, tables):
                 sides = [
-                    self.view.table(table).values(column.name, frame.columns[column.variable])
+                    self.values_of(self.view.table(table), column.name, frame.columns[column.variable])
                     for table, column in zip(tables, (left, right), strict=True)
                 ]
                 return _compare(sides[0], operator, sides[1])

@@ -110,8 +110,21 @@ class ByIds:
     """The tests that give the id: one on the id itself, or one for each part of the key."""
     tests: tuple[Test, ...]
 
+    @property
+    def _text(self) -> ir.Expression | None:
+        """The id itself, if it is one text that is given."""
+        test = self.key[0]
+        if len(self.key) > 1 or test.is_mirrored or test.operator is not Operator.EQUAL:
+            return None
+        if not isinstance(test.value, ir.ParameterValue | ir.Constant):
+            return None
+        return test.value if test.column.type is Scalar.STRING and test.value.type is Scalar.STRING else None
+
     def ids(self, values: KnownValues) -> Sequence[str]:
         """The ids, which nodes may or may not have."""
+        if self._text is not None:
+            known = values.of(self._text)
+            return () if known is None or known.value is None else (str(known.value),)
         found = [test.bind(values) for test in self.key]
         given = [each.values for each in found if not isinstance(each, bool)]
         if len(given) < len(found):

@@ -23,6 +23,7 @@ from omnigraph.query import (
     execute,
     plan_read,
 )
+from omnigraph.query.at_once import is_in_memory, run_bounded
 from omnigraph.query.levels import KnownValues
 from omnigraph.query.plan import limit_of
 from omnigraph.query.programs import NoProgram, Program
@@ -30,6 +31,7 @@ from omnigraph.query.resident import run_program
 from omnigraph.query.searching import finds_best
 from omnigraph.resident.cache import ResidentCache
 from omnigraph.resident.memory import DoesNotFit
+from omnigraph.resident.view import ResidentView
 from omnigraph.versioning import Snapshot
 
 LARGE_READ = 50_000_000
@@ -119,6 +121,27 @@ def read_in_memory(
         cancellation.release_to(held_before)
         return None
     return MemoryResult(arrays, program.schema, snapshot.commit_id, to_frame)
+
+
+def read_at_once(
+    prepared: CompiledQuery,
+    program: Program,
+    parameters: Mapping[str, Any],
+    snapshot: Snapshot,
+    view: ResidentView,
+    *,
+    to_frame: Callable[[pa.Table], Any],
+) -> QueryResult | None:
+    """Answers a query whose tables are in memory within a small bound of work; None if it needs more."""
+    if not is_in_memory(program, view):
+        return None
+    values = KnownValues(bound_parameters(prepared, parameters), datetime.now(UTC))
+    limit = limit_of(prepared, values) if program.read.limit is not None else None
+    try:
+        arrays = run_bounded(program, view, values, limit)
+    except (NoProgram, DoesNotFit, StorageError):
+        return None
+    return None if arrays is None else MemoryResult(arrays, program.schema, snapshot.commit_id, to_frame)
 
 
 def plan_query(

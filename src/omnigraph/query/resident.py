@@ -11,7 +11,7 @@ from omnigraph.compiler import ir
 from omnigraph.query.cancelling import NEVER, Cancellation
 from omnigraph.query.groups import Groups
 from omnigraph.query.levels import KnownValues
-from omnigraph.query.matching import Frame, Run
+from omnigraph.query.matching import FEW_VALUES, Frame, Run
 from omnigraph.query.programs import Program
 from omnigraph.query.row_order import RowOrder, first_in_order, sortable_numbers
 from omnigraph.resident.tables import ResidentTable
@@ -25,14 +25,18 @@ def run_program(
     *,
     limit: int | None = None,
     cancellation: Cancellation = NEVER,
+    uncounted: int = FEW_VALUES,
 ) -> tuple[pa.Array, ...]:
-    """The columns of a read, with its rows in their order. Raises `NoProgram` where another engine should answer."""
+    """The columns of a read, with its rows in their order. Raises `NoProgram` where another engine should answer.
+
+    What is made from more rows than `uncounted` is counted by `cancellation` before it is made.
+    """
     if program.point is not None and limit is None:
         operation, names = program.point
         ids = operation.ids(values)
         if len(ids) == 1:
             return _point(view.table(operation.table), names, ids[0])
-    run = Run(program, view, values, cancellation)
+    run = Run(program, view, values, cancellation, uncounted)
     frame = run.first_rows(limit) if limit is not None else run.match(program.pattern, Frame())
     if program.read.grouped:
         return Groups(run, frame).answer(limit)
@@ -60,7 +64,7 @@ def _rows(run: Run, frame: Frame, limit: int | None) -> tuple[pa.Array, ...]:
         for name in run.program.entities:
             ordinals = frame.columns[name]
             if bool((ordinals != ordinals[0]).any()):
-                keys.append(RowOrder(run.table(name).id_order(ordinals)))
+                keys.append(RowOrder(run.id_order(run.table(name), ordinals)))
         frame = frame.take(first_in_order(keys, frame.count, limit))
     elif limit is not None and frame.count > limit:
         frame = frame.take(np.arange(limit))
@@ -69,5 +73,5 @@ def _rows(run: Run, frame: Frame, limit: int | None) -> tuple[pa.Array, ...]:
 
 def _sortable(run: Run, column: ir.Column, frame: Frame) -> Any:
     if column.name == ID:
-        return run.table(column.variable).id_order(frame.columns[column.variable])
-    return sortable_numbers(run.table(column.variable).values(column.name, frame.columns[column.variable]))
+        return run.id_order(run.table(column.variable), frame.columns[column.variable])
+    return sortable_numbers(run.values_of(run.table(column.variable), column.name, frame.columns[column.variable]))

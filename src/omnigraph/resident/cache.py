@@ -66,6 +66,17 @@ class ResidentCache:
             self._last = (at.manifest, view)
         return view
 
+    def view_at_once(self, at: Snapshot) -> ResidentView | None:
+        """The tables of the snapshot that was used last, as far as they are in memory; None for another snapshot."""
+        last = self._last
+        return last[1] if last is not None and last[0] is at.manifest else None
+
+    def count_answer(self, tables: Iterable[str]) -> None:
+        """Counts a query that was answered through `view_at_once`."""
+        self._answered += 1
+        for key in tables:
+            self._used[key] = self._answered
+
     def may_hold(self, at: Snapshot, tables: Mapping[str, frozenset[str]]) -> bool:
         """Whether tables are in memory, or will be when they are asked for, as far as it is known."""
         if not self.memory.most_bytes or self._were_too_large(at, tables):

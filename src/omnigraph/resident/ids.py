@@ -59,6 +59,15 @@ def pick(values: pa.Array, places: NDArray[Any]) -> pa.Array:
     return _TAKE.call([values, pa.Array.from_buffers(_INT64, len(indices), [None, pa.py_buffer(indices)])])
 
 
+def size_at(values: pa.Array, places: NDArray[Any]) -> int:
+    """How many bytes the values at some places take: texts and bytes exactly, others on average."""
+    if pa.types.is_string(values.type) or pa.types.is_binary(values.type):
+        offsets = np.frombuffer(values.buffers()[1] or b"", np.int32)
+        at = np.asarray(places) + values.offset
+        return int((offsets[at + 1] - offsets[at]).sum()) + 4 * len(at)
+    return len(places) * int(values.nbytes) // max(len(values), 1)
+
+
 def flat(values: Any) -> pa.Array:
     """A column as one array, whatever number of chunks it has."""
     if not isinstance(values, pa.ChunkedArray):

@@ -11,7 +11,7 @@ from omnigraph.compiler.ir import Direction
 from omnigraph.errors import Damaged
 from omnigraph.resident.memory import MemoryBound
 from omnigraph.resident.numbers import distinct, spread, stretches
-from omnigraph.resident.tables import Ordinals, ResidentTable, Space
+from omnigraph.resident.tables import FOLDED_ROWS, Ordinals, ResidentTable, Space
 
 Steps: TypeAlias = tuple[Ordinals, Ordinals, Ordinals]
 """Edges that are followed: the position of the node where each begins, the node where it ends, and the edge."""
@@ -92,6 +92,10 @@ class BaseLinks:
                     self._memory.reserve(16 * len(self.begins))
                     self._sorted[backward] = found = self._sort(backward=backward)
         return found
+
+    def is_sorted(self, *, backward: bool) -> bool:
+        """Whether `csr` has nothing to do."""
+        return backward in self._sorted
 
     def _sort(self, *, backward: bool) -> Csr:
         there = np.flatnonzero(self.begins >= 0)
@@ -247,11 +251,23 @@ class Links:
     def _live_rows(self) -> NDArray[Any]:
         return np.sort(self.edges.moved_rows) - self.edges.base.count
 
+    def can_follow_at_once(self, direction: Direction) -> bool:
+        """Whether edges were followed this way before, so that nothing must be sorted."""
+        ways = (False, True) if direction is Direction.EITHER else (direction is Direction.BACKWARD,)
+        return all(self.base.is_sorted(backward=way) and (way in self._late or self._has_few_late) for way in ways)
+
+    @property
+    def _has_few_late(self) -> bool:
+        return len(self.late_begins) <= FOLDED_ROWS
+
     def degrees(self, nodes: Ordinals, direction: Direction) -> Ordinals:
-        """About how many edges some nodes have: those of the overlay are not counted."""
+        """How many edges some nodes have at most: those that are gone since the base was read are counted too."""
         total: Ordinals = np.zeros(len(nodes), np.int64)
         for backward in (False, True) if direction is Direction.EITHER else (direction is Direction.BACKWARD,):
             total += self.base.csr(backward=backward).stretches(nodes)[1]
+            if len(self.late_begins):
+                late = self._late_edges(backward=backward).begins
+                total += np.searchsorted(late, nodes, "right") - np.searchsorted(late, nodes, "left")
         return total
 
     # --- from one version to another ---

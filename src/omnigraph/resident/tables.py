@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from omnigraph.catalog.model import ID
 from omnigraph.errors import Damaged
-from omnigraph.resident.ids import IdIndex, flat, index_ids, pick
+from omnigraph.resident.ids import IdIndex, flat, index_ids, pick, size_at
 from omnigraph.resident.memory import DoesNotFit, MemoryBound, Reading
 from omnigraph.storage.differences import row_moves
 from omnigraph.storage.tables import ROW_ADDRESS, Table
@@ -168,6 +168,16 @@ class Base:
         if not bool(np.all((places[rows] == self.addresses) | is_hole)):
             raise Damaged(self.table.location.uri, "rows are not where they were read before")
         return values.take(pa.array(rows, mask=is_hole))
+
+    @property
+    def is_indexed(self) -> bool:
+        """Whether `index` was made."""
+        return "index" in self.__dict__
+
+    @property
+    def is_ranked(self) -> bool:
+        """Whether `id_ranks` were found."""
+        return "id_ranks" in self.__dict__
 
     def codes(self, name: str) -> Codes:
         """A column as numbers of its distinct values."""
@@ -346,6 +356,20 @@ class ResidentTable:
         places[~late] = np.arange(len(parts[0]))
         places[late] = np.arange(len(parts[0]), len(rows))
         return pick(pa.concat_arrays(parts), places)
+
+    def has_at_once(self, names: Iterable[str]) -> bool:
+        """Whether columns are in memory."""
+        has_extra = bool(len(self.extra_ordinals))
+        return all(self.base.has(name) and (not has_extra or name in self.extra) for name in names)
+
+    def bytes_at(self, name: str, rows: Ordinals) -> int:
+        """How many bytes the values of some rows take: of texts exactly, of lists on average."""
+        base = self.base.column(name)
+        if not len(self.extra_ordinals):
+            return size_at(base, rows)
+        late = rows >= self.base.count
+        extra = self.extra_column(name)
+        return size_at(base, rows[~late]) + size_at(extra, rows[late] - self.base.count)
 
     def expected_bytes(self, name: str, count: int) -> int:
         """About how many bytes a number of values of a column take."""

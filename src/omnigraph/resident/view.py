@@ -30,6 +30,10 @@ class ResidentView:
             found = self._links.setdefault(key, self.read_links(self, key))
         return found
 
+    def links_at_once(self, key: str) -> Links | None:
+        """The edges of a table if they are in memory."""
+        return self._links.get(key)
+
     @property
     def tables(self) -> Mapping[str, ResidentTable]:
         """The tables that were read so far."""

@@ -6,6 +6,7 @@ from functools import cache
 from http import HTTPStatus
 from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
 from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
@@ -13,7 +14,7 @@ from starlette.exceptions import HTTPException
 from starlette.middleware.gzip import GZipMiddleware
 from starlette.requests import ClientDisconnect
 from starlette.routing import Match, Route
-from starlette.types import Lifespan, Scope
+from starlette.types import ASGIApp, Lifespan, Receive, Scope, Send
 
 from omnigraph.errors import OmnigraphError, RecoveryRequired
 from omnigraph.graph.graph import Graph
@@ -22,8 +23,9 @@ from omnigraph.policy import Policy, policy_of
 from omnigraph.server.errors import error_response
 from omnigraph.server.exchange import exchange_of
 from omnigraph.server.middleware import RequestMiddleware
-from omnigraph.server.responses import ARROW, TAR
+from omnigraph.server.responses import ARROW, LEAST_COMPRESSED, TAR
 from omnigraph.server.routes import ALL_ROUTERS
+from omnigraph.server.routes.data import QueryBody
 from omnigraph.server.settings import ServerSettings
 from omnigraph.server.state import make_state
 
@@ -44,11 +46,37 @@ def open_graphs(settings: ServerSettings, policy: Policy | None) -> dict[str, Gr
     return {id: open_graph(uri, policy=policy, id=id) for id, uri in settings.graphs.items()}
 
 
+class Application(FastAPI):
+    """FastAPI's application, in which requests pass our own middleware first.
+
+    That answers all errors, so nothing is left for FastAPI's outer layers, which take longer than a short read.
+    """
+
+    _outermost: RequestMiddleware | None = None
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await super().__call__(scope, receive, send)
+            return
+        if self._outermost is None:
+            self._outermost = self._find_outermost()
+        scope["app"] = self
+        await self._outermost(scope, receive, send)
+
+    def _find_outermost(self) -> RequestMiddleware:
+        if self.middleware_stack is None:
+            self.middleware_stack = self.build_middleware_stack()
+        layer: Any = self.middleware_stack
+        while not isinstance(layer, RequestMiddleware):
+            layer = layer.app
+        return layer
+
+
 def make_app(settings: ServerSettings, lifespan: Lifespan[FastAPI] | None = None) -> FastAPI:
     """The application, with its graphs open."""
     policy = load_policy(settings)
     state = make_state(settings, open_graphs(settings, policy), policy)
-    app = FastAPI(
+    app = Application(
         title="OmniGraph",
         description=_DESCRIPTION,
         version=version("omnigraph"),
@@ -72,9 +100,14 @@ def make_app(settings: ServerSettings, lifespan: Lifespan[FastAPI] | None = None
         # Not `include_router`, which nests routers: metrics and `Allow` look at a flat list of routes.
         app.router.routes.extend(router.routes)
     _describe(app)
-    app.add_middleware(GZipMiddleware, minimum_size=1024, compresslevel=1, exclude_content_types=(ARROW, TAR))
-    app.add_middleware(RequestMiddleware, state=state)
+    app.add_middleware(_compressed)
+    app.add_middleware(RequestMiddleware, state=state, query_body=QueryBody, compressed=_compressed)
     return app
+
+
+def _compressed(app: ASGIApp) -> ASGIApp:
+    """Compresses answers for clients that accept it."""
+    return GZipMiddleware(app, minimum_size=LEAST_COMPRESSED, compresslevel=1, exclude_content_types=(ARROW, TAR))
 
 
 def _methods(app: FastAPI, scope: Scope) -> list[str]:

@@ -4,7 +4,7 @@ import asyncio
 import re
 import zlib
 from collections.abc import Callable, Coroutine, Iterator
-from typing import Any
+from typing import Any, cast
 
 from fastapi import Request, Response
 from fastapi.routing import APIRoute
@@ -14,6 +14,7 @@ from starlette.types import Message, Receive, Scope
 from omnigraph.errors import TooLarge
 from omnigraph.server.admission import Ticket
 from omnigraph.server.errors import BadRequest, TooSlow, UnsupportedMedia
+from omnigraph.server.waiting import await_in_time
 from omnigraph.strict_json import check_unique_names
 
 _GZIP = 16 + zlib.MAX_WBITS
@@ -98,8 +99,7 @@ class RequestBody:
 
     async def _next(self) -> Message:
         try:
-            async with asyncio.timeout(self._timeout):
-                return await self._receive()
+            return await await_in_time(cast("Coroutine[Any, Any, Message]", self._receive()), self._timeout)
         except TimeoutError:
             raise TooSlow(f"no data of the body was received for {self._timeout:g} s") from None
 

@@ -129,13 +129,12 @@ class RequestContext:
 async def request_context(request: Request, id: GraphId) -> RequestContext:
     """The dependency of every route below `/graphs/{id}`."""
     state: ServerState = request.app.state.server
-    graph = state.graphs.get(id)
+    exchange = exchange_of(request.scope)
+    graph = state.acting_graph(id, exchange.actor)
     if graph is None:
         raise NotFound("graph", id)
-    exchange = exchange_of(request.scope)
     exchange.graph = id
-    acting = graph if exchange.actor is None else graph.acting_as(exchange.actor)
-    return RequestContext(state, exchange, acting, request.receive)
+    return RequestContext(state, exchange, graph, request.receive)
 
 
 @asynccontextmanager

@@ -5,8 +5,12 @@ import logging
 import re
 import secrets
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Coroutine, Iterable
+from functools import partial
+from typing import Any, cast
 
+from pydantic import BaseModel
+from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from omnigraph.errors import OmnigraphError, Unavailable
@@ -14,8 +18,12 @@ from omnigraph.server.auth import bearer_actor
 from omnigraph.server.bodies import RequestBody
 from omnigraph.server.errors import TooSlow, error_response, note_failure
 from omnigraph.server.exchange import Exchange, attach_exchange
+from omnigraph.server.logs import FIELDS
 from omnigraph.server.metrics import UNKNOWN_ROUTE
+from omnigraph.server.responses import JSON, LEAST_COMPRESSED
+from omnigraph.server.short_reads import answer_short_read, may_be_short, receive_nothing, replay
 from omnigraph.server.state import ServerState
+from omnigraph.server.waiting import await_in_time
 
 _logger = logging.getLogger("omnigraph.server")
 _REQUEST_ID = re.compile(rb"[A-Za-z0-9._-]{1,64}")
@@ -27,14 +35,20 @@ _REQUESTS = "/requests"
 """Lists and cancels requests in flight. It needs no admission, so that an actor at its limit can make room."""
 ABORT = "omnigraph.abort"
 """The extension of a scope that closes its connection at once."""
+JOIN = "omnigraph.join"
+"""The extension of a scope that sends the head of an answer together with its body."""
 
 
 class RequestMiddleware:
     """The outermost layer of the application. It answers every error that comes this far."""
 
-    def __init__(self, app: ASGIApp, state: ServerState) -> None:
+    def __init__(
+        self, app: ASGIApp, state: ServerState, query_body: type[BaseModel], compressed: Callable[[ASGIApp], ASGIApp]
+    ) -> None:
         self._app = app
         self._state = state
+        self._query_body = query_body
+        self._compressed = compressed
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "websocket":
@@ -72,11 +86,18 @@ class RequestMiddleware:
 
     async def _answer(self, exchange: Exchange, scope: Scope, receive: Receive, send: Send) -> None:
         settings = self._state.settings
-        sending = self._sending(exchange, send)
         try:
             exchange.body = RequestBody(scope, receive, limit=settings.max_body_bytes, timeout=settings.client_timeout)
             self._admit(exchange, scope)
-            await self._app(scope, exchange.body.receive, sending)
+            receive_body: Receive = exchange.body.receive
+            if may_be_short(scope):
+                message = await receive_body()
+                content = self._short_answer(exchange, scope, message)
+                if content is not None:
+                    await self._send_short(exchange, content, scope, send)
+                    return
+                receive_body = replay(message, receive_body)
+            await self._app(scope, receive_body, self._sending(exchange, send))
             return
         except asyncio.CancelledError:
             if not self._state.draining:
@@ -88,7 +109,36 @@ class RequestMiddleware:
             note_failure(failure, exchange)
             await _abort(scope)
         else:
-            await error_response(failure, exchange, hidden=self._state.hidden)(scope, receive, sending)
+            await error_response(failure, exchange, hidden=self._state.hidden)(
+                scope, receive, self._sending(exchange, send)
+            )
+
+    def _short_answer(self, exchange: Exchange, scope: Scope, message: Message) -> bytes | None:
+        """The answer to a read that is short, whose whole body is in a message; None if its route must answer."""
+        if message["type"] != "http.request" or message["more_body"]:
+            return None
+        return answer_short_read(self._state, exchange, scope["path"], body=message["body"], model=self._query_body)
+
+    async def _send_short(self, exchange: Exchange, content: bytes, scope: Scope, send: Send) -> None:
+        if len(content) >= LEAST_COMPRESSED:
+            response = self._compressed(Response(content, media_type=JSON))
+            await response(scope, receive_nothing, self._sending(exchange, send))
+            return
+        length = str(len(content)).encode("ascii")
+        headers = self._headers(exchange, ((b"content-length", length), (b"content-type", b"application/json")))
+        exchange.status, exchange.sent_bytes = 200, len(content)
+        join = scope.get("extensions", {}).get(JOIN)
+        if join is not None:
+            join()
+        await self._send_in_time(send, {"type": "http.response.start", "status": 200, "headers": headers})
+        await self._send_in_time(send, {"type": "http.response.body", "body": content, "more_body": False})
+
+    async def _send_in_time(self, send: Send, message: Message) -> None:
+        timeout = self._state.settings.client_timeout
+        try:
+            await await_in_time(cast("Coroutine[Any, Any, None]", send(message)), timeout)
+        except TimeoutError:
+            raise TooSlow(f"the client did not read for {timeout:g} s") from None
 
     def _admit(self, exchange: Exchange, scope: Scope) -> None:
         """Sets the actor and the ticket of a request; raises `Unauthenticated`, `Unavailable` or `TooBusy`."""
@@ -109,14 +159,7 @@ class RequestMiddleware:
 
     def _sending(self, exchange: Exchange, send: Send) -> Send:
         """Sends with the id of the request, in pieces: each has the time limit, and one is in memory."""
-        timeout = self._state.settings.client_timeout
-
-        async def send_in_time(message: Message) -> None:
-            try:
-                async with asyncio.timeout(timeout):
-                    await send(message)
-            except TimeoutError:
-                raise TooSlow(f"the client did not read for {timeout:g} s") from None
+        send_in_time = partial(self._send_in_time, send)
 
         async def sending(message: Message) -> None:
             if message["type"] == "http.response.start":
@@ -146,7 +189,7 @@ class RequestMiddleware:
         state.in_flight.pop(exchange.request_id, None)
         state.metrics.in_flight.dec()
         seconds = time.monotonic() - exchange.began
-        route = getattr(scope.get("route"), "path", UNKNOWN_ROUTE)
+        route = exchange.route or str(getattr(scope.get("route"), "path", UNKNOWN_ROUTE))
         received = exchange.body.received if exchange.body is not None else 0
         state.metrics.count_request(
             route,
@@ -200,4 +243,9 @@ def _log(exchange: Exchange, route: str, *, seconds: float, received: int) -> No
         "client": exchange.client,
         "cancelled": exchange.cancellation.is_stopped,
     }
-    _logger.log(level, "request", extra=fields, exc_info=exchange.failure)
+    failure = exchange.failure
+    traceback = None if failure is None else (failure.__class__, failure, failure.__traceback__)
+    # Not `log`, which looks for its caller: that takes longer than the rest.
+    record = logging.LogRecord(_logger.name, level, __file__, 0, "request", None, traceback, "_log")
+    vars(record).update(fields, **{FIELDS: fields})
+    _logger.handle(record)

@@ -20,6 +20,8 @@ from omnigraph.server.scratch import Scratch
 
 JSON, NDJSON, TAR = "application/json", "application/x-ndjson", "application/x-tar"
 ARROW = "application/vnd.apache.arrow.stream"
+LEAST_COMPRESSED = 1024
+"""Shorter answers, in bytes, are not compressed."""
 _PIECE = 128 * 1024
 _ROWS_AT_ONCE = 64 * 1024
 _CHANGES_AT_ONCE = 256
@@ -27,12 +29,16 @@ ROWS_IN_A_PIECE = 4 * 1024
 """How many rows become JSON at once, if they are short."""
 
 
+# Made once: `json.dumps` with options makes one for each call.
+_ENCODER = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+
+
 def encode_json(document: Any) -> bytes:
     """A document as JSON. NaN and infinite numbers become null, as in the rows of a query."""
     try:
-        text = json.dumps(document, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+        text = _ENCODER.encode(document)
     except ValueError:
-        text = json.dumps(_finite(document), ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+        text = _ENCODER.encode(_finite(document))
     return text.encode("utf-8", "backslashreplace")
 
 

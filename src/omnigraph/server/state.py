@@ -20,6 +20,7 @@ from omnigraph.server.scheduler import ReadScheduler
 from omnigraph.server.settings import ServerSettings
 
 _Result = TypeVar("_Result")
+_MOST_VIEWS = 10_000
 _logger = logging.getLogger("omnigraph.server")
 
 
@@ -58,6 +59,8 @@ class ServerState:
     draining: bool = False
     recovering: set[str] = field(default_factory=set)
     """The graphs whose unfinished writes are being recovered."""
+    _acting: tuple[Mapping[str, Graph], dict[tuple[str, str], Graph]] = field(default_factory=lambda: ({}, {}))
+    """The graphs that views were made of, and the views by graph and actor."""
     working: set[Future[Any]]
     """The work of the threads, and the writes that wait for one."""
 
@@ -76,6 +79,20 @@ class ServerState:
         self.working.add(future)
         future.add_done_callback(self.working.discard)
         return asyncio.wrap_future(future)
+
+    def acting_graph(self, id: str, actor: str | None) -> Graph | None:
+        """A graph that acts for an actor; None if it does not exist. The views of actors are kept: making one costs."""
+        graphs = self.graphs
+        graph = graphs.get(id)
+        if graph is None or actor is None:
+            return graph
+        if self._acting[0] is not graphs or len(self._acting[1]) > _MOST_VIEWS:
+            self._acting = graphs, {}
+        views = self._acting[1]
+        found = views.get((id, actor))
+        if found is None:
+            found = views[id, actor] = graph.acting_as(actor)
+        return found
 
     def recover(self, id: str) -> None:
         """Opens a graph again, in a thread: opening for writing recovers unfinished writes.

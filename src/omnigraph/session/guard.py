@@ -81,6 +81,13 @@ class GraphGuard:
             self.guard.check(action, branch)
             self.guard.check(action, branch, sorted(self._names_today(at, tables).values()))
 
+    def check_newest_tables(self, action: Action, at: Snapshot, tables: Iterable[str]) -> None:
+        """Like `check_tables`, for the newest state of `main`, which has the names that a policy uses."""
+        if not self.is_open:
+            known = {entity.table_key: entity.name for entity in at.catalog.entities}
+            self.guard.check(action, MAIN)
+            self.guard.check(action, MAIN, sorted(known[key] for key in tables))
+
     def check_types(self, action: Action, at: Snapshot, branch: str, names: Collection[str] | None) -> None:
         """Like `check_tables`, for types by name, or for all types of a snapshot. Unknown names are reported later.
 

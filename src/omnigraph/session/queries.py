@@ -7,6 +7,7 @@ from pathlib import Path
 
 from omnigraph.compiler import CompiledQuery, compile_query, ir
 from omnigraph.errors import UsageError
+from omnigraph.query.at_once import is_bounded
 from omnigraph.query.programs import Program, program_of
 from omnigraph.source_files import text_of
 from omnigraph.syntax import QUERY
@@ -21,6 +22,8 @@ class PreparedQuery:
 
     compiled: CompiledQuery
     program: Program | None
+    is_bounded: bool = False
+    """Whether the program reads no more than what follows from ids that are given."""
 
 
 class QueryCache:
@@ -37,6 +40,15 @@ class QueryCache:
     def __len__(self) -> int:
         return len(self._kept)
 
+    def find(self, text: str, name: str | None, at: Snapshot) -> PreparedQuery | None:
+        """A query of a text that was compiled before; None if it was not."""
+        key = (at.commit.schema_id, text, "<query>", name)
+        with self._lock:
+            found = self._kept.get(key)
+            if found is not None:
+                self._kept.move_to_end(key)
+        return found
+
     def prepare(self, source: str | Path, name: str | None, at: Snapshot) -> PreparedQuery:
         """Compiles a query of a source, which is a text or the path of a file, with the schema of a snapshot."""
         if not isinstance(name, str | None):
@@ -50,7 +62,7 @@ class QueryCache:
                 return found
         compiled = compile_query(text, at.catalog, name, name=file)
         program = program_of(compiled.body, at.catalog) if isinstance(compiled.body, ir.Read) else None
-        found = PreparedQuery(compiled, program)
+        found = PreparedQuery(compiled, program, program is not None and is_bounded(program))
         with self._lock:
             if key not in self._kept and len(text) <= _MOST_LETTERS // 8:
                 self._kept[key] = found

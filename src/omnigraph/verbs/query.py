@@ -2,11 +2,12 @@
 
 from typing import Any
 
+from omnigraph.api.base import MAIN
 from omnigraph.api.data import EntityRequest, ExplainRequest, QueryRequest, QueryResult
 from omnigraph.api.words import SPARK
 from omnigraph.policy import Action
 from omnigraph.query import cancellation_of
-from omnigraph.query.reading import plan_query, read, read_in_memory
+from omnigraph.query.reading import plan_query, read, read_at_once, read_in_memory
 from omnigraph.session.engines import answer_on_spark, to_frame
 from omnigraph.session.queries import PreparedQuery
 from omnigraph.session.session import Session
@@ -37,6 +38,29 @@ def query(session: Session, request: QueryRequest) -> QueryResult:
         if choice.engine == SPARK:
             return answer_on_spark(choice, plan, at, stop)
         return read(plan, at, session.adjacency, to_frame=to_frame, cancellation=stop)
+
+
+def query_at_once(session: Session, request: QueryRequest) -> QueryResult | None:
+    """The answer of a short query, found without waiting for anything; None if `query` must answer.
+
+    That is the case unless the newest commit is known without the network, the tables and columns are in memory, the
+    query was compiled before, and it reads no more than a small bound. An error is that of `query`.
+    """
+    if request.branch != MAIN or request.snapshot is not None or request.engine == SPARK:
+        return None
+    at = session.branches.snapshot_at_once(session.opened)
+    view = None if at is None else session.resident.view_at_once(at)
+    if at is None or view is None or not isinstance(request.source, str):
+        return None
+    session.guard.check(Action.READ, MAIN)
+    prepared = session.queries.find(request.source, request.name, at)
+    if prepared is None or prepared.program is None or not prepared.is_bounded:
+        return None
+    session.guard.check_newest_tables(Action.READ, at, prepared.compiled.access.asks)
+    answer = read_at_once(prepared.compiled, prepared.program, request.params or {}, at, view, to_frame=to_frame)
+    if answer is not None:
+        session.resident.count_answer(prepared.program.tables)
+    return answer
 
 
 def explain(session: Session, request: ExplainRequest) -> str:

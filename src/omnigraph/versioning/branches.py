@@ -152,6 +152,13 @@ class Branches:
         self._last_snapshot = found
         return found
 
+    def snapshot_at_once(self, opened: KeptVersions[Table]) -> Snapshot | None:
+        """The newest state of `main` if it was used last and is known to be the newest; None if it must be read."""
+        known = self._last_snapshot
+        if known is None or known.opened is not opened or known.manifest is not self.main.head_at_once():
+            return None
+        return known
+
     @contextmanager
     def noticing_removal(self, *snapshots: Snapshot) -> Iterator[None]:
         """Raises `NotFound` with the reason if data is removed while it is read, with its branch or by cleanup."""

@@ -208,11 +208,18 @@ class ManifestLog:
 
     def head(self) -> Manifest:
         """The newest version."""
+        found = self.head_at_once()
+        if found is not None:
+            return found
+        with self.noticing_deletion():
+            return self._head()[1]
+
+    def head_at_once(self) -> Manifest | None:
+        """The newest version if it is known at the cost of two calls into the system; None if it must be looked for."""
         known = self._newest
         if known is not None and self._versions is not None and known.is_newest(_folder_stamp(self._versions)):
             return known.manifest
-        with self.noticing_deletion():
-            return self._head()[1]
+        return None
 
     def known_head(self) -> Manifest | None:
         """The newest version that this process has seen, without any request."""

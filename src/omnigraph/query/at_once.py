@@ -1,0 +1,110 @@
+"""Decides which reads are short enough to be answered at once, and stops those that turn out not to be.
+
+A server answers such reads on its event loop, where all other requests wait meanwhile. So nothing is read or sorted,
+no lock is awaited, and the work is counted before it is done.
+"""
+
+import pyarrow as pa
+
+from omnigraph.compiler import ir
+from omnigraph.query.cancelling import Cancellation
+from omnigraph.query.levels import KnownValues
+from omnigraph.query.programs import ByIds, EdgeStep, PatternProgram, Program, Scan, Without
+from omnigraph.query.resident import run_program
+from omnigraph.resident.view import ResidentView
+
+MOST_BYTES = 32 * 1024
+"""Of all rows that a read makes on its way, and of its answer: some hundred rows, less than a millisecond."""
+
+
+class TooMuchWork(Exception):
+    """A read that was begun makes more rows than it may."""
+
+
+class WorkBound(Cancellation):
+    """Stops a read before it makes more bytes of rows than a bound. Nothing else stops it: it ends before long."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._left = MOST_BYTES
+
+    def check(self) -> None:
+        """Never raises."""
+
+    def hold(self, size: int) -> None:
+        """Counts bytes; raises `TooMuchWork` for too many."""
+        self._left -= size
+        if self._left < 0:
+            raise TooMuchWork
+
+
+def is_bounded(program: Program) -> bool:
+    """Whether a program begins at given ids, and each of its steps can be counted before it is made."""
+    keys = [each.expression for each in program.read.columns if not isinstance(each.expression, ir.Aggregate)]
+    if program.read.grouped and keys:
+        return False
+    operations = program.pattern.operations
+    return bool(operations) and isinstance(operations[0], ByIds) and _has_bounded_steps(program.pattern)
+
+
+def _has_bounded_steps(pattern: PatternProgram) -> bool:
+    for operation in pattern.operations:
+        match operation:
+            case Scan():
+                return False
+            case EdgeStep(minimum=minimum, maximum=maximum) if (minimum, maximum) != (1, 1):
+                return False
+            case Without(nested) if not _has_bounded_steps(nested):
+                return False
+    return True
+
+
+def is_in_memory(program: Program, view: ResidentView) -> bool:
+    """Whether everything that a program needs is in memory, and in the order in which it is needed."""
+    tables = view.tables
+    for key, names in program.tables.items():
+        table = tables.get(key)
+        if table is None or not table.has_at_once(names):
+            return False
+    return _can_run_at_once(program.pattern, view)
+
+
+def _can_run_at_once(pattern: PatternProgram, view: ResidentView) -> bool:
+    for operation in pattern.operations:
+        match operation:
+            case ByIds(table=key) if not view.tables[key].base.is_indexed:
+                return False
+            case EdgeStep():
+                links = view.links_at_once(operation.table)
+                if links is None or not links.can_follow_at_once(operation.direction):
+                    return False
+            case Without(nested) if not _can_run_at_once(nested, view):
+                return False
+    return True
+
+
+def run_bounded(
+    program: Program, view: ResidentView, values: KnownValues, limit: int | None
+) -> tuple[pa.Array, ...] | None:
+    """The columns of a read, as `run_program` gives them; None if it is more work than may be done at once."""
+    try:
+        arrays = run_program(program, view, values, limit=limit, cancellation=WorkBound(), uncounted=0)
+    except TooMuchWork:
+        return None
+    return arrays if _is_small(arrays) else None
+
+
+def _is_small(arrays: tuple[pa.Array, ...]) -> bool:
+    """Whether an answer may become JSON at once. Of one row, only what has no bound of its own is looked at."""
+    if arrays and len(arrays[0]) == 1:
+        sizes = (_size_of(array[0]) for array in arrays)
+    else:
+        sizes = (array.nbytes for array in arrays)
+    return sum(sizes) <= MOST_BYTES
+
+
+def _size_of(value: pa.Scalar) -> int:
+    if isinstance(value, pa.StringScalar | pa.BinaryScalar):
+        content = value.as_buffer()
+        return 0 if content is None else int(content.size)
+    return 0 if pa.types.is_primitive(value.type) else int(pa.array([value.as_py()], value.type).nbytes)
