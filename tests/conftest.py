@@ -19,6 +19,9 @@ settings.register_profile(
 )
 settings.load_profile("suite")
 
+# Tests have few edges, and those about indexes are about indexes of edges too.
+os.environ.setdefault("OMNIGRAPH_INDEXED_EDGES", "1")
+
 SOCIAL_SCHEMA = """
 interface Named { name: String }
 node Person implements Named {

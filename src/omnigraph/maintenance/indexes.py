@@ -5,17 +5,20 @@ from dataclasses import dataclass
 from typing import Any
 
 from omnigraph.api.upkeep import IndexBuild, IndexState, IndexStatus
-from omnigraph.catalog import EntityType, IndexIntent, index_intents
+from omnigraph.catalog import EdgeType, EntityType, IndexIntent, index_intents
 from omnigraph.catalog.indexes import FILTERS
 from omnigraph.loading.tasks import TableAt
 from omnigraph.parts.choice import row_reasons
 from omnigraph.parts.engine import Engine
+from omnigraph.storage.environment import count_setting
 from omnigraph.storage.indexes import Coverage, index_coverage, pending_reason, stage_indexes, write_index
 from omnigraph.storage.tables import Table
 from omnigraph.versioning import Snapshot
 from omnigraph.write import StagedTable, WriteAttempt, report_staged_table, tables_to_write, write_staged
 
 LARGE_TABLES = 50_000_000
+INDEXED_EDGES = "OMNIGRAPH_INDEXED_EDGES"
+_INDEXED_EDGES = 2**20
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +70,22 @@ def build_missing_indexes(attempt: WriteAttempt, engine: Engine) -> IndexBuild:
     )
 
 
+def why_pending(entity: EntityType, table: Table, intent: IndexIntent) -> str | None:
+    """Why an index is not built now, or None when it is.
+
+    Every table of edges has indexes on its ids and ends that nobody declared. On a disk, reading these columns of few
+    edges takes milliseconds, and once they are used again they are in memory, while the indexes would take longer to
+    build than the edges to load, and as much space. Indexes that are there are kept up to date.
+    """
+    reason = pending_reason(table, intent)
+    if reason is not None or intent.column not in entity.system_columns or not isinstance(entity, EdgeType):
+        return reason
+    edges, enough = table.count(), count_setting(INDEXED_EDGES, _INDEXED_EDGES)
+    if table.location.path is not None and edges < enough:
+        return f"expected at least {enough:,} edges, found {edges:,}; fewer are read without an index"
+    return None
+
+
 def index_statuses(snapshot: Snapshot) -> list[IndexStatus]:
     """All indexes of a graph, declared or there, by table."""
     entities = snapshot.catalog.entities
@@ -88,7 +107,7 @@ def _plan_indexes(entity: EntityType, table: Table) -> _Plan:
     known = index_coverage(table)
     there = {intent for intent, coverage in known.items() if coverage.covered}
     missing = [intent for intent in intents if intent not in there]
-    pending = {intent: reason for intent in missing if (reason := pending_reason(table, intent)) is not None}
+    pending = {intent: reason for intent in missing if (reason := why_pending(entity, table, intent)) is not None}
     build = [intent for intent in missing if intent not in pending]
     # Conditions on a column are answered by one index: one that is not declared must not stand before one that is.
     ahead = {intent.column for intent in build if intent.kind in FILTERS}
@@ -109,7 +128,7 @@ def table_index_statuses(entity: EntityType, table: Table) -> Iterator[IndexStat
     for intent in dict.fromkeys([*intents, *known]):
         coverage, reason = known.get(intent), None
         if intent in intents and (coverage is None or not coverage.covered):
-            reason = pending_reason(table, intent)
+            reason = why_pending(entity, table, intent)
         yield IndexStatus(
             table_key=entity.table_key,
             name=intent.name,

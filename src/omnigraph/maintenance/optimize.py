@@ -25,7 +25,7 @@ from omnigraph.errors import (
     StorageError,
 )
 from omnigraph.loading.tasks import TableAt
-from omnigraph.maintenance.indexes import LARGE_TABLES
+from omnigraph.maintenance.indexes import LARGE_TABLES, why_pending
 from omnigraph.maintenance.layout import IndexWork, TableFacts, TableWork, coverage_after, work_on
 from omnigraph.maintenance.repair import unsettled_operations
 from omnigraph.parts.choice import row_reasons
@@ -47,7 +47,7 @@ from omnigraph.storage.compaction import (
     with_numbers,
 )
 from omnigraph.storage.environment import count_setting
-from omnigraph.storage.indexes import pending_reason, write_extension, write_index
+from omnigraph.storage.indexes import write_extension, write_index
 from omnigraph.storage.tables import Table, listed_versions, newest_version, open_table
 from omnigraph.versioning import Snapshot
 from omnigraph.versioning.file_checksums import check_pinned_version
@@ -224,7 +224,7 @@ def _work(table: Table, entity: EntityType) -> TableWork:
         segments=index_segments(table),
         intents=index_intents(entity),
         oldest_row=lambda fragments: oldest_row(table, fragments),
-        is_pending=lambda intent: pending_reason(table, intent) is not None,
+        is_pending=lambda intent: why_pending(entity, table, intent) is not None,
         outdated=fragments_with_dropped_columns(table),
     )
     return work_on(facts)

@@ -8,12 +8,17 @@ import pyarrow as pa
 from omnigraph.parts.duck import connection
 
 KEYS_A_BUCKET = 2_000_000
+_WORTH_DIVIDING = 2
+"""Keys for up to this many buckets are one: dividing them would take longer than comparing them together."""
+
 _MOST_BUCKETS = 1_024
 
 
 def bucket_count(keys: int) -> int:
     """How many buckets a number of keys is divided into; few keys are one bucket, which costs nothing to make."""
-    return max(1, min(-(-keys // KEYS_A_BUCKET), _MOST_BUCKETS))
+    if keys <= _WORTH_DIVIDING * KEYS_A_BUCKET:
+        return 1
+    return min(-(-keys // KEYS_A_BUCKET), _MOST_BUCKETS)
 
 
 def in_buckets(rows: pa.Table, columns: Sequence[str], buckets: int) -> list[pa.Table]:

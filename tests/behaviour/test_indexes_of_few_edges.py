@@ -1,0 +1,94 @@
+"""A table with few edges on a disk is read without indexes on `id`, `src` and `dst`, and gives the same answers."""
+
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+import omnigraph as og
+
+SCHEMA = """
+node Person { name: String @key }
+edge Knows: Person -> Person { since: I32? @index }
+"""
+IMPLICIT = ("id_btree", "src_btree", "dst_btree")
+HOP = "query q { match { $p: Person  $p knows $q } return { $p.id, $q.id } }"
+SETTING = "OMNIGRAPH_INDEXED_EDGES"
+
+
+@pytest.fixture
+def graph(tmp_path: Path) -> og.Graph:
+    return _graph_at(tmp_path / "graph")
+
+
+def test_only_declared_indexes_of_few_edges_are_built_and_the_others_are_pending_with_a_reason(
+    graph: og.Graph, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv(SETTING)
+    result = graph.ensure_indices(engine="local")
+    assert result.built == {"node:Person": ("id_btree", "name_btree", "name_inverted"), "edge:Knows": ("since_btree",)}
+    reason = "expected at least 1,048,576 edges, found 99; fewer are read without an index"
+    assert result.pending == {"edge:Knows": dict.fromkeys(IMPLICIT, reason)}
+    states = {each.name: (each.state, each.reason) for each in graph.indexes() if each.table_key == "edge:Knows"}
+    assert states == {**dict.fromkeys(IMPLICIT, ("pending", reason)), "since_btree": ("complete", None)}
+    assert graph.ensure_indices(engine="local").commit is None
+
+
+def test_optimize_does_not_build_them_either(graph: og.Graph, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(SETTING)
+    graph.optimize(engine="local")
+    assert _built(graph) == {"since_btree"}
+
+
+def test_the_setting_says_from_how_many_edges_on_they_are_built(
+    graph: og.Graph, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(SETTING, "100")
+    graph.ensure_indices(engine="local")
+    assert _built(graph) == {"since_btree"}
+    graph.mutate('query q { insert Knows { from: "p1", to: "p9" } }')
+    graph.ensure_indices(engine="local")
+    assert _built(graph) == {"since_btree", *IMPLICIT}
+
+
+def test_a_setting_that_is_not_a_positive_number_is_refused(graph: og.Graph, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(SETTING, "0")
+    with pytest.raises(og.UsageError, match="invalid OMNIGRAPH_INDEXED_EDGES '0': expected a number above zero"):
+        graph.ensure_indices(engine="local")
+
+
+def test_indexes_that_exist_are_kept_up_to_date_by_optimize(graph: og.Graph, monkeypatch: pytest.MonkeyPatch) -> None:
+    graph.ensure_indices(engine="local")
+    monkeypatch.delenv(SETTING)
+    graph.load({"Knows": pa.table({"from": ["p1"], "to": ["p50"]})}, engine="local")
+    graph.optimize(engine="local")
+    edges = [each for each in graph.indexes() if each.table_key == "edge:Knows"]
+    assert {each.name: each.state for each in edges} == dict.fromkeys((*IMPLICIT, "since_btree"), "complete")
+
+
+def test_steps_and_deletes_are_the_same_with_and_without_them(
+    tmp_path: Path, graph: og.Graph, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    indexed = _graph_at(tmp_path / "indexed")
+    indexed.ensure_indices(engine="local")
+    monkeypatch.delenv(SETTING)
+    graph.ensure_indices(engine="local")
+    assert not _built(graph) & {*IMPLICIT}
+    assert _built(indexed) > {*IMPLICIT}
+    for each in (graph, indexed):
+        each.mutate('query q { delete Person where name = "p7" }')
+    left = [{tuple(row.values()) for row in each.query(HOP).rows()} for each in (graph, indexed)]
+    assert left[0] == left[1] == {(f"p{number}", f"p{number + 1}") for number in range(99) if number not in (6, 7)}
+
+
+def _graph_at(folder: Path) -> og.Graph:
+    graph = og.init(folder, SCHEMA)
+    people = pa.table({"name": [f"p{number}" for number in range(100)]})
+    ends = {"from": [f"p{number}" for number in range(99)], "to": [f"p{number + 1}" for number in range(99)]}
+    graph.load({"Person": people, "Knows": pa.table({**ends, "since": list(range(99))})}, engine="local")
+    return graph
+
+
+def _built(graph: og.Graph) -> set[str]:
+    found = [each for each in graph.indexes() if each.table_key == "edge:Knows"]
+    return {each.name for each in found if each.state in ("complete", "partial")}
