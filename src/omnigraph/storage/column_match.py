@@ -7,12 +7,12 @@ its new columns independently.
 """
 
 import sys
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
 import pyarrow as pa
 
-from omnigraph.errors import StorageError
+from omnigraph.errors import Damaged, StorageError
 from omnigraph.storage.branches import BranchRef, branch_location, branch_ref
 from omnigraph.storage.location import Location
 from omnigraph.storage.tables import Table, open_table
@@ -40,7 +40,7 @@ def by_name(left: Table, right: Table) -> ColumnMatch:
 
 def stored_as_one(left: Table, right: Table, match: ColumnMatch) -> dict[str, str]:
     """The compared columns that both versions store under the same id: in a common file, they are the same."""
-    mine, yours = _numbers(left), _numbers(right)
+    mine, yours = _numbers(left, match.names), _numbers(right, match.names.values())
     return {one: other for one, other in match.names.items() if mine[one] == yours[other]}
 
 
@@ -64,13 +64,18 @@ def trust(left: Table, right: Table, match: ColumnMatch) -> Trust:
         return Trust(0, {one: other for one, other in doubtful.items() if one not in stored})
     if doubtful and past.place is not None:
         inherited = _inherited_ids(past)
-        numbers = _numbers(left)
+        numbers = _numbers(left, stored)
         stored = {one: other for one, other in stored.items() if numbers[one] in inherited}
     return Trust(past.version, {one: other for one, other in doubtful.items() if one not in stored})
 
 
-def _numbers(table: Table) -> dict[str, int]:
-    return {each.name(): each.id() for each in table.dataset.lance_schema.fields()}
+def _numbers(table: Table, names: Iterable[str] = ()) -> dict[str, int]:
+    """The ids of the columns of a version; raises `Damaged` if it lacks one of some columns that it must have."""
+    numbers = {each.name(): each.id() for each in table.dataset.lance_schema.fields()}
+    missing = sorted(set(names).difference(numbers))
+    if missing:
+        raise Damaged(table.location.uri, f"version {table.version} lacks the column {missing[0]!r}")
+    return numbers
 
 
 # --- what two lines of versions have in common ---

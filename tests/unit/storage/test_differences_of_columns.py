@@ -13,7 +13,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from omnigraph.storage.column_match import ColumnMatch
+from omnigraph.errors import Damaged
+from omnigraph.storage.column_match import ColumnMatch, stored_as_one
 from omnigraph.storage.columns import LayoutColumn, stage_columns, write_columns
 from omnigraph.storage.commits import commit_created, commit_staged
 from omnigraph.storage.differences import difference_counts, differing_rows
@@ -329,3 +330,12 @@ def test_a_number_that_a_narrow_float_cannot_hold_is_another() -> None:
     narrow, wide = pa.array([0.1], pa.float32()), pa.array([0.1], pa.float64())
     assert equal_values(narrow, wide).to_pylist() == equal_values(wide, narrow).to_pylist() == [False]
     assert equal_values(narrow, narrow.cast(pa.float64())).to_pylist() == [True]
+
+
+@pytest.mark.parametrize("lacking", ["left", "right"])
+def test_a_version_that_lacks_a_compared_column_is_damaged(tmp_path: Path, lacking: str) -> None:
+    whole = created(tmp_path / "whole.lance", pa.table({"id": ["a"], "n": [1]}))
+    short = created(tmp_path / "short.lance", pa.table({"id": ["a"]}))
+    left, right = (short, whole) if lacking == "left" else (whole, short)
+    with pytest.raises(Damaged, match=r"short\.lance.* lacks the column 'n'"):
+        stored_as_one(left, right, ColumnMatch({"id": "id", "n": "n"}))
