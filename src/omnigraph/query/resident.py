@@ -39,7 +39,7 @@ from omnigraph.query.results import constant_scalar
 from omnigraph.query.walks import reachable_pairs
 from omnigraph.resident.ids import pick
 from omnigraph.resident.links import LinkHops, Links
-from omnigraph.resident.numbers import distinct, spread
+from omnigraph.resident.numbers import distinct, numbers_of, spread, truths_of
 from omnigraph.resident.tables import Ordinals, ResidentTable, encode
 from omnigraph.resident.view import ResidentView
 from omnigraph.storage.predicates import ColumnPredicate, PredicateKind
@@ -372,8 +372,7 @@ def _mask(predicate: ColumnPredicate, column: pa.Array) -> NDArray[np.bool_]:
 
 def _truths(found: pa.Array) -> NDArray[np.bool_]:
     """Booleans for numpy; null is not true."""
-    truths: NDArray[np.bool_] = (found.fill_null(False) if found.null_count else found).to_numpy(zero_copy_only=False)
-    return truths
+    return truths_of(found.fill_null(False) if found.null_count else found)
 
 
 def _compare(left: pa.Array, operator: Operator, right: pa.Array) -> NDArray[np.bool_]:
@@ -430,7 +429,7 @@ def first_in_order(keys: Sequence[RowOrder], count: int, limit: int | None) -> N
             (str(at), "descending" if key.descending else "ascending", "at_end" if key.descending else "at_start")
             for at, key in enumerate(keys)
         ]
-        order = pc.sort_indices(table, sort_keys=sorting).to_numpy()[:limit]
+        order = numbers_of(pc.sort_indices(table, sort_keys=sorting))[:limit]
     places: NDArray[Any] = np.asarray(order)
     return places if candidates is None else candidates[places]
 
@@ -524,7 +523,7 @@ def _sortable(run: _Run, column: ir.Column, frame: Frame) -> Any:
 def _numbers(values: pa.Array) -> Any:
     """Numbers without nulls as numpy has them, and anything else as it is."""
     is_number = pa.types.is_integer(values.type) or pa.types.is_floating(values.type)
-    return values.to_numpy() if is_number and not values.null_count else values
+    return numbers_of(values) if is_number and not values.null_count else values
 
 
 # --- groups ---
@@ -638,7 +637,7 @@ class _Grouped:
         values = table.values(argument.name, self.frame.columns[argument.variable])
         groups = self.groups
         if values.null_count:
-            is_there = values.is_valid().to_numpy(zero_copy_only=False)
+            is_there = truths_of(values.is_valid())
             values, groups = values.filter(pa.array(is_there)), groups[is_there]
         counts = np.bincount(groups, minlength=self.count)
         if aggregate.function is ir.AggregateFunction.COUNT:
@@ -654,13 +653,13 @@ class _Grouped:
 
     def _sums(self, values: pa.Array, groups: Ordinals, argument: ir.Column, aggregate: ir.Aggregate) -> Any:
         if argument.type not in INTEGERS or aggregate.type is Scalar.F64:
-            return np.bincount(groups, weights=values.cast(pa.float64(), safe=False).to_numpy(), minlength=self.count)
+            return np.bincount(groups, weights=numbers_of(values.cast(pa.float64(), safe=False)), minlength=self.count)
         if len(values):
             bounds = pc.min_max(values).as_py()
             if max(abs(bounds["min"]), abs(bounds["max"])) * len(values) >= 2**63:
                 raise NoProgram
         sums = np.zeros(self.count, np.int64)
-        np.add.at(sums, groups, values.cast(pa.int64()).to_numpy())
+        np.add.at(sums, groups, numbers_of(values.cast(pa.int64())))
         return sums
 
 
