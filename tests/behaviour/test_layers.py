@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
+import pytest
+
 import omnigraph
 
 PACKAGE = Path(omnigraph.__file__).parent
@@ -46,6 +48,17 @@ FLOORS = (
     {"remote", "server"},
     {"samples", "__init__"},
     {"cli", "__main__"},
+)
+UNUSED_BY_LOOKUPS = (
+    *("sqlglot", "typer", "rich"),
+    *(
+        "omnigraph.analytics",
+        "omnigraph.evolution",
+        "omnigraph.exporting",
+        "omnigraph.loading",
+        "omnigraph.maintenance",
+    ),
+    *("omnigraph.merging", "omnigraph.spark"),
 )
 HEAVY = ("pyspark", "lance", "fastapi", "duckdb", "pandas", "httpx", "cedarpy", "yaml", "scipy")
 
@@ -138,9 +151,10 @@ def test_only_commands_and_the_server_write_to_the_console() -> None:
             assert not names & {"print", "sys.stdout", "sys.stderr", "sys.__stdout__", "sys.__stderr__"}, module
 
 
-def loaded_by(code: str) -> set[str]:
-    """The top-level packages that a fresh interpreter has loaded after running `code`."""
-    script = f"import sys\n{code}\nprint(*{{name.split('.')[0] for name in sys.modules}}, file=sys.stderr)"
+def loaded_by(code: str, *, depth: int = 1) -> set[str]:
+    """The modules that a fresh interpreter has loaded after running `code`: the first parts of their names."""
+    names = f"{{'.'.join(name.split('.')[:{depth}]) for name in sys.modules}}"
+    script = f"import sys\n{code}\nprint(*{names}, file=sys.stderr)"
     result = subprocess.run([sys.executable, "-c", script], check=True, capture_output=True, text=True)
     return set(result.stderr.split())
 
@@ -159,6 +173,24 @@ def test_connecting_loads_http_without_its_command_line() -> None:
     loaded = loaded_by("import omnigraph; omnigraph.connect('http://127.0.0.1:1', 'people').close()")
     assert "httpx" in loaded
     assert not loaded & ({*HEAVY, "click", "lark", "pyarrow", "pydantic", "rich", "typer"} - {"httpx"})
+
+
+LOOKUP = "query q($x: String) { match { $a: A { x: $x } } return { $a.x, $a.n } }"
+
+
+@pytest.mark.parametrize("mode", ["r", "rw"])
+def test_a_lookup_by_key_loads_nothing_of_other_verbs(tmp_path: Path, mode: str) -> None:
+    graph = omnigraph.init(tmp_path / "g.omni", "node A { x: String @key, n: I32 }")
+    graph.mutate('query add { insert A { x: "one", n: 1 } }')
+    uri = str(tmp_path / "g.omni")
+    loaded = loaded_by(
+        f"import omnigraph as og\n"
+        f"rows = og.open({uri!r}, {mode!r}).query({LOOKUP!r}, params={{'x': 'one'}}).rows()\n"
+        f"assert rows == [{{'a.x': 'one', 'a.n': 1}}], rows",
+        depth=2,
+    )
+    assert "lance" in loaded
+    assert not loaded & ({*HEAVY, *UNUSED_BY_LOOKUPS} - {"lance"})
 
 
 def run_cli(*arguments: str) -> str:

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from importlib import import_module
 from pathlib import Path
 from typing import Any, Literal, Self, TypeVar, cast
 
@@ -15,10 +16,6 @@ from omnigraph.policy import Action, Policy
 from omnigraph.session.session import Session
 from omnigraph.source_files import text_of
 from omnigraph.syntax import QUERY
-from omnigraph.verbs import analyze, embed, export, load, merge, mutate, query
-from omnigraph.verbs import history as histories
-from omnigraph.verbs import schema as schemas
-from omnigraph.verbs import upkeep as keeping
 from omnigraph.versioning import Snapshot
 
 Durability = Literal["full", "fast"]
@@ -30,11 +27,19 @@ _Rights = Iterable[tuple[Action, str | None]]
 class Verb:
     """What runs a request, and what its actor must be allowed before anything is read.
 
-    What depends on types the verb checks itself, once it knows which the request is about.
+    What depends on types the verb checks itself, once it knows which the request is about. Its module is imported when
+    it first runs, because most processes use few verbs.
     """
 
-    run: Callable[[Session, Any], Any]
+    name: str
+    """The module in `omnigraph.verbs` and its function, as in `query.explain`."""
     rights: Callable[[Any], _Rights] = lambda _request: ()
+
+    def function(self) -> Callable[[Session, Any], Any]:
+        """What runs the request."""
+        module, _, function = self.name.partition(".")
+        found: Callable[[Session, Any], Any] = getattr(import_module(f"omnigraph.verbs.{module}"), function)
+        return found
 
 
 def _on_branch(action: Action) -> Callable[[Any], _Rights]:
@@ -65,44 +70,44 @@ def _applies(request: schema.SchemaApplyRequest) -> _Rights:
 
 
 VERBS: Mapping[type[Request[Any]], Verb] = {
-    data.QueryRequest: Verb(query.query),
-    data.ExplainRequest: Verb(query.explain, _on_branch(Action.READ)),
-    data.EntityRequest: Verb(query.entity),
-    data.ExportRequest: Verb(export.export),
-    data.ExplainExportRequest: Verb(export.explain_export),
-    data.AnalyzeRequest: Verb(analyze.analyze),
-    data.MutateRequest: Verb(mutate.mutate, _on_branch(Action.CHANGE)),
-    data.LoadRequest: Verb(load.load, _on_branch(Action.CHANGE)),
-    data.ExplainLoadRequest: Verb(load.explain_load),
-    data.EmbedRequest: Verb(embed.embed, _on_branch(Action.CHANGE)),
-    history.BranchCreateRequest: Verb(histories.create_branch),
-    history.BranchDeleteRequest: Verb(histories.delete_branch, _deletes),
-    history.BranchListRequest: Verb(histories.list_branches),
-    history.TagCreateRequest: Verb(histories.create_tag),
-    history.TagDeleteRequest: Verb(histories.delete_tag, _deletes),
-    history.TagShowRequest: Verb(histories.show_tag, _on_graph(Action.READ)),
-    history.TagListRequest: Verb(histories.list_tags, _on_graph(Action.READ)),
-    history.CommitListRequest: Verb(histories.list_commits, _on_branch(Action.READ)),
-    history.CommitShowRequest: Verb(histories.show_commit),
-    history.CommitChangesRequest: Verb(histories.commit_changes),
-    history.DiffRequest: Verb(histories.diff),
-    history.ChangesRequest: Verb(histories.changes, _on_branch(Action.READ)),
-    history.MergeRequest: Verb(merge.merge, _merges),
-    schema.SchemaShowRequest: Verb(schemas.show),
-    schema.SchemaPlanRequest: Verb(schemas.plan, _on_branch(Action.READ)),
-    schema.SchemaDiffRequest: Verb(schemas.diff),
-    schema.SchemaApplyRequest: Verb(schemas.apply, _applies),
-    schema.SchemaCatchUpRequest: Verb(schemas.catch_up, _on_branch(Action.SCHEMA_APPLY)),
-    upkeep.StatusRequest: Verb(keeping.status, _on_branch(Action.MAINTAIN)),
-    upkeep.VerifyRequest: Verb(keeping.verify, _on_graph(Action.MAINTAIN)),
-    upkeep.CleanupRequest: Verb(keeping.cleanup, _on_graph(Action.MAINTAIN)),
-    upkeep.IndexListRequest: Verb(keeping.list_indexes, _on_branch(Action.MAINTAIN)),
-    upkeep.IndexBuildRequest: Verb(keeping.build_indexes, _on_branch(Action.MAINTAIN)),
-    upkeep.OptimizeRequest: Verb(keeping.optimize, _on_branch(Action.MAINTAIN)),
-    upkeep.RepairRequest: Verb(keeping.repair, _repairs),
-    upkeep.RecoveryListRequest: Verb(keeping.list_recoveries, _on_graph(Action.MAINTAIN)),
-    upkeep.RecoveryPendingRequest: Verb(keeping.pending_writes, _on_graph(Action.MAINTAIN)),
-    upkeep.RecoveryShowRequest: Verb(keeping.show_recovery, _on_graph(Action.MAINTAIN)),
+    data.QueryRequest: Verb("query.query"),
+    data.ExplainRequest: Verb("query.explain", _on_branch(Action.READ)),
+    data.EntityRequest: Verb("query.entity"),
+    data.ExportRequest: Verb("export.export"),
+    data.ExplainExportRequest: Verb("export.explain_export"),
+    data.AnalyzeRequest: Verb("analyze.analyze"),
+    data.MutateRequest: Verb("mutate.mutate", _on_branch(Action.CHANGE)),
+    data.LoadRequest: Verb("load.load", _on_branch(Action.CHANGE)),
+    data.ExplainLoadRequest: Verb("load.explain_load"),
+    data.EmbedRequest: Verb("embed.embed", _on_branch(Action.CHANGE)),
+    history.BranchCreateRequest: Verb("history.create_branch"),
+    history.BranchDeleteRequest: Verb("history.delete_branch", _deletes),
+    history.BranchListRequest: Verb("history.list_branches"),
+    history.TagCreateRequest: Verb("history.create_tag"),
+    history.TagDeleteRequest: Verb("history.delete_tag", _deletes),
+    history.TagShowRequest: Verb("history.show_tag", _on_graph(Action.READ)),
+    history.TagListRequest: Verb("history.list_tags", _on_graph(Action.READ)),
+    history.CommitListRequest: Verb("history.list_commits", _on_branch(Action.READ)),
+    history.CommitShowRequest: Verb("history.show_commit"),
+    history.CommitChangesRequest: Verb("history.commit_changes"),
+    history.DiffRequest: Verb("history.diff"),
+    history.ChangesRequest: Verb("history.changes", _on_branch(Action.READ)),
+    history.MergeRequest: Verb("merge.merge", _merges),
+    schema.SchemaShowRequest: Verb("schema.show"),
+    schema.SchemaPlanRequest: Verb("schema.plan", _on_branch(Action.READ)),
+    schema.SchemaDiffRequest: Verb("schema.diff"),
+    schema.SchemaApplyRequest: Verb("schema.apply", _applies),
+    schema.SchemaCatchUpRequest: Verb("schema.catch_up", _on_branch(Action.SCHEMA_APPLY)),
+    upkeep.StatusRequest: Verb("upkeep.status", _on_branch(Action.MAINTAIN)),
+    upkeep.VerifyRequest: Verb("upkeep.verify", _on_graph(Action.MAINTAIN)),
+    upkeep.CleanupRequest: Verb("upkeep.cleanup", _on_graph(Action.MAINTAIN)),
+    upkeep.IndexListRequest: Verb("upkeep.list_indexes", _on_branch(Action.MAINTAIN)),
+    upkeep.IndexBuildRequest: Verb("upkeep.build_indexes", _on_branch(Action.MAINTAIN)),
+    upkeep.OptimizeRequest: Verb("upkeep.optimize", _on_branch(Action.MAINTAIN)),
+    upkeep.RepairRequest: Verb("upkeep.repair", _repairs),
+    upkeep.RecoveryListRequest: Verb("upkeep.list_recoveries", _on_graph(Action.MAINTAIN)),
+    upkeep.RecoveryPendingRequest: Verb("upkeep.pending_writes", _on_graph(Action.MAINTAIN)),
+    upkeep.RecoveryShowRequest: Verb("upkeep.show_recovery", _on_graph(Action.MAINTAIN)),
 }
 
 
@@ -115,7 +120,7 @@ def run_verb(session: Session, request: Request[_Result]) -> _Result:
     session = session.acting_as(acting_actor(request))
     for action, branch in verb.rights(request):
         session.guard.check(action, branch)
-    return cast("_Result", verb.run(session, request))
+    return cast("_Result", verb.function()(session, request))
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,7 +21,7 @@ from omnigraph.query.matching import Frame, Run, add_up
 from omnigraph.query.programs import NoProgram
 from omnigraph.query.row_order import RowOrder, first_in_order, sortable_numbers
 from omnigraph.resident.ids import pick
-from omnigraph.resident.numbers import distinct
+from omnigraph.resident.numbers import distinct, numbers_of, truths_of
 from omnigraph.resident.tables import Ordinals, encode
 
 _MOST_GROUPS = 2**62
@@ -182,7 +182,7 @@ class Groups:
         self.run.cancellation.hold(table.expected_bytes(argument.name, frame.count))
         values = self.run.column(argument.variable, argument.name, frame.columns[argument.variable])
         if values.null_count:
-            is_there = values.is_valid().to_numpy(zero_copy_only=False)
+            is_there = truths_of(values.is_valid())
             values, numbers = values.filter(pa.array(is_there)), numbers[is_there]
             weights = None if weights is None else weights[is_there]
         counts = add_up(numbers, weights, self.count)
@@ -201,7 +201,7 @@ class Groups:
         """The sums by group: of whole numbers exact, of others as they are added one after the other."""
         assert isinstance(aggregate.argument, ir.Column)
         if aggregate.argument.type not in INTEGERS or aggregate.type is Scalar.F64:
-            floats = values.to_numpy().astype(np.float64, copy=False)
+            floats = numbers_of(values).astype(np.float64, copy=False)
             weighted = floats if weights is None else floats * weights
             return np.bincount(numbers, weights=weighted, minlength=self.count)
         if len(values):
@@ -209,7 +209,7 @@ class Groups:
             total = len(values) if weights is None else int(weights.sum())
             if max(abs(bounds["min"]), abs(bounds["max"])) * total >= _MOST_GROUPS:
                 raise NoProgram
-        whole = values.to_numpy().astype(np.int64, copy=False)
+        whole = numbers_of(values).astype(np.int64, copy=False)
         return add_up(numbers, whole if weights is None else whole * weights, self.count)
 
 

@@ -40,7 +40,7 @@ from omnigraph.query.programs import (
 from omnigraph.query.results import constant_scalar
 from omnigraph.query.walks import reachable_counts, reachable_pairs
 from omnigraph.resident.links import LinkHops, Links
-from omnigraph.resident.numbers import spread
+from omnigraph.resident.numbers import spread, truths_of
 from omnigraph.resident.tables import Codes, Ordinals, ResidentTable
 from omnigraph.resident.view import ResidentView
 from omnigraph.storage.predicates import ColumnPredicate, PredicateKind
@@ -508,8 +508,7 @@ def _mask(predicate: ColumnPredicate, column: pa.Array) -> NDArray[np.bool_]:
 
 def _truths(found: pa.Array) -> NDArray[np.bool_]:
     """Booleans for numpy; null is not true."""
-    truths: NDArray[np.bool_] = (found.fill_null(False) if found.null_count else found).to_numpy(zero_copy_only=False)
-    return truths
+    return truths_of(found.fill_null(False) if found.null_count else found)
 
 
 def _compare(left: pa.Array, operator: Operator, right: pa.Array) -> NDArray[np.bool_]:

@@ -9,6 +9,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from omnigraph.resident.numbers import numbers_of
+
 _FEW_VALUES = 32
 """Up to this many values, an order is decided one by one; Arrow takes longer to begin."""
 
@@ -53,7 +55,7 @@ def first_in_order(keys: Sequence[RowOrder], count: int, limit: int | None) -> N
             (str(at), "descending" if key.descending else "ascending", "at_end" if key.descending else "at_start")
             for at, key in enumerate(keys)
         ]
-        order = pc.sort_indices(table, sort_keys=sorting).to_numpy()[:limit]
+        order = numbers_of(pc.sort_indices(table, sort_keys=sorting))[:limit]
     places: NDArray[Any] = np.asarray(order)
     return places if candidates is None else candidates[places]
 
@@ -73,4 +75,4 @@ def _at(values: Any, places: NDArray[Any]) -> Any:
 def sortable_numbers(values: pa.Array) -> Any:
     """Numbers without nulls as numpy has them, and anything else as it is."""
     is_number = pa.types.is_integer(values.type) or pa.types.is_floating(values.type)
-    return values.to_numpy() if is_number and not values.null_count else values
+    return numbers_of(values) if is_number and not values.null_count else values

@@ -1,9 +1,23 @@
-"""Sorted and repeated arrays of integers."""
+"""Arrays of numbers: out of Arrow, sorted, repeated."""
 
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
+
+
+def numbers_of(values: pa.Array) -> NDArray[Any]:
+    """Numbers without nulls, not copied.
+
+    `to_numpy` of Arrow gives the same and imports pandas, if it is installed.
+    """
+    return np.from_dlpack(values)
+
+
+def truths_of(values: pa.Array) -> NDArray[np.bool_]:
+    """Booleans without nulls."""
+    return numbers_of(values.cast(pa.uint8())).view(np.bool_)
 
 
 def distinct(values: NDArray[Any]) -> NDArray[Any]:

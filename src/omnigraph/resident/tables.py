@@ -21,6 +21,7 @@ from omnigraph.catalog.model import ID
 from omnigraph.errors import Damaged
 from omnigraph.resident.ids import IdIndex, flat, index_ids, pick, size_at
 from omnigraph.resident.memory import DoesNotFit, MemoryBound, Reading
+from omnigraph.resident.numbers import numbers_of
 from omnigraph.storage.differences import row_moves
 from omnigraph.storage.tables import ROW_ADDRESS, Table
 
@@ -100,7 +101,7 @@ class Base:
         with self.memory.lock:
             self.memory.reserve(4 * self.count)
             ranks = np.empty(self.count, np.int32)
-            ranks[pc.sort_indices(self.ids).to_numpy()] = np.arange(self.count, dtype=np.int32)
+            ranks[numbers_of(pc.sort_indices(self.ids))] = np.arange(self.count, dtype=np.int32)
             return ranks
 
     @cached_property
@@ -154,7 +155,7 @@ class Base:
 
     def _read(self, name: str, reading: Reading) -> pa.Array:
         read = self.table.scan([name, ROW_ADDRESS], check=reading.add)
-        places = flat(read[ROW_ADDRESS]).to_numpy()
+        places = numbers_of(flat(read[ROW_ADDRESS]))
         values = flat(read[name])
         if len(places) == self.count and np.array_equal(places, self.addresses):
             return values
@@ -196,10 +197,10 @@ def encode(values: pa.Array) -> Codes:
         values = pc.add(values, pa.scalar(0.0, values.type))
     encoded = values if isinstance(values, pa.DictionaryArray) else values.dictionary_encode()
     indices = encoded.indices
-    order = pc.sort_indices(encoded.dictionary).to_numpy()
+    order = numbers_of(pc.sort_indices(encoded.dictionary))
     ranks = np.zeros(len(order) + 1, np.int64)  # the last is that of null
     ranks[order] = np.arange(1, len(order) + 1)
-    codes = ranks[(indices.fill_null(len(order)) if indices.null_count else indices).to_numpy()]
+    codes = ranks[numbers_of(indices.fill_null(len(order)) if indices.null_count else indices)]
     return Codes(codes, pick(encoded.dictionary, order))
 
 
@@ -223,7 +224,7 @@ def late_codes(base: Codes, column: pa.Array) -> LateCodes:
     late = encode(column)
     places = pc.index_in(late.values, value_set=base.values)
     if not places.null_count:
-        numbers = np.concatenate(([0], places.to_numpy() + 1))
+        numbers = np.concatenate(([0], numbers_of(places) + 1))
         return LateCodes(numbers[late.codes], base.values, None)
     both = encode(pa.concat_arrays([base.values, late.values]))
     ranks = np.concatenate(([0], both.codes))
@@ -280,10 +281,10 @@ class ResidentTable:
         if len(ids) <= _FEW * 4:
             return np.array([self.find(each) for each in ids.to_pylist()], np.int64)
         places = pc.index_in(ids, value_set=self.base.ids)
-        found = (places.fill_null(-1) if places.null_count else places).to_numpy().astype(np.int64)
+        found = numbers_of(places.fill_null(-1) if places.null_count else places).astype(np.int64)
         if self.fresh:
             late = pa.array(list(self.fresh), pa.string())
-            places = pc.index_in(ids, value_set=late).fill_null(-1).to_numpy()
+            places = numbers_of(pc.index_in(ids, value_set=late).fill_null(-1))
             numbers = np.fromiter(self.fresh.values(), np.int64, len(self.fresh))
             found = np.where(places >= 0, numbers[places], found)
         if self.dead:
@@ -459,7 +460,7 @@ class ResidentTable:
         names = [
             name for name in upserts.column_names if name != ROW_ADDRESS and (name in self.extra or not self.extra)
         ]
-        new = flat(upserts[ROW_ADDRESS]).to_numpy().astype(np.uint64)
+        new = numbers_of(flat(upserts[ROW_ADDRESS])).astype(np.uint64)
         following = ResidentTable(
             table=table,
             base=self.base,
@@ -558,5 +559,5 @@ def read_table(table: Table, memory: MemoryBound) -> ResidentTable:
     """A table in memory, with its ids; other columns follow when they are needed."""
     with memory.lock, memory.reading() as reading:
         read = table.scan([ID, ROW_ADDRESS], check=reading.add)
-        addresses = flat(read[ROW_ADDRESS]).to_numpy().astype(np.uint64)
+        addresses = numbers_of(flat(read[ROW_ADDRESS])).astype(np.uint64)
         return _whole(table, Base(table, addresses, {ID: flat(read[ID])}, memory))

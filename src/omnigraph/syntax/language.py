@@ -4,8 +4,10 @@ import re
 import threading
 from dataclasses import dataclass
 from functools import cache
+from hashlib import sha256
 from importlib import resources
 
+import lark
 from lark import Lark
 
 from omnigraph.codes import Code
@@ -24,6 +26,8 @@ class Language:
 
     name: str
     grammar: str
+    tables: str
+    """The file with the tables of its parser, which `python -m tools.grammars` writes."""
     declaration: str
     """A regular expression for the words that begin a declaration."""
 
@@ -35,30 +39,48 @@ class Language:
 SCHEMA = Language(
     name="schema",
     grammar="schema.lark",
+    tables="schema.tables",
     declaration=rf"(?:interface|node|edge)\b{_AND_ITS_NAME}",
 )
 
 QUERY = Language(
     name="query",
     grammar="query.lark",
+    tables="query.tables",
     declaration=rf"query\b{_AND_ITS_NAME}",
 )
 
 _building = threading.Lock()
+_FOLDER = resources.files("omnigraph.syntax")
 
 
 def parser_of(language: Language) -> Lark:
-    """The LALR parser of one declaration; built once a process, safe to share between threads."""
-    # Building takes longer than most queries, so threads that begin together wait for the first.
+    """The LALR parser of one declaration; made once a process, safe to share between threads."""
+    # Making it takes longer than most queries, so threads that begin together wait for the first.
     with _building:
         return _parser(language)
 
 
 @cache
 def _parser(language: Language) -> Lark:
-    grammars = resources.files("omnigraph.syntax")
-    text = "".join((grammars / name).read_text("utf-8") for name in ("shared.lark", language.grammar))
-    return Lark(text, parser="lalr", lexer="contextual", maybe_placeholders=True)
+    with (_FOLDER / language.tables).open("rb") as file:
+        if file.readline().rstrip() == fingerprint(language):
+            return Lark.load(file)
+    return build_parser(language)
+
+
+def build_parser(language: Language) -> Lark:
+    """The parser out of the grammar; what takes long is kept in the file of its tables."""
+    return Lark(_grammar(language), parser="lalr", lexer="contextual", maybe_placeholders=True)
+
+
+def fingerprint(language: Language) -> bytes:
+    """What the tables of a language depend on: its grammar and the version of Lark."""
+    return sha256(f"{lark.__version__}\n{_grammar(language)}".encode()).hexdigest().encode()
+
+
+def _grammar(language: Language) -> str:
+    return "".join((_FOLDER / name).read_text("utf-8") for name in ("shared.lark", language.grammar))
 
 
 @cache
