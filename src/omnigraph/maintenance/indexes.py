@@ -75,7 +75,7 @@ def why_pending(entity: EntityType, table: Table, intent: IndexIntent) -> str | 
 
     Every table of edges has indexes on its ids and ends that nobody declared. On a disk, reading these columns of few
     edges takes milliseconds, and once they are used again they are in memory, while the indexes would take longer to
-    build than the edges to load, and as much space. Indexes that are there are kept up to date.
+    build than the edges to load, and nearly as much space. Indexes that are there are kept up to date.
     """
     reason = pending_reason(table, intent)
     if reason is not None or intent.column not in entity.system_columns or not isinstance(entity, EdgeType):

@@ -16,11 +16,8 @@ import pyarrow as pa
 from lance.schema import LanceSchema
 
 import lance
-from omnigraph.catalog.model import DESTINATION, ID, SOURCE
 
 _NAME, _ID, _PARENT, _NULLABLE = 2, 3, 4, 6
-_COMPRESSED = {b"lance-encoding:compression": b"zstd", b"lance-encoding:minichunk-size": b"32768"}
-"""Lance reads it from the schema of a table, also when a fragment is written later."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,23 +58,6 @@ class StoredColumn:
     def with_ids_from(self, first: int) -> "StoredColumn":
         """The same column, with `first` added to all ids."""
         return StoredColumn(tuple(field.with_ids_from(first) for field in self.fields))
-
-
-def compress_ids(schema: pa.Schema) -> pa.Schema:
-    """The schema of a new table, of which Lance compresses the ids of entities and of the ends of edges.
-
-    Ids follow each other and ends repeat, so most of their bytes say nothing new. Large pieces are compressed together:
-    small ones would be larger and slower to read.
-    """
-    return pa.schema(
-        [
-            field.with_metadata({**(field.metadata or {}), **_COMPRESSED})
-            if field.name in (ID, SOURCE, DESTINATION) and pa.types.is_string(field.type)
-            else field
-            for field in schema
-        ],
-        schema.metadata,
-    )
 
 
 def stored_columns(dataset: lance.LanceDataset) -> dict[str, StoredColumn]:

@@ -11,7 +11,6 @@ from omnigraph.failpoints import Point
 from omnigraph.storage.commits import commit_created, sync_versions
 from omnigraph.storage.durability import forget
 from omnigraph.storage.files import checksum_files
-from omnigraph.storage.lance_schema import compress_ids
 from omnigraph.storage.location import Location
 from omnigraph.storage.staging import stage_create
 from omnigraph.storage.tables import version_file
@@ -70,7 +69,7 @@ def create_table(graph: Location, entity: EntityType, commit_id: str) -> Pin:
     """An empty table, in a folder of this creator's own: what a failed one left behind is never taken over."""
     folder = "nodes" if isinstance(entity, NodeType) else "edges"
     path = f"{folder}/{entity.identity}-{commit_id.lower()}"
-    table = commit_created(stage_create(graph.child(path), compress_ids(table_schema(entity)).empty_table(), commit_id))
+    table = commit_created(stage_create(graph.child(path), table_schema(entity).empty_table(), commit_id))
     sync_versions([table])
     checksums = checksum_files(table.location, [version_file(table.version)])
     record_checksums(graph, f"{commit_id}-{entity.identity}", {path: checksums})
