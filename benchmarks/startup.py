@@ -93,7 +93,7 @@ def _query_command(folder: Path) -> Figure:
     ]
     seconds = []
     for _ in range(10):
-        process = subprocess.Popen(command, stdout=subprocess.DEVNULL, env=_environment())
+        process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=_environment())
         _, status, used = os.wait4(process.pid, 0)
         process.returncode = os.waitstatus_to_exitcode(status)
         assert not process.returncode
