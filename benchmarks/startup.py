@@ -1,13 +1,108 @@
-"""How long a person waits for `omnigraph --help`."""
+"""How long new processes take: `omnigraph --help`, the first lookup in a graph, and `omnigraph query`."""
 
+import os
+import statistics
 import subprocess
 import sys
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
+import omnigraph as og
 from benchmarks.measure import Figure, medians
+from benchmarks.peers import CYPHER, QUERIES, SMALL_EDGES, SMALL_NODES, open_peers, write_data
+
+_NAME = "person-000077"
+_TIMED = """
+import sys, time
+wall, cpu = time.perf_counter(), time.process_time()
+{work}
+print(time.perf_counter() - wall, time.process_time() - cpu)
+assert {name!r} in str(rows), rows
+"""
+_OURS = """
+import omnigraph
+rows = omnigraph.open({path!r}).query({query!r}, "lookup", params={{"name": {name!r}}}).rows()
+"""
+_LADYBUG = """
+import ladybug
+connection = ladybug.Connection(ladybug.Database({path!r}))
+rows = connection.execute({query!r}, {{"name": {name!r}}}).get_all()
+"""
+_SMALL_QUERY = "query q { match { $a: A } return { $a.x } }"
 
 
-def figures() -> list[Figure]:
+def figures() -> Iterator[Figure]:
+    """All figures of new processes."""
+    yield from _help()
+    with tempfile.TemporaryDirectory() as folder:
+        yield from _first_lookup(Path(folder))
+        yield _query_command(Path(folder))
+
+
+def _environment() -> dict[str, str]:
+    """That of this process, but compiled modules are kept, as they are for an installed package."""
+    return {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+
+
+def _forget_files(folder: Path) -> None:
+    """Asks the system to drop the contents of files from its cache."""
+    for path in folder.rglob("*"):
+        if path.is_file():
+            with path.open("rb") as file:
+                os.fsync(file.fileno())
+                os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+
+
+def _first_lookup(folder: Path) -> Iterator[Figure]:
+    write_data(folder, SMALL_NODES, SMALL_EDGES)
+    open_peers(folder)
+    works = {
+        "ours": _OURS.format(path=str(folder / "graph.omni"), query=QUERIES, name=_NAME),
+        "ladybug": _LADYBUG.format(path=str(folder / "ladybug.db"), query=CYPHER["lookup"], name=_NAME),
+    }
+    taken: dict[str, list[tuple[float, float]]] = {name: [] for name in works}
+    for turn in range(10):
+        for name, work in works.items():
+            _forget_files(folder)
+            command = [sys.executable, "-c", _TIMED.format(work=work, name=_NAME)]
+            printed = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True, env=_environment()).stdout
+            wall, cpu = printed.split()
+            if turn:  # the first one may compile modules
+                taken[name].append((float(wall), float(cpu)))
+    for at, kind in enumerate(("", ", CPU")):
+        ours, ladybug = (statistics.median(each[at] for each in taken[name]) for name in ("ours", "ladybug"))
+        yield Figure(
+            name=f"import, open and first lookup in a new process{kind} / ladybug",
+            value=ours / ladybug,
+            unit="x",
+            bound=None if at else 3.0,
+            raw=f"{ours * 1e3:.0f} ms; ladybug {ladybug * 1e3:.0f} ms",
+        )
+
+
+def _query_command(folder: Path) -> Figure:
+    graph = og.init(folder / "small.omni", "node A { x: String @key }")
+    graph.mutate('query add { insert A { x: "one" } }')
+    command = [
+        str(Path(sys.executable).with_name("omnigraph")),
+        "query",
+        str(folder / "small.omni"),
+        "-e",
+        _SMALL_QUERY,
+    ]
+    seconds = []
+    for _ in range(10):
+        process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=_environment())
+        _, status, used = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+        assert not process.returncode
+        seconds.append(used.ru_utime + used.ru_stime)
+    median = statistics.median(seconds[1:])
+    return Figure(name="CPU of `omnigraph query`", value=median, unit="s", bound=0.5, raw=f"{median * 1e3:.0f} ms")
+
+
+def _help() -> list[Figure]:
     """The cold command line against a bare interpreter and Typer's own import."""
 
     def python(code: str) -> None:
