@@ -136,8 +136,17 @@ class _Run:
         """A column of some entities, in their order."""
         rows = table.rows(ordinals)
         if not self.uncounted:
-            self.cancellation.hold(table.bytes_at(name, rows))
+            self.hold_values(table, (name,), rows)
         return table.values_at(name, rows)
+
+    def hold_values(self, table: ResidentTable, names: Sequence[str], rows: Ordinals) -> None:
+        """Counts the values of some rows. Where everything is counted, a column that is not in memory is not read."""
+        if self.uncounted:
+            self.cancellation.hold(sum(table.expected_bytes(name, len(rows)) for name in names))
+        elif table.has_at_once(names):
+            self.cancellation.hold(sum(table.bytes_at(name, rows) for name in names))
+        else:
+            raise NoProgram
 
     def id_order(self, table: ResidentTable, ordinals: Ordinals) -> Any:
         """What sorts entities by their ids. Where everything is counted, not all ids of a table are sorted for it."""
@@ -507,16 +516,13 @@ def outputs_of(run: _Run, expressions: Sequence[ir.Expression], frame: Frame) ->
             if found is None:
                 table = run.table(expression.variable)
                 places[expression.variable] = found = table, table.rows(frame.columns[expression.variable])
-            if frame.count > run.uncounted:
+            if frame.count > run.uncounted or not run.uncounted:
                 names = (
                     [expression.name]
                     if isinstance(expression, ir.Column)
                     else entity_columns(run.entity(expression.variable))
                 )
-                if run.uncounted:
-                    run.cancellation.hold(sum(found[0].expected_bytes(name, frame.count) for name in names))
-                else:
-                    run.cancellation.hold(sum(found[0].bytes_at(name, found[1]) for name in names))
+                run.hold_values(found[0], names, found[1])
             if isinstance(expression, ir.Column):
                 outputs.append(found[0].values_at(expression.name, found[1]))
             else:
@@ -657,7 +663,8 @@ class _Grouped:
         if isinstance(argument, ir.Entity):
             return pa.array(np.bincount(self.groups, minlength=self.count), wanted)
         table = self.run.table(argument.variable)
-        self.run.cancellation.hold(table.expected_bytes(argument.name, self.frame.count))
+        if self.run.uncounted:
+            self.run.cancellation.hold(table.expected_bytes(argument.name, self.frame.count))
         values = self.run.values_of(table, argument.name, self.frame.columns[argument.variable])
         groups = self.groups
         if values.null_count:
