@@ -10,6 +10,7 @@ from typing import Any
 import httpx
 import pytest
 
+from omnigraph.query import reading
 from omnigraph.server.app import make_app
 from omnigraph.server.auth import parse_tokens
 from omnigraph.server.settings import ServerSettings
@@ -116,7 +117,7 @@ def test_a_read_of_a_whole_type_moves_to_a_thread(people: Door, threads: _Thread
 
 def test_the_server_answers_others_while_a_large_read_runs(people: Door, monkeypatch: pytest.MonkeyPatch) -> None:
     begun, may_end = threading.Event(), threading.Event()
-    read = verb.read_in_memory
+    read = reading.read_in_memory
 
     def wait_and_read(*given: Any, **options: Any) -> Any:
         begun.set()

@@ -30,7 +30,7 @@ def _resume(work: Coroutine[Any, Any, _Result], waits_for: Any) -> Generator[Any
         try:
             try:
                 given = yield waits_for
-            except BaseException as error:  # noqa: BLE001 - it is for the coroutine, as a cancellation is
+            except BaseException as error:  # also a cancellation, which is for the coroutine
                 waits_for = work.throw(error)
             else:
                 waits_for = work.send(given)
