@@ -14,7 +14,7 @@ from omnigraph.query.resident import run_program
 from omnigraph.resident.view import ResidentView
 
 MOST_BYTES = 32 * 1024
-"""Of all rows that a read makes on its way, and of its answer: some hundred rows, which take less than a millisecond."""
+"""Of all rows that a read makes on its way, and of its answer: some hundred rows, in about a millisecond."""
 
 
 class TooMuchWork(Exception):

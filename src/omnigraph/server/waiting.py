@@ -11,7 +11,7 @@ _Result = TypeVar("_Result")
 async def await_in_time(work: Coroutine[Any, Any, _Result], seconds: float) -> _Result:
     """The result of `work`; raises `TimeoutError` if it takes longer.
 
-    Most bodies have arrived when they are asked for, and most answers fit into the buffer of the connection. Then `work`
+    Most bodies have arrived when they are asked for, and most answers fit into the buffer of a connection. Then `work`
     does not wait at all, and a time limit would cost more than `work` itself.
     """
     try:
