@@ -17,6 +17,7 @@ import pyarrow as pa
 from tests.servers import RunningServer, running_server, token_of
 
 import omnigraph as og
+from benchmarks.bare_route import bare_route
 from benchmarks.http_clients import Answers, Load, answers_elsewhere
 from benchmarks.measure import Figure
 
@@ -42,6 +43,7 @@ QUERIES = {
     ),
 }
 WRITE = "query add($name: String) { insert Note { text: $name } }"
+LOOKUP = "a lookup by key"
 BY_ITSELF, IN_THREADS = "in the process", f"in the process, {THREADS} threads"
 
 
@@ -70,9 +72,10 @@ def figures() -> list[Figure]:
                 reads=(),
                 names=PEOPLE,
             )
+            bare = _beside_bare_route(server, replace(asked, clients=CLIENTS[1], reads=[QUERIES[LOOKUP]]))
             through = [figure for name in QUERIES for figure in _through_http(graph, asked, name)]
             mixed = _mixed(graph, server, replace(asked, reads=[*QUERIES.values()], clients=CLIENTS[-1]))
-        return [*through, *mixed]
+        return [bare, *through, *mixed]
 
 
 def _filled_graph(folder: Path) -> og.Graph:
@@ -117,6 +120,34 @@ def _through_http(graph: og.Graph, asked: Load, name: str) -> list[Figure]:
         raw=", ".join(f"{way} {rate:.0f}/s" for way, rate in rates.items()),
     )
     return [compared, *(_latency(name, clients, measured[_way(clients)]) for clients in CLIENTS)]
+
+
+def _beside_bare_route(server: RunningServer, load: Load) -> Figure:
+    """Lookups against a bare uvicorn route that returns the same bytes to the same clients, in turns."""
+    with server.client(ACTORS[0]) as client:
+        document = {"source": load.reads[0], "params": {"name": "person 7"}}
+        answer = client.post(f"/graphs/{load.graph}/query", json=document).content
+    ours, bare = [], []
+    with bare_route(answer) as (host, port):
+        for turn in range(ROUNDS + 1):
+            found = _rate_over_http(load), _rate_over_http(replace(load, host=host, port=port))
+            if turn:  # the first warms up
+                ours.append(found[0])
+                bare.append(found[1])
+    sides = {"ours": ours, "bare": bare}
+    raw = []
+    for name, measured in sides.items():
+        seconds = [each for one in measured for each in one.seconds]
+        rate = statistics.median(each.rate for each in measured)
+        quantiles = [_quantile(seconds, hundredth) * 1e3 for hundredth in (50, 99)]
+        raw.append(f"{name} {rate:.0f}/s, p50 {quantiles[0]:.2f} ms, p99 {quantiles[1]:.2f} ms")
+    return Figure(
+        name=f"{LOOKUP} over HTTP, {_way(load.clients)}: rate of a bare uvicorn route / ours",
+        value=statistics.median(there.rate / here.rate for here, there in zip(ours, bare, strict=True)),
+        unit="x",
+        bound=2.0,
+        raw="; ".join(raw),
+    )
 
 
 def _way(clients: int) -> str:

@@ -135,7 +135,7 @@ class Run:
         """A column of some entities, in their order."""
         rows = table.rows(ordinals)
         if not self.uncounted:
-            self.cancellation.hold(table.bytes_at(name, rows))
+            self._hold_values(table, (name,), rows)
         return table.values_at(name, rows)
 
     def id_order(self, table: ResidentTable, ordinals: Ordinals) -> Any:
@@ -161,7 +161,12 @@ class Run:
                     table = self.table(expression.variable)
                     places[expression.variable] = found = table, table.rows(frame.columns[expression.variable])
                 if frame.count > self.uncounted:
-                    self._hold_values(expression, found[1])
+                    names = (
+                        (expression.name,)
+                        if isinstance(expression, ir.Column)
+                        else entity_columns(self.entity(expression.variable))
+                    )
+                    self._hold_values(found[0], names, found[1])
                 if isinstance(expression, ir.Column):
                     outputs.append(found[0].values_at(expression.name, found[1]))
                 else:
@@ -172,16 +177,14 @@ class Run:
                 outputs.append(repeat_value(constant_scalar(known.value, known.type), frame.count))
         return outputs
 
-    def _hold_values(self, expression: ir.Column | ir.Entity, rows: Ordinals) -> None:
-        names = (
-            (expression.name,)
-            if isinstance(expression, ir.Column)
-            else entity_columns(self.entity(expression.variable))
-        )
-        table = self.table(expression.variable)
-        count = len(rows)
-        sizes = (table.expected_bytes(name, count) if self.uncounted else table.bytes_at(name, rows) for name in names)
-        self.cancellation.hold(sum(sizes))
+    def _hold_values(self, table: ResidentTable, names: Sequence[str], rows: Ordinals) -> None:
+        """Counts the values of some rows. Where everything is counted, a column that is not in memory is not read."""
+        if self.uncounted:
+            self.cancellation.hold(sum(table.expected_bytes(name, len(rows)) for name in names))
+        elif table.has_at_once(names):
+            self.cancellation.hold(sum(table.bytes_at(name, rows) for name in names))
+        else:
+            raise NoProgram
 
     # --- patterns ---
 

@@ -100,12 +100,12 @@ def make_app(settings: ServerSettings, lifespan: Lifespan[FastAPI] | None = None
         # Not `include_router`, which nests routers: metrics and `Allow` look at a flat list of routes.
         app.router.routes.extend(router.routes)
     _describe(app)
-    app.add_middleware(_compressed)
-    app.add_middleware(RequestMiddleware, state=state, query_body=QueryBody, compressed=_compressed)
+    app.add_middleware(_compress_answers)
+    app.add_middleware(RequestMiddleware, state=state, query_body=QueryBody, compressed=_compress_answers)
     return app
 
 
-def _compressed(app: ASGIApp) -> ASGIApp:
+def _compress_answers(app: ASGIApp) -> ASGIApp:
     """Compresses answers for clients that accept it."""
     return GZipMiddleware(app, minimum_size=LEAST_COMPRESSED, compresslevel=1, exclude_content_types=(ARROW, TAR))
 

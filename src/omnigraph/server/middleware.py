@@ -91,12 +91,14 @@ class RequestMiddleware:
             self._admit(exchange, scope)
             receive_body: Receive = exchange.body.receive
             if may_be_short(scope):
-                message = await receive_body()
-                content = self._short_answer(exchange, scope, message)
+                messages = [await receive_body()]
+                while messages[-1].get("more_body"):
+                    messages.append(await receive_body())
+                content = self._short_answer(exchange, scope, messages)
                 if content is not None:
                     await self._send_short(exchange, content, scope, send)
                     return
-                receive_body = replay(message, receive_body)
+                receive_body = replay(messages, receive_body)
             await self._app(scope, receive_body, self._sending(exchange, send))
             return
         except asyncio.CancelledError:
@@ -113,11 +115,12 @@ class RequestMiddleware:
                 scope, receive, self._sending(exchange, send)
             )
 
-    def _short_answer(self, exchange: Exchange, scope: Scope, message: Message) -> bytes | None:
-        """The answer to a read that is short, whose whole body is in a message; None if its route must answer."""
-        if message["type"] != "http.request" or message["more_body"]:
+    def _short_answer(self, exchange: Exchange, scope: Scope, messages: list[Message]) -> bytes | None:
+        """The answer to a read that is short, whose whole body is in messages; None if its route must answer."""
+        if messages[-1]["type"] != "http.request":
             return None
-        return answer_short_read(self._state, exchange, scope["path"], body=message["body"], model=self._query_body)
+        body: bytes = messages[0]["body"] if len(messages) == 1 else b"".join(each["body"] for each in messages)
+        return answer_short_read(self._state, exchange, scope["path"], body=body, model=self._query_body)
 
     async def _send_short(self, exchange: Exchange, content: bytes, scope: Scope, send: Send) -> None:
         if len(content) >= LEAST_COMPRESSED:

@@ -81,11 +81,11 @@ async def receive_nothing() -> Message:
     return {"type": "http.disconnect"}
 
 
-def replay(message: Message, receive: Receive) -> Receive:
-    """Gives a message that was received to those who receive it next."""
-    messages = [message]
+def replay(messages: list[Message], receive: Receive) -> Receive:
+    """Gives messages that were received to those who receive next."""
+    left = messages[::-1]
 
     async def receive_again() -> Message:
-        return messages.pop() if messages else await receive()
+        return left.pop() if left else await receive()
 
     return receive_again

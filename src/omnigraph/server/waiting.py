@@ -11,8 +11,8 @@ _Result = TypeVar("_Result")
 async def await_in_time(work: Coroutine[Any, Any, _Result], seconds: float) -> _Result:
     """The result of `work`; raises `TimeoutError` if it takes longer.
 
-    Most bodies have arrived when they are asked for, and most answers fit into the buffer of the connection. Then
-    `work` does not wait at all, and a time limit would cost more than `work` itself.
+    Most bodies have arrived when they are asked for, and most answers fit into the buffer of a connection. Then `work`
+    does not wait at all, and a time limit would cost more than `work` itself.
     """
     try:
         waits_for = work.send(None)
@@ -30,7 +30,7 @@ def _resume(work: Coroutine[Any, Any, _Result], waits_for: Any) -> Generator[Any
         try:
             try:
                 given = yield waits_for
-            except BaseException as error:  # it is for the coroutine, as a cancellation is
+            except BaseException as error:  # also a cancellation, which is for the coroutine
                 waits_for = work.throw(error)
             else:
                 waits_for = work.send(given)

@@ -8,7 +8,7 @@ import pytest
 from omnigraph.syntax import QUERY, SCHEMA, Language, language
 
 TEXTS = {
-    QUERY: "query q($x: String) { match { $a: A { x: $x }  $a knows{1,3} $b } return { $b.x, count($a) as n } }",
+    QUERY: "query q($x: String) { match { $a: A { x: $x } $a knows{1,3} $b } return { $b.x, count($a) as n } }",
     SCHEMA: "node A { x: String @key, n: I32? }",
 }
 each_language = pytest.mark.parametrize("spoken", [QUERY, SCHEMA], ids=["query", "schema"])
