@@ -179,7 +179,8 @@ class Groups:
         if numbers is None:
             numbers = np.zeros(frame.count, np.int64)
         table = self.run.table(argument.variable)
-        self.run.cancellation.hold(table.expected_bytes(argument.name, frame.count))
+        if self.run.uncounted:
+            self.run.cancellation.hold(table.expected_bytes(argument.name, frame.count))
         values = self.run.column(argument.variable, argument.name, frame.columns[argument.variable])
         if values.null_count:
             is_there = truths_of(values.is_valid())

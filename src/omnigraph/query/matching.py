@@ -160,7 +160,7 @@ class Run:
                 if found is None:
                     table = self.table(expression.variable)
                     places[expression.variable] = found = table, table.rows(frame.columns[expression.variable])
-                if frame.count > self.uncounted:
+                if frame.count > self.uncounted or not self.uncounted:
                     names = (
                         (expression.name,)
                         if isinstance(expression, ir.Column)

@@ -43,7 +43,7 @@ def first_in_order(keys: Sequence[RowOrder], count: int, limit: int | None) -> N
                 order.sort(key=lambda at, values=values: (values[at] is not None, values[at]), reverse=key.descending)
             else:
                 order.sort(key=values.__getitem__, reverse=key.descending)
-        order = np.array(order[:limit])
+        order = np.array(order[:limit], np.int64)
     elif all(isinstance(key.values, np.ndarray) and not key.descending for key in keys):
         order = np.lexsort([key.values for key in reversed(keys)])[:limit]
     else:

@@ -1,0 +1,234 @@
+"""Random schemas, graphs and queries that fit them, from a seed."""
+
+import random
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from datetime import date, timedelta
+from typing import Any
+
+KEY = "name"
+_NUMBERS = ("I32", "I64", "F64")
+_TEXTS = ["a", "b", "ab", "ä", "A", ""]
+
+
+@dataclass(frozen=True)
+class RandomType:
+    """A type of nodes or edges, with the types of its properties."""
+
+    name: str
+    properties: dict[str, str]
+    ends: tuple[str, str] = ("", "")
+
+
+@dataclass
+class RandomGraph:
+    """A schema, and rows that fit it."""
+
+    chance: random.Random
+    nodes: dict[str, RandomType] = field(default_factory=dict)
+    edges: dict[str, RandomType] = field(default_factory=dict)
+    names: dict[str, list[str]] = field(default_factory=dict)
+
+    @classmethod
+    def of_seed(cls, seed: int) -> "RandomGraph":
+        """The same graph for the same seed."""
+        graph = cls(random.Random(seed))  # noqa: S311
+        for number in range(graph.chance.randint(1, 3)):
+            kind = RandomType(f"N{number}", graph._properties())
+            graph.nodes[kind.name] = kind
+            graph.names[kind.name] = [f"{number}-{each}" for each in range(graph.chance.choice([0, 3, 12, 40]))]
+        for number in range(graph.chance.randint(1, 3)):
+            ends = graph.chance.choice([*graph.nodes]), graph.chance.choice([*graph.nodes])
+            graph.edges[f"E{number}"] = RandomType(f"E{number}", graph._properties(), ends)
+        return graph
+
+    def _properties(self) -> dict[str, str]:
+        kinds = [*_NUMBERS, "String", "Bool", "Date"]
+        return {f"p{number}": self.chance.choice(kinds) for number in range(self.chance.randint(1, 4))}
+
+    @property
+    def schema(self) -> str:
+        """The schema as text."""
+        lines = [
+            f"node {each.name} {{ {KEY}: String @key, {_declared(each.properties)} }}" for each in self.nodes.values()
+        ]
+        lines += [
+            f"edge {each.name}: {each.ends[0]} -> {each.ends[1]} {{ {_declared(each.properties)} }}"
+            for each in self.edges.values()
+        ]
+        return "\n".join(lines)
+
+    def rows(self) -> dict[str, list[dict[str, Any]]]:
+        """Rows for all types that can have some."""
+        found = {
+            name: [{KEY: key, **self.values(kind)} for key in self.names[name]] for name, kind in self.nodes.items()
+        }
+        for name, kind in self.edges.items():
+            begins, ends = (self.names[end] for end in kind.ends)
+            count = self.chance.choice([0, 5, 60]) if begins and ends else 0
+            found[name] = [
+                {"from": self.chance.choice(begins), "to": self.chance.choice(ends), **self.values(kind)}
+                for _ in range(count)
+            ]
+        return {name: rows for name, rows in found.items() if rows}
+
+    def values(self, kind: RandomType) -> dict[str, Any]:
+        """Values of the properties of an entity, some of them null."""
+        return {name: self.value(type) for name, type in kind.properties.items() if self.chance.random() < 0.8}
+
+    def value(self, type: str) -> Any:
+        """A value of a type, out of so few that many entities share one."""
+        number = self.chance.randrange(6)
+        match type:
+            case "I32":
+                return number - 2
+            case "I64":
+                return (number - 2) * 10**12
+            case "F64":
+                return (number - 2) * 0.1
+            case "String":
+                return _TEXTS[number]
+            case "Bool":
+                return number < 3
+            case _:
+                return (date(2020, 1, 1) + timedelta(days=number)).isoformat()
+
+    def changes(self) -> Iterator[tuple[str, list[dict[str, Any]]]]:
+        """Rows to load in the mode `merge`, again and again: nodes that are there or new, and edges."""
+        number = 0
+        while True:
+            name = self.chance.choice([*self.nodes])
+            key = f"late-{number}"
+            if self.names[name] and self.chance.random() < 0.5:
+                key = self.chance.choice(self.names[name])
+            else:
+                self.names[name].append(key)
+                number += 1
+            yield name, [{KEY: key, **self.values(self.nodes[name])}]
+            kind = self.chance.choice([*self.edges.values()])
+            begins, ends = (self.names[end] for end in kind.ends)
+            if begins and ends:
+                ends_of = {"from": self.chance.choice(begins), "to": self.chance.choice(ends)}
+                yield kind.name, [{**ends_of, **self.values(kind)}]
+
+    def query(self) -> str:
+        """A query that fits the schema."""
+        return _Query(self).text()
+
+
+def _declared(properties: dict[str, str]) -> str:
+    return ", ".join(f"{name}: {type}?" for name, type in properties.items())
+
+
+class _Query:
+    """Writes one query."""
+
+    def __init__(self, graph: RandomGraph) -> None:
+        self._graph, self._chance = graph, graph.chance
+        self._kinds: dict[str, RandomType] = {}
+        self._clauses: list[str] = []
+
+    def text(self) -> str:
+        """The whole query."""
+        self._bind_start()
+        for _ in range(self._chance.randrange(4)):
+            self._follow()
+        for _ in range(self._chance.randrange(3)):
+            self._compare()
+        if self._chance.random() < 0.2:
+            self._leave_out()
+        return f"query q {{ match {{ {'  '.join(self._clauses)} }} {self._return()} }}"
+
+    def _bind_start(self) -> None:
+        name = self._chance.choice([*self._graph.nodes])
+        given = ""
+        if self._graph.names[name] and self._chance.random() < 0.5:
+            given = f' {{ {KEY}: "{self._chance.choice(self._graph.names[name])}" }}'
+        self._clauses.append(f"$v0: {name}{given}")
+        self._kinds["v0"] = self._graph.nodes[name]
+
+    def _steps(self) -> list[tuple[str, str, RandomType, bool]]:
+        """The variables from which an edge leads on, the edge, what is at its other end, and which way it leads."""
+        found = []
+        for variable, kind in self._kinds.items():
+            for edge in self._graph.edges.values():
+                if kind.name == edge.ends[0]:
+                    found.append((variable, edge.name, self._graph.nodes[edge.ends[1]], True))
+                if kind.name == edge.ends[1]:
+                    found.append((variable, edge.name, self._graph.nodes[edge.ends[0]], False))
+        return found
+
+    def _follow(self) -> None:
+        steps = self._steps()
+        if not steps:
+            return
+        variable, edge, other, forward = self._chance.choice(steps)
+        known = [name for name, kind in self._kinds.items() if kind is other]
+        end = self._chance.choice(known) if known and self._chance.random() < 0.15 else f"v{len(self._kinds)}"
+        self._kinds.setdefault(end, other)
+        step = edge.lower()
+        shape = self._chance.random()
+        if self._kinds[variable].name == other.name and shape < 0.5:
+            step = f"<{step}>" if self._chance.random() < 0.3 else step
+            step += self._chance.choice(["", "", "{1,2}", "{0,2}", "{2,3}", "{1,}"])
+        elif shape > 0.75:
+            bound = f"v{len(self._kinds)}"
+            self._kinds[bound] = self._graph.edges[edge]
+            step = f"${bound}:{step}"
+        one, two = (variable, end) if forward else (end, variable)
+        self._clauses.append(f"${one} {step} ${two}")
+
+    def _compare(self) -> None:
+        variable = self._chance.choice([*self._kinds])
+        name, type = self._chance.choice([*self._kinds[variable].properties.items()])
+        value = self._graph.value(type)
+        match type:
+            case "Bool":
+                self._clauses.append(f"${variable}.{name} = {str(value).lower()}")
+            case "Date":
+                self._clauses.append(f'${variable}.{name} {self._chance.choice("<>=")} date("{value}")')
+            case "String":
+                operator = self._chance.choice(["=", "!=", "<", ">=", "contains", "starts_with"])
+                self._clauses.append(f'${variable}.{name} {operator} "{value}"')
+            case _:
+                operator = self._chance.choice(["=", "!=", "<", "<=", ">", ">="])
+                self._clauses.append(f"${variable}.{name} {operator} {value}")
+
+    def _leave_out(self) -> None:
+        steps = [each for each in self._steps() if each[3]]
+        if steps:
+            variable, edge, _, _ = self._chance.choice(steps)
+            self._clauses.append(f"not {{ ${variable} {edge.lower()} $_ }}")
+
+    def _return(self) -> str:
+        columns: dict[str, bool] = {}
+        is_grouped = self._chance.random() < 0.6
+        for _ in range(self._chance.randint(0 if is_grouped else 1, 3)):
+            variable = self._chance.choice([*self._kinds])
+            columns[f"${variable}.{self._chance.choice(['id', *self._kinds[variable].properties])}"] = True
+        if is_grouped:
+            for _ in range(self._chance.randint(1, 2)):
+                expression, may_order = self._aggregate()
+                columns[expression] = may_order
+        shown = [f"{column} as c{number}" for number, column in enumerate(columns)]
+        text = f"return {{ {', '.join(shown)} }}"
+        sortable = [f"c{number}" for number, may_order in enumerate(columns.values()) if may_order]
+        if sortable and self._chance.random() < 0.4:
+            keys = self._chance.sample(sortable, min(len(sortable), self._chance.randint(1, 2)))
+            ordered = [f"{key} {self._chance.choice(['asc', 'desc'])}" for key in keys]
+            text += f" order {{ {', '.join(ordered)} }}"
+        if self._chance.random() < 0.4:
+            text += f" limit {self._chance.choice([0, 1, 5, 20])}"
+        return text
+
+    def _aggregate(self) -> tuple[str, bool]:
+        """An aggregate, and whether rows may be ordered by it: sums of floats differ in their last digits."""
+        variable = self._chance.choice([*self._kinds])
+        name, type = self._chance.choice([*self._kinds[variable].properties.items()])
+        functions = ["count"]
+        functions += ["sum", "avg"] if type in _NUMBERS else []
+        functions += [] if type == "Bool" else ["min", "max"]
+        function = self._chance.choice(functions)
+        if self._chance.random() < 0.4:
+            return f"count(${variable})", True
+        return f"{function}(${variable}.{name})", type != "F64" or function not in ("sum", "avg")
