@@ -56,14 +56,13 @@ def answer_short_read(state: ServerState, exchange: Exchange, path: str, *, body
         asked: BaseModel = model.model_validate(document)
     except (ValueError, ValidationError):
         return None
-    exchange.graph = graph.id
+    exchange.graph, exchange.route = graph.id, ROUTE
     exchange.cancellation.check()
     values = vars(asked)
     request = QueryRequest(values["source"], values["name"], values["params"], branch=values["branch"])
     result = query_at_once(graph._session, request)
     if result is None:
         return None
-    exchange.route = ROUTE
     return _encode(result)
 
 
