@@ -12,7 +12,7 @@ import sys
 import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager, nullcontext
-from typing import Any, cast
+from typing import Any
 
 import uvicorn
 from fastapi import FastAPI
@@ -25,7 +25,7 @@ from omnigraph.server.app import load_policy, make_app
 from omnigraph.server.auth import environment_tokens
 from omnigraph.server.errors import RETRY_AFTER
 from omnigraph.server.logs import json_logs
-from omnigraph.server.middleware import ABORT, JOIN
+from omnigraph.server.middleware import ABORT
 from omnigraph.server.scratch import remove_left_over
 from omnigraph.server.settings import ServerSettings
 from omnigraph.server.state import ServerState
@@ -105,31 +105,6 @@ def _end(state: ServerState) -> None:
     _logger.info("stopped")
 
 
-class _JoiningTransport:
-    """A transport that can send the head of an answer together with its body: each write wakes the client."""
-
-    def __init__(self, transport: asyncio.Transport) -> None:
-        self._transport = transport
-        self._is_joining = False
-        self._head = b""
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._transport, name)
-
-    def join(self) -> None:
-        """Keeps what is written next until something else is written."""
-        self._is_joining = True
-
-    def write(self, data: bytes) -> None:
-        if self._is_joining:
-            self._is_joining, self._head = False, data
-        elif self._head:
-            head, self._head = self._head, b""
-            self._transport.write(head + data)
-        else:
-            self._transport.write(data)
-
-
 class _Protocol(HttpToolsProtocol):
     """Uvicorn's HTTP parser with limits that it lacks: connections, and the size, number and duration of headers.
 
@@ -137,9 +112,7 @@ class _Protocol(HttpToolsProtocol):
     """
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        joining = _JoiningTransport(transport)
-        super().connection_made(cast("asyncio.Transport", joining))
-        self.extensions = {ABORT: transport.abort, JOIN: joining.join}
+        super().connection_made(transport)
         self.head_bytes = 0
         self.header_timeout = self.loop.call_later(_HEADER_SECONDS, self.transport.abort)
         if len(self.connections) > _most_connections():
@@ -161,7 +134,7 @@ class _Protocol(HttpToolsProtocol):
         self.header_timeout.cancel()
         self.header_timeout = self.loop.call_later(_HEADER_SECONDS, self.transport.abort)
         scope: dict[str, Any] = self.scope  # type: ignore[assignment]
-        scope["extensions"] = self.extensions
+        scope["extensions"] = {ABORT: self.transport.abort}
 
     def on_headers_complete(self) -> None:
         self.header_timeout.cancel()

@@ -35,8 +35,6 @@ _REQUESTS = "/requests"
 """Lists and cancels requests in flight. It needs no admission, so that an actor at its limit can make room."""
 ABORT = "omnigraph.abort"
 """The extension of a scope that closes its connection at once."""
-JOIN = "omnigraph.join"
-"""The extension of a scope that sends the head of an answer together with its body."""
 
 
 class RequestMiddleware:
@@ -130,9 +128,6 @@ class RequestMiddleware:
         length = str(len(content)).encode("ascii")
         headers = self._headers(exchange, ((b"content-length", length), (b"content-type", b"application/json")))
         exchange.status, exchange.sent_bytes = 200, len(content)
-        join = scope.get("extensions", {}).get(JOIN)
-        if join is not None:
-            join()
         await self._send_in_time(send, {"type": "http.response.start", "status": 200, "headers": headers})
         await self._send_in_time(send, {"type": "http.response.body", "body": content, "more_body": False})
 
