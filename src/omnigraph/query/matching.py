@@ -431,6 +431,7 @@ class Run:
         if keep is None:
             return table.everything()
         if table.dead:
+            keep = keep.copy()  # a mask may be memory of Arrow, which must not be changed
             keep[np.fromiter(table.dead, np.int64, len(table.dead))] = False
         return np.flatnonzero(keep)
 

@@ -27,10 +27,7 @@ _giving = threading.Lock()
 
 def defer_pandas() -> None:
     """Gives pyarrow the stand-in, unless pandas is imported already, is missing, or is of an unknown version."""
-    if "pandas" in sys.modules or (spec := find_spec("pandas")) is None or spec.origin is None:
-        return
-    version = _installed_version(Path(spec.origin).parent.parent)
-    if version is None:
+    if "pandas" in sys.modules or (version := _installed_version()) is None:
         return
     # pyarrow imports these together with pandas. Imported before, they do not prolong the time that others could see
     # the stand-in.
@@ -63,9 +60,15 @@ def _import_datasets() -> None:
         pa.lib.scalar = infer
 
 
-def _installed_version(packages: Path) -> str | None:
+def _installed_version() -> str | None:
     """The version of pandas by the name of the folder of its metadata; reading these takes longer than opening."""
-    found = [path.name for path in packages.glob("pandas-*.dist-info")]
+    try:
+        spec = find_spec("pandas")
+    except ImportError:  # a finder that keeps pandas from being imported
+        return None
+    if spec is None or spec.origin is None:
+        return None
+    found = [path.name for path in Path(spec.origin).parent.parent.glob("pandas-*.dist-info")]
     return found[0].removeprefix("pandas-").removesuffix(".dist-info") if len(found) == 1 else None
 
 
