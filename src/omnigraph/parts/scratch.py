@@ -22,7 +22,7 @@ from omnigraph.errors import StorageError
 from omnigraph.storage.files import files_below
 from omnigraph.storage.location import Location
 from omnigraph.storage.locks import LOCK_FOLDER, Lock, Taken, lock_file, locks_at, seems_abandoned
-from omnigraph.storage.objects import objects_at, store_at
+from omnigraph.storage.objects import objects_at, reason_of, store_at
 
 _logger = logging.getLogger(__name__)
 
@@ -153,7 +153,7 @@ def _storage_errors(folder: Location) -> Iterator[None]:
     try:
         yield
     except (OSError, BaseError, pa.ArrowInvalid) as error:
-        raise StorageError(folder.uri, f"rows cannot be spilled: {error}") from error
+        raise StorageError(folder.uri, f"rows cannot be spilled: {reason_of(error)}") from error
 
 
 INCOMING = "__incoming"

@@ -19,7 +19,7 @@ from obstore.exceptions import BaseError
 
 from omnigraph.errors import StorageError
 from omnigraph.storage.location import Location
-from omnigraph.storage.objects import objects_at, store_at
+from omnigraph.storage.objects import objects_at, reason_of, store_at
 
 _CLOCK = "__clock"
 _TOGETHER = 1_000
@@ -59,7 +59,7 @@ def find_file(location: Location, name: str) -> StoredFile | None:
     except (FileNotFoundError, NotADirectoryError):
         return None
     except (OSError, BaseError) as error:
-        raise StorageError(location.child(name).uri, f"cannot be read: {error}") from error
+        raise StorageError(location.child(name).uri, f"cannot be read: {reason_of(error)}") from error
     return StoredFile(name, found["size"], found["last_modified"], found["e_tag"])
 
 
@@ -71,7 +71,7 @@ def files_below(location: Location) -> list[StoredFile]:
         found = (each for page in obstore.list(store_at(location)) for each in page)
         return [StoredFile(each["path"], each["size"], each["last_modified"], each["e_tag"]) for each in found]
     except (OSError, BaseError) as error:
-        raise StorageError(location.uri, f"cannot be listed: {error}") from error
+        raise StorageError(location.uri, f"cannot be listed: {reason_of(error)}") from error
 
 
 def _local_files(root: Path) -> Iterator[StoredFile]:
@@ -121,7 +121,7 @@ def delete_files(location: Location, names: Sequence[str]) -> None:
     except FileNotFoundError:
         return
     except (OSError, BaseError) as error:
-        raise StorageError(location.uri, f"files cannot be deleted: {error}") from error
+        raise StorageError(location.uri, f"files cannot be deleted: {reason_of(error)}") from error
 
 
 def checksum_files(location: Location, names: Iterable[str]) -> dict[str, FileChecksum]:

@@ -13,7 +13,7 @@ from obstore.exceptions import BaseError
 from omnigraph.diagnostics import printable
 from omnigraph.errors import NotFound, StorageError
 from omnigraph.storage.location import Location, location_of
-from omnigraph.storage.objects import store_at
+from omnigraph.storage.objects import reason_of, store_at
 
 _READ_AHEAD = 8 * 1024 * 1024
 
@@ -40,7 +40,7 @@ class InputFile:
             store = store_at(Location(folder, self.location.options))
             return io.BufferedReader(_RemoteFile(store, name), _READ_AHEAD)
         except (OSError, BaseError) as error:
-            raise StorageError(self.name, f"cannot be read: {error}") from error
+            raise StorageError(self.name, f"cannot be read: {reason_of(error)}") from error
 
 
 class _RemoteFile(io.RawIOBase):
@@ -116,9 +116,9 @@ def _remote(text: str, location: Location) -> list[InputFile]:
         name = ""
     try:
         store = store_at(Location(folder, location.options))
-        listed = [each for page in obstore.list(store, name or None) for each in page]
+        listed = _object_named(store, name) or [each for page in obstore.list(store, name or None) for each in page]
     except BaseError as error:
-        raise StorageError(text, f"cannot be listed: {error}") from error
+        raise StorageError(text, f"cannot be listed: {reason_of(error)}") from error
     sizes = {str(each["path"]): int(each["size"]) for each in listed}
     if pattern is not None:
         chosen = [each for each in sizes if fnmatchcase(each, pattern)]
@@ -130,6 +130,14 @@ def _remote(text: str, location: Location) -> list[InputFile]:
         InputFile(f"{folder}/{each}", Location(f"{folder}/{each}", location.options), sizes[each])
         for each in sorted(chosen)
     ]
+
+
+def _object_named(store: Any, name: str) -> list[Any]:
+    """The object of a name, which a listing would leave out: that finds only what is below the name."""
+    try:
+        return [obstore.head(store, name)] if name else []
+    except FileNotFoundError:
+        return []
 
 
 def _counts(parts: tuple[str, ...]) -> bool:

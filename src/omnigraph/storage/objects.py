@@ -175,7 +175,7 @@ def _storage_errors(uri: Path | str, verb: str) -> Iterator[None]:
     try:
         yield
     except (OSError, BaseError) as error:
-        raise StorageError(str(uri), f"cannot {verb}: {error}") from error
+        raise StorageError(str(uri), f"cannot {verb}: {reason_of(error)}") from error
 
 
 class RemoteObjects:
@@ -186,7 +186,7 @@ class RemoteObjects:
         try:
             self._store: Any = store_at(location)
         except (BaseError, ValueError) as error:
-            raise StorageError(location.uri, f"cannot be reached with these options: {error}") from error
+            raise StorageError(location.uri, f"cannot be reached with these options: {reason_of(error)}") from error
 
     def read(self, name: str) -> bytes | None:
         found = self.read_tagged(name)
@@ -267,6 +267,11 @@ def store_at(location: Location) -> Any:
     return from_url(  # type: ignore[call-overload]
         location.uri, config=options, client_options=client, retry_config=retry or None
     )
+
+
+def reason_of(error: Exception) -> str:
+    """What went wrong at a store, as one line, without the fields of the client's own error that follow in its text."""
+    return " ".join(str(error).partition("\n\nDebug source:")[0].split())
 
 
 def _tag(described: Mapping[str, Any]) -> Tag:

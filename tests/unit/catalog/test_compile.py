@@ -17,7 +17,9 @@ from omnigraph.catalog import (
     catalog_to_json,
     compile_schema,
 )
+from omnigraph.catalog.compile import check_schema
 from omnigraph.codes import Code
+from omnigraph.diagnostics import Source
 from omnigraph.errors import SchemaError
 
 
@@ -203,6 +205,33 @@ def test_what_could_never_hold_is_refused_once(schema: str, code: Code) -> None:
     with pytest.raises(SchemaError) as caught:
         compile_schema(schema)
     assert [finding.code for finding in caught.value.diagnostics] == [code]
+
+
+@pytest.mark.parametrize(
+    ("properties", "message", "hint"),
+    [
+        ("n: I32 @card(0..1)", "`@card` belongs to an edge", None),
+        ("n: I32 @default", "`@default` takes one literal", '`@default("text")`'),
+        ("n: I32 @default(1, 2)", "`@default` takes one literal", "`@default(0)`"),
+        ("n: String @default(red)", "`@default` takes one literal", '`@default("red")`'),
+        ('n: I32 @default("x")', "the default does not fit", None),
+        ("n: I32 @default(null)", "null cannot be the default of a required property", "`?`"),
+        ("n: I32 @description", "`@description` takes one text", '`@description("…")`'),
+        ("n: I32 @rename_from(a, b)", "`@rename_from` takes one text", '`@rename_from("…")`'),
+        ("n: I32 @defualt(1)", "`@defualt` is kept, but has no effect", "`@default`"),
+        ("t: String v: Vector(3) @embed", "`@embed` takes the name of a text property", '`@embed("bio")`'),
+        ('t: String v: Vector(3) @embed("t", size=3)', "`@embed` takes the name of a text property", "model="),
+        ('t: String v: Vector(3) @embed("t", model=3)', "`@embed` takes the name of a text property", "model="),
+        ('t: String v: String @embed("t")', "only a Vector can be embedded, not String", None),
+        ('t: I32 v: Vector(3) @embed("t")', "`t` is not a String", None),
+        ('text: String v: Vector(3) @embed("txt")', "`txt` is not a property here", "`text`"),
+    ],
+)
+def test_an_annotation_that_cannot_be_meant_so_is_explained(properties: str, message: str, hint: str | None) -> None:
+    findings = check_schema(Source("<schema>", f"node A {{ {properties} }}")).diagnostics
+    assert len(findings) == 1
+    assert message in findings[0].message
+    assert (findings[0].hint is None) if hint is None else (hint in (findings[0].hint or ""))
 
 
 def test_a_constraint_before_the_brace_of_an_interface_reaches_its_types() -> None:

@@ -49,6 +49,15 @@ def test_a_table_is_created_once(table: Table) -> None:
     assert content(open_table(table.location)) == {"a": 1, "b": 2, "c": 3}
 
 
+def test_a_commit_that_is_repeated_because_its_answer_was_lost_is_the_version_that_it_made(tmp_path: Path) -> None:
+    created = stage_create(location_of(tmp_path / "t"), rows(a=1), "create")
+    table = commit_created(created)
+    assert commit_created(created).version == table.version
+    appended = stage_append(table, rows(b=2), "append")
+    with pytest.raises(HeadMoved):  # which is then found by its transaction
+        commit_staged(commit_staged(table, appended), appended)
+
+
 def test_append_adds_and_overwrite_replaces(table: Table) -> None:
     more = commit_staged(table, stage_append(table, rows(d=4), "append"))
     assert content(more) == {"a": 1, "b": 2, "c": 3, "d": 4}
