@@ -9,6 +9,7 @@ import json
 import random
 import subprocess
 import sys
+import tempfile
 import time
 from collections import Counter
 from collections.abc import Sequence
@@ -202,10 +203,16 @@ async def answers_to(load: Load, answers: Answers | None = None) -> Answers:
 
 
 def answers_elsewhere(load: Load) -> Answers:
-    """The same, from clients in a process of their own."""
+    """The same, from clients in a process of their own.
+
+    Its output goes to a file: a pipe takes a part of a long text, and an unbuffered Python (PYTHONUNBUFFERED) drops the
+    rest without an error.
+    """
     command = [sys.executable, "-m", "benchmarks.http_clients"]
-    result = subprocess.run(command, input=json.dumps(asdict(load)), check=True, stdout=subprocess.PIPE, text=True)
-    return Answers.of_json(json.loads(result.stdout))
+    with tempfile.TemporaryFile("w+", encoding="utf-8") as output:
+        subprocess.run(command, input=json.dumps(asdict(load)), check=True, stdout=output, text=True)
+        output.seek(0)
+        return Answers.of_json(json.load(output))
 
 
 def _main() -> None:
