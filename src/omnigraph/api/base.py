@@ -273,8 +273,11 @@ def result_type(request: Any) -> Any:
 
 def acting_actor(request: Request[Any]) -> str | None:
     """Who a request is by, if it says so; an actor that is searched for is another thing."""
-    for each in parameters_of(request.__class__):
-        if each.scope is ParameterScope.STORE and each.name == "actor":
-            actor: str | None = getattr(request, each.name)
-            return actor
-    return None
+    kind: Any = request.__class__
+    actor: str | None = getattr(request, "actor") if _has_acting_actor(kind) else None  # noqa: B009 - of some requests
+    return actor
+
+
+@cache
+def _has_acting_actor(request: Any) -> bool:
+    return any(each.scope is ParameterScope.STORE and each.name == "actor" for each in parameters_of(request))

@@ -106,7 +106,7 @@ def value_from_json(given: Any, type: PropertyType) -> Value:
     milliseconds), blobs as ``"base64:…"``; numpy's scalars and arrays are taken for what they hold. A DateTime keeps
     whole milliseconds. Raises `WrongType` or `OutOfRange`, saying what was found.
     """
-    if _package(given) == "numpy":
+    if given.__class__ not in _PLAIN and _package(given) == "numpy":
         given = given.tolist()
     match type:
         case Scalar.STRING if isinstance(given, str):
@@ -132,6 +132,9 @@ def value_from_json(given: Any, type: PropertyType) -> Value:
         case List(element) if isinstance(given, list | tuple):
             return tuple(_element(item, element) for item in given)
     raise WrongType(f"expected {_article(type)}, found {_describe_value(given)}")
+
+
+_PLAIN = frozenset({str, int, float, bool, list, tuple, dict})
 
 
 def _package(given: Any) -> str:

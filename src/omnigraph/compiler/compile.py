@@ -158,11 +158,11 @@ def bound_parameters(query: CompiledQuery, given: Mapping[str, Any]) -> dict[str
         try:
             values[parameter.name] = value_from_json(value, parameter.type)
         except (WrongType, OutOfRange) as error:
+            values[parameter.name] = None
             problems.append((parameter.name, f"does not fit: {error}"))
-    declared = {parameter.name for parameter in query.parameters}
     for name in given:
-        if name not in declared:
-            hint = did_you_mean(str(name), declared)
+        if name not in values:
+            hint = did_you_mean(str(name), values)
             problems.append((str(name), "is not declared" + (f"; {hint}" if hint else "")))
     if problems:
         raise ParameterError(query.name, problems)

@@ -3,20 +3,20 @@
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from functools import cache
 from importlib import import_module
 from pathlib import Path
-from typing import Any, Literal, Self, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar, cast
 
 from omnigraph.api import data, history, schema, upkeep
 from omnigraph.api.base import MAIN, Request, acting_actor
-from omnigraph.api.data import QueryResult
 from omnigraph.api.graph import GraphApi
-from omnigraph.errors import UsageError
 from omnigraph.policy import Action, Policy
 from omnigraph.session.session import Session
-from omnigraph.source_files import text_of
-from omnigraph.syntax import QUERY
 from omnigraph.versioning import Snapshot
+
+if TYPE_CHECKING:
+    from omnigraph.verbs.query import PreparedRead
 
 Durability = Literal["full", "fast"]
 _Result = TypeVar("_Result")
@@ -37,9 +37,14 @@ class Verb:
 
     def function(self) -> Callable[[Session, Any], Any]:
         """What runs the request."""
-        module, _, function = self.name.partition(".")
-        found: Callable[[Session, Any], Any] = getattr(import_module(f"omnigraph.verbs.{module}"), function)
-        return found
+        return _verb_function(self.name)
+
+
+@cache
+def _verb_function(name: str) -> Callable[[Session, Any], Any]:
+    module, _, function = name.partition(".")
+    found: Callable[[Session, Any], Any] = getattr(import_module(f"omnigraph.verbs.{module}"), function)
+    return found
 
 
 def _on_branch(action: Action) -> Callable[[Any], _Rights]:
@@ -123,26 +128,6 @@ def run_verb(session: Session, request: Request[_Result]) -> _Result:
     return cast("_Result", verb.function()(session, request))
 
 
-@dataclass(frozen=True, slots=True)
-class PreparedRead:
-    """A query that was checked, and can be run again and again. Threads may share it."""
-
-    graph: "Graph"
-    source: str
-    name: str | None
-    branch: str
-
-    def run(self, params: Mapping[str, Any] | None = None, *, timeout: float | None = None) -> QueryResult:
-        """The rows of the query at the newest commit of its branch."""
-        return self.graph._run(
-            data.QueryRequest(self.source, self.name, params=params, branch=self.branch, timeout=timeout)
-        )
-
-    def explain(self, params: Mapping[str, Any] | None = None) -> str:
-        """How the query would be answered."""
-        return self.graph.explain(self.source, self.name, params=params, branch=self.branch)
-
-
 class Graph(GraphApi):
     """A graph that is open in this process. Threads may share it."""
 
@@ -216,15 +201,8 @@ class Graph(GraphApi):
             >>> older.run({"age": 40}).rows()
             [{'p.name': 'Bob'}]
         """
-        text = source if isinstance(source, str) else text_of(source, QUERY)
-        session = self._session
-        session.guard.check(Action.READ, branch)
-        at = session.head(branch)
-        compiled = session.queries.prepare(text, name, at).compiled
-        if compiled.is_mutation:
-            raise UsageError(f"`{compiled.name}` writes; run it with mutate")
-        session.guard.check_tables(Action.READ, at, branch, compiled.access.asks)
-        return PreparedRead(self, text, name, branch)
+        prepare_read: Callable[..., PreparedRead] = _verb_function("query.prepare_read")
+        return prepare_read(self._session, source, name, branch)
 
     def check_readable(self) -> None:
         """Raises when the head of `main` cannot be read. It reveals nothing, so no policy is asked."""

@@ -4,13 +4,14 @@ A server answers such reads on its event loop, where all other requests wait mea
 no lock is awaited, and the work is counted before it is done.
 """
 
-import pyarrow as pa
+from collections.abc import Sequence
 
 from omnigraph.compiler import ir
 from omnigraph.query.cancelling import Cancellation
 from omnigraph.query.levels import KnownValues
 from omnigraph.query.programs import ByIds, EdgeStep, PatternProgram, Program, Scan, Without
 from omnigraph.query.resident import run_program
+from omnigraph.query.results import AnswerColumn
 from omnigraph.resident.view import ResidentView
 
 MOST_BYTES = 32 * 1024
@@ -88,26 +89,9 @@ def _can_run_at_once(pattern: PatternProgram, view: ResidentView) -> bool:
 
 def run_bounded(
     program: Program, view: ResidentView, values: KnownValues, limit: int | None
-) -> tuple[pa.Array, ...] | None:
+) -> Sequence[AnswerColumn] | None:
     """The columns of a read, as `run_program` gives them; None if it is more work than may be done at once."""
     try:
-        arrays = run_program(program, view, values, limit=limit, cancellation=WorkBound(), uncounted=0)
+        return run_program(program, view, values, limit=limit, cancellation=WorkBound(), uncounted=0)
     except TooMuchWork:
         return None
-    return arrays if _is_small(arrays) else None
-
-
-def _is_small(arrays: tuple[pa.Array, ...]) -> bool:
-    """Whether an answer may become JSON at once. Of one row, only what has no bound of its own is looked at."""
-    if arrays and len(arrays[0]) == 1:
-        sizes = (_size_of(array[0]) for array in arrays)
-    else:
-        sizes = (array.nbytes for array in arrays)
-    return sum(sizes) <= MOST_BYTES
-
-
-def _size_of(value: pa.Scalar) -> int:
-    if isinstance(value, pa.StringScalar | pa.BinaryScalar):
-        content = value.as_buffer()
-        return 0 if content is None else int(content.size)
-    return 0 if pa.types.is_primitive(value.type) else int(pa.array([value.as_py()], value.type).nbytes)

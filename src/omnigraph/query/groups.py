@@ -19,6 +19,7 @@ from omnigraph.catalog.types import INTEGERS
 from omnigraph.compiler import ir
 from omnigraph.query.matching import Frame, Run, add_up
 from omnigraph.query.programs import NoProgram
+from omnigraph.query.results import AnswerColumn
 from omnigraph.query.row_order import RowOrder, first_in_order, sortable_numbers
 from omnigraph.resident.ids import pick
 from omnigraph.resident.numbers import distinct, numbers_of, truths_of
@@ -54,7 +55,7 @@ class Groups:
     values: dict[ir.Column | ir.Entity, pa.Array] = field(default_factory=dict)
     """The values of the keys that are columns."""
 
-    def answer(self, limit: int | None) -> tuple[pa.Array, ...]:
+    def answer(self, limit: int | None) -> Sequence[AnswerColumn]:
         """The columns of a read, with a row for each group."""
         read = self.run.program.read
         keys = [column.expression for column in read.columns if not isinstance(column.expression, ir.Aggregate)]
@@ -82,13 +83,12 @@ class Groups:
         elif limit is not None and limit < self.count:
             places = np.arange(limit)
         plain = iter(self._outputs(keys, places))
-        outputs = [
+        return [
             (arrays[column.expression] if places is None else pick(arrays[column.expression], places))
             if isinstance(column.expression, ir.Aggregate)
             else next(plain)
             for column in read.columns
         ]
-        return tuple(outputs)
 
     # --- keys ---
 
@@ -153,13 +153,13 @@ class Groups:
         assert isinstance(key, ir.Column)
         return sortable_numbers(table.values(key.name, ordinals))
 
-    def _outputs(self, keys: Sequence[ir.Expression], places: NDArray[Any] | None) -> list[pa.Array]:
+    def _outputs(self, keys: Sequence[ir.Expression], places: NDArray[Any] | None) -> list[AnswerColumn]:
         """The keys of some groups, or of all, as they are returned."""
         frame = Frame({}, self.count if places is None else len(places))
         for each, numbers in self.keys.items():
             if isinstance(each, ir.Entity):
                 frame.columns[each.variable] = numbers if places is None else numbers[places]
-        found = []
+        found: list[AnswerColumn] = []
         for key in keys:
             if isinstance(key, ir.Column) and key in self.values:
                 codes = self.keys[key] if places is None else self.keys[key][places]

@@ -37,7 +37,7 @@ from omnigraph.query.programs import (
     Without,
     entity_columns,
 )
-from omnigraph.query.results import constant_scalar
+from omnigraph.query.results import AnswerColumn, constant_scalar, python_values
 from omnigraph.query.walks import reachable_counts, reachable_pairs
 from omnigraph.resident.links import LinkHops, Links
 from omnigraph.resident.numbers import spread, truths_of
@@ -150,10 +150,10 @@ class Run:
     def _is_whole(self, variable: str, ordinals: Ordinals) -> bool:
         return self._whole.get(variable) is ordinals
 
-    def outputs(self, expressions: Sequence[ir.Expression], frame: Frame) -> list[pa.Array]:
+    def outputs(self, expressions: Sequence[ir.Expression], frame: Frame) -> list[AnswerColumn]:
         """What is returned of each row, but for aggregates; the rows of a variable are looked up once."""
         places: dict[str, tuple[ResidentTable, Ordinals]] = {}
-        outputs = []
+        outputs: list[AnswerColumn] = []
         for expression in expressions:
             if isinstance(expression, ir.Column | ir.Entity):
                 found = places.get(expression.variable)
@@ -167,14 +167,19 @@ class Run:
                         else entity_columns(self.entity(expression.variable))
                     )
                     self._hold_values(found[0], names, found[1])
-                if isinstance(expression, ir.Column):
+                if isinstance(expression, ir.Column) and frame.count <= FEW_VALUES:
+                    outputs.append(found[0].few_values(expression.name, found[1].tolist()))
+                elif isinstance(expression, ir.Column):
                     outputs.append(found[0].values_at(expression.name, found[1]))
                 else:
                     outputs.append(_entities(self.entity(expression.variable), *found))
             else:
                 known = self.values.of(expression)
                 assert known is not None
-                outputs.append(repeat_value(constant_scalar(known.value, known.type), frame.count))
+                constant = constant_scalar(known.value, known.type)
+                if not self.uncounted:
+                    self.cancellation.hold(frame.count * int(repeat_value(constant, 1).nbytes))
+                outputs.append(repeat_value(constant, frame.count))
         return outputs
 
     def _hold_values(self, table: ResidentTable, names: Sequence[str], rows: Ordinals) -> None:
@@ -439,7 +444,12 @@ class Run:
         predicate = test.bind(self.values)
         if isinstance(predicate, bool):
             return np.full(len(ordinals), predicate)
-        return _mask(predicate, self.values_of(table, predicate.column, ordinals))
+        if len(ordinals) > FEW_VALUES:
+            return _mask(predicate, self.values_of(table, predicate.column, ordinals))
+        if not self.uncounted:
+            self._hold_values(table, (predicate.column,), table.rows(ordinals))
+        few = table.few_values(predicate.column, table.rows(ordinals).tolist())
+        return np.array([holds_for(predicate, value) for value in python_values(few)], np.bool_)
 
     def _holds(self, condition: Condition, frame: Frame) -> NDArray[np.bool_]:
         match condition:

@@ -109,21 +109,13 @@ class ByIds:
     key: tuple[Test, ...]
     """The tests that give the id: one on the id itself, or one for each part of the key."""
     tests: tuple[Test, ...]
-
-    @property
-    def _text(self) -> ir.Expression | None:
-        """The id itself, if it is one text that is given."""
-        test = self.key[0]
-        if len(self.key) > 1 or test.is_mirrored or test.operator is not Operator.EQUAL:
-            return None
-        if not isinstance(test.value, ir.ParameterValue | ir.Constant):
-            return None
-        return test.value if test.column.type is Scalar.STRING and test.value.type is Scalar.STRING else None
+    text: ir.ParameterValue | ir.Constant | None
+    """The id itself, if it is one text that is given."""
 
     def ids(self, values: KnownValues) -> Sequence[str]:
         """The ids, which nodes may or may not have."""
-        if self._text is not None:
-            known = values.of(self._text)
+        if self.text is not None:
+            known = values.of(self.text)
             return () if known is None or known.value is None else (str(known.value),)
         found = [test.bind(values) for test in self.key]
         given = [each.values for each in found if not isinstance(each, bool)]
@@ -208,6 +200,8 @@ class Program:
     """The tables of edges that are followed, with the tables of their ends."""
     schema: pa.Schema
     """The columns of the answer."""
+    names: tuple[str, ...]
+    """Their names."""
     is_pinned: bool
     """Whether it begins at given ids, so that little is read."""
     point: tuple[ByIds, tuple[str, ...]] | None
@@ -285,6 +279,7 @@ class _Maker:
             tables={key: frozenset(columns) for key, columns in self.tables.items()},
             links=self.links,
             schema=pa.schema([pa.field(each.name, _output_type(each.expression, own)) for each in read.columns]),
+            names=tuple(each.name for each in read.columns),
             is_pinned=is_pinned,
             point=_point(read, pattern),
         )
@@ -524,7 +519,8 @@ class _Order:
         tests = self._tests(variable)
         key = _key_tests(entity, tests)
         if key:
-            return ByIds(variable, entity.table_key, key, tuple(test for test in tests if test not in key))
+            others = tuple(test for test in tests if test not in key)
+            return ByIds(variable, entity.table_key, key, others, _given_text(key))
         return Scan(variable, entity.table_key, tests)
 
     def _rank(self, variable: str) -> int:
@@ -582,3 +578,13 @@ def _key_tests(entity: EntityType, tests: Iterable[Test]) -> tuple[Test, ...]:
         if test.operator is Operator.EQUAL:
             given.setdefault(test.column.name, test)
     return tuple(given[name] for name in entity.key) if entity.key and given.keys() >= {*entity.key} else ()
+
+
+def _given_text(key: Sequence[Test]) -> ir.ParameterValue | ir.Constant | None:
+    """The id that a key gives without being spelled, because it is one text."""
+    test, value = key[0], key[0].value
+    if len(key) > 1 or test.is_mirrored or test.operator is not Operator.EQUAL:
+        return None
+    if not isinstance(value, ir.ParameterValue | ir.Constant):
+        return None
+    return value if test.column.type is Scalar.STRING and value.type is Scalar.STRING else None

@@ -28,6 +28,7 @@ from omnigraph.query.levels import KnownValues
 from omnigraph.query.plan import limit_of
 from omnigraph.query.programs import NoProgram, Program
 from omnigraph.query.resident import run_program
+from omnigraph.query.results import AnswerColumn, arrow_values, python_values
 from omnigraph.query.searching import finds_best
 from omnigraph.resident.cache import ResidentCache
 from omnigraph.resident.memory import DoesNotFit
@@ -42,20 +43,20 @@ A query that begins at given ids reads few of them, whatever the tables hold, an
 
 
 class MemoryResult(QueryResult):
-    """The rows of a read from memory, as arrays. A few of them are returned faster than a table is made."""
+    """The rows of a read from memory, by their columns. A few of them are returned faster than a table is made."""
 
-    __slots__ = ("_arrays", "_made", "_schema")
-    _arrays: Sequence[pa.Array]
-    _schema: pa.Schema
+    __slots__ = ("_columns", "_made", "_program")
+    _columns: Sequence[AnswerColumn]
+    _program: Program
     _made: list[pa.Table]
 
     def __init__(
-        self, arrays: Sequence[pa.Array], schema: pa.Schema, commit_id: str, to_frame: Callable[[pa.Table], Any]
+        self, columns: Sequence[AnswerColumn], program: Program, commit_id: str, to_frame: Callable[[pa.Table], Any]
     ) -> None:
         # The base class is frozen, and has a table from the beginning.
         set_field = object.__setattr__
-        set_field(self, "_arrays", arrays)
-        set_field(self, "_schema", schema)
+        set_field(self, "_columns", columns)
+        set_field(self, "_program", program)
         set_field(self, "_made", [])
         set_field(self, "commit_id", commit_id)
         set_field(self, "to_frame", to_frame)
@@ -63,28 +64,27 @@ class MemoryResult(QueryResult):
     @property
     def columns(self) -> list[str]:
         """The names of the columns."""
-        names: list[str] = self._schema.names
-        return names
+        return list(self._program.names)
 
     @property
     def table(self) -> pa.Table:
         """The rows as Arrow."""
         if not self._made:
-            self._made.append(pa.Table.from_arrays(self._arrays, schema=self._schema))
+            schema = self._program.schema
+            arrays = [arrow_values(each, field.type) for each, field in zip(self._columns, schema, strict=True)]
+            self._made.append(pa.Table.from_arrays(arrays, schema=schema))
         return self._made[0]
 
     def __reduce__(self) -> tuple[Any, ...]:
         return QueryResult, (self.table, self.commit_id)
 
     def __len__(self) -> int:
-        return len(self._arrays[0]) if self._arrays else 0
+        return len(self._columns[0]) if self._columns else 0
 
     def rows(self) -> list[dict[str, Any]]:
         """The rows as dictionaries of Python values."""
-        names = self._schema.names
-        if len(self) == 1:
-            return [{name: array.to_pylist()[0] for name, array in zip(names, self._arrays, strict=True)}]
-        values = [array.to_pylist() for array in self._arrays]
+        names = self._program.names
+        values = [python_values(each) for each in self._columns]
         if len(names) == 2:
             # Rows of two columns are frequent, and a dictionary that is written out is made in a third of the time.
             first, second = names
@@ -110,7 +110,7 @@ def read_in_memory(
         return None
     held_before = cancellation.held_bytes
     try:
-        arrays = run_program(program, view, values, limit=limit, cancellation=cancellation)
+        columns = run_program(program, view, values, limit=limit, cancellation=cancellation)
     except (NoProgram, DoesNotFit, StorageError) as reason:
         if isinstance(reason, DoesNotFit):
             resident.note_too_large(snapshot, program.tables)
@@ -120,7 +120,7 @@ def read_in_memory(
             resident.forget(program.tables)
         cancellation.release_to(held_before)
         return None
-    return MemoryResult(arrays, program.schema, snapshot.commit_id, to_frame)
+    return MemoryResult(columns, program, snapshot.commit_id, to_frame)
 
 
 def read_at_once(
@@ -138,10 +138,10 @@ def read_at_once(
     values = KnownValues(bound_parameters(prepared, parameters), datetime.now(UTC))
     limit = limit_of(prepared, values) if program.read.limit is not None else None
     try:
-        arrays = run_bounded(program, view, values, limit)
+        columns = run_bounded(program, view, values, limit)
     except (NoProgram, DoesNotFit, StorageError):
         return None
-    return None if arrays is None else MemoryResult(arrays, program.schema, snapshot.commit_id, to_frame)
+    return None if columns is None else MemoryResult(columns, program, snapshot.commit_id, to_frame)
 
 
 def plan_query(

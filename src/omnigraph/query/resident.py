@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 
 from omnigraph.catalog.model import ID
 from omnigraph.compiler import ir
@@ -13,6 +12,7 @@ from omnigraph.query.groups import Groups
 from omnigraph.query.levels import KnownValues
 from omnigraph.query.matching import FEW_VALUES, Frame, Run
 from omnigraph.query.programs import Program
+from omnigraph.query.results import AnswerColumn
 from omnigraph.query.row_order import RowOrder, first_in_order, sortable_numbers
 from omnigraph.resident.tables import ResidentTable
 from omnigraph.resident.view import ResidentView
@@ -26,7 +26,7 @@ def run_program(
     limit: int | None = None,
     cancellation: Cancellation = NEVER,
     uncounted: int = FEW_VALUES,
-) -> tuple[pa.Array, ...]:
+) -> Sequence[AnswerColumn]:
     """The columns of a read, with its rows in their order. Raises `NoProgram` where another engine should answer.
 
     What is made from more rows than `uncounted` is counted by `cancellation` before it is made.
@@ -35,7 +35,7 @@ def run_program(
         operation, names = program.point
         ids = operation.ids(values)
         if len(ids) == 1:
-            return _point(view.table(operation.table), names, ids[0])
+            return _point(view.table(operation.table), names, ids[0], None if uncounted else cancellation)
     run = Run(program, view, values, cancellation, uncounted)
     frame = run.first_rows(limit) if limit is not None else run.match(program.pattern, Frame())
     if program.read.grouped:
@@ -43,16 +43,16 @@ def run_program(
     return _rows(run, frame, limit)
 
 
-def _point(table: ResidentTable, names: Sequence[str], id: str) -> tuple[pa.Array, ...]:
+def _point(table: ResidentTable, names: Sequence[str], id: str, counted: Cancellation | None) -> Sequence[AnswerColumn]:
     """Some columns of one node, or of none."""
     ordinal = table.find(id)
-    if ordinal < 0:
-        return tuple(table.base.column(name).slice(0, 0) for name in names)
-    row = table.row(ordinal)
-    return tuple([table.value(name, row) for name in names])
+    rows = (table.row(ordinal),) if ordinal >= 0 else ()
+    if counted is not None:
+        counted.hold(sum(table.bytes_of_few(name, rows) for name in names))
+    return [table.few_values(name, rows) for name in names]
 
 
-def _rows(run: Run, frame: Frame, limit: int | None) -> tuple[pa.Array, ...]:
+def _rows(run: Run, frame: Frame, limit: int | None) -> Sequence[AnswerColumn]:
     """An answer with a row for each row of the pattern."""
     read = run.program.read
     if frame.count > 1:
@@ -68,7 +68,7 @@ def _rows(run: Run, frame: Frame, limit: int | None) -> tuple[pa.Array, ...]:
         frame = frame.take(first_in_order(keys, frame.count, limit))
     elif limit is not None and frame.count > limit:
         frame = frame.take(np.arange(limit))
-    return tuple(run.outputs([column.expression for column in read.columns], frame))
+    return run.outputs([column.expression for column in read.columns], frame)
 
 
 def _sortable(run: Run, column: ir.Column, frame: Frame) -> Any:

@@ -1,7 +1,7 @@
 """Puts the answer of a read together from the rows of an engine, in the types that the catalog declares."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -11,6 +11,22 @@ from omnigraph.catalog import PropertyType, arrow_type
 from omnigraph.catalog.conversion import repeat_value
 from omnigraph.errors import SumOutOfRange
 from omnigraph.query.steps import ConstantOutput, EntityOutput, Output, ValueOutput
+
+AnswerColumn: TypeAlias = pa.Array | list[Any]
+"""A column of an answer: an array, or the values of a few rows as Python has them."""
+
+
+def python_values(column: AnswerColumn) -> list[Any]:
+    """The values of a column as Python has them."""
+    if isinstance(column, list):
+        return column
+    values: list[Any] = column.to_pylist()
+    return values
+
+
+def arrow_values(column: AnswerColumn, type: pa.DataType) -> pa.Array:
+    """The values of a column of this type as an array."""
+    return pa.array(column, type) if isinstance(column, list) else column
 
 
 def assemble_answer(rows: pa.Table, outputs: Sequence[Output]) -> pa.Table:

@@ -45,17 +45,13 @@ class ResidentCache:
 
     def view(self, at: Snapshot, tables: Mapping[str, frozenset[str]]) -> ResidentView | None:
         """The tables of a snapshot; None if one of those that are needed should not be read into memory now."""
-        self._answered += 1
-        for key in tables:
-            self._used[key] = self._answered
+        self.count_answer(tables)
         if self._were_too_large(at, tables):
             self._declined += 1
             return None
         last = self._last
-        if last is not None and last[0] is at.manifest:
-            view = last[1]
-            if all(key in view.tables for key in tables):
-                return view
+        if last is not None and last[0] is at.manifest and last[1].tables.keys() >= tables.keys():
+            return last[1]
         with self.memory.lock:
             may_read = [self._may_read(at, key) for key in tables]
             if not all(may_read):
@@ -72,7 +68,7 @@ class ResidentCache:
         return last[1] if last is not None and last[0] is at.manifest else None
 
     def count_answer(self, tables: Iterable[str]) -> None:
-        """Counts a query that was answered through `view_at_once`."""
+        """Counts a query that is answered from these tables."""
         self._answered += 1
         for key in tables:
             self._used[key] = self._answered

@@ -7,7 +7,7 @@ into a new base, which keeps the ordinals.
 """
 
 import itertools
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, TypeAlias
@@ -19,9 +19,10 @@ from numpy.typing import NDArray
 
 from omnigraph.catalog.model import ID
 from omnigraph.errors import Damaged
-from omnigraph.resident.ids import IdIndex, flat, index_ids, pick, size_at
+from omnigraph.resident.ids import IdIndex, flat, pick, size_at
 from omnigraph.resident.memory import DoesNotFit, MemoryBound, Reading
 from omnigraph.resident.numbers import numbers_of
+from omnigraph.resident.readers import Reader, reader_of
 from omnigraph.storage.differences import row_moves
 from omnigraph.storage.tables import ROW_ADDRESS, Table
 
@@ -84,6 +85,7 @@ class Base:
         self.addresses = addresses
         self.memory = memory
         self._columns = columns
+        self._readers: dict[str, Reader | None] = {}
         self._codes: dict[str, Codes] = {}
         self._replaced: frozenset[str] = frozenset()
         memory.count(self)
@@ -93,7 +95,7 @@ class Base:
         """Finds rows by id."""
         with self.memory.lock:
             self.memory.reserve(12 * self.count)
-            return index_ids(self.ids)
+            return IdIndex(self.ids)
 
     @cached_property
     def id_ranks(self) -> NDArray[np.int32]:
@@ -143,6 +145,14 @@ class Base:
                     with self.memory.reading() as reading:
                         self._columns[name] = found = self._read(name, reading)
         return found
+
+    def reader(self, name: str) -> Reader | None:
+        """What reads single values of a column; None where its type has no reader."""
+        try:
+            return self._readers[name]
+        except KeyError:
+            self._readers[name] = found = reader_of(self.column(name))
+            return found
 
     def read_once(self, name: str) -> pa.Array:
         """A column of all rows that is not kept, because numbers take its place. Overlays have it."""
@@ -327,11 +337,16 @@ class ResidentTable:
         at = int(moved.searchsorted(ordinal))
         return int(self.moved_rows[at]) if at < len(moved) and moved[at] == ordinal else ordinal
 
-    def value(self, name: str, row: int) -> pa.Array:
-        """A column of one row, as an array of one value."""
-        if row < self.base.count:
-            return self.base.column(name).slice(row, 1)
-        return self.extra_column(name).slice(row - self.base.count, 1)
+    def few_values(self, name: str, rows: Sequence[int]) -> list[Any] | pa.Array:
+        """A column of a few rows: as Python has its values if they are texts or numbers, which is faster."""
+        reader = self.base.reader(name)
+        if reader is None:
+            return self.values_at(name, np.array(rows, np.int64))
+        read, count = reader.read, self.base.count
+        if not len(self.extra_ordinals):
+            return [read(row) for row in rows]
+        extra = self.extra_column(name)
+        return [read(row) if row < count else extra[row - count].as_py() for row in rows]
 
     def values(self, name: str, ordinals: Ordinals) -> pa.Array:
         """A column of some entities, in their order."""
@@ -339,8 +354,6 @@ class ResidentTable:
 
     def values_at(self, name: str, rows: Ordinals) -> pa.Array:
         """A column of some rows, in their order."""
-        if len(rows) == 1:
-            return self.value(name, int(rows[0]))
         base = self.base.column(name)
         if not len(self.extra_ordinals):
             return pick(base, rows)
@@ -371,6 +384,13 @@ class ResidentTable:
         late = rows >= self.base.count
         extra = self.extra_column(name)
         return size_at(base, rows[~late]) + size_at(extra, rows[late] - self.base.count)
+
+    def bytes_of_few(self, name: str, rows: Sequence[int]) -> int:
+        """How many bytes the values of a few rows take."""
+        reader = self.base.reader(name)
+        if reader is None or len(self.extra_ordinals):
+            return self.bytes_at(name, np.array(rows, np.int64))
+        return sum(reader.size(row) for row in rows)
 
     def expected_bytes(self, name: str, count: int) -> int:
         """About how many bytes a number of values of a column take."""

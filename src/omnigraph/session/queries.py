@@ -42,7 +42,9 @@ class QueryCache:
 
     def find(self, text: str, name: str | None, at: Snapshot) -> PreparedQuery | None:
         """A query of a text that was compiled before; None if it was not."""
-        key = (at.commit.schema_id, text, "<query>", name)
+        return self._find((at.manifest.commit.schema_id, text, "<query>", name))
+
+    def _find(self, key: tuple[str, str, str, str | None]) -> PreparedQuery | None:
         with self._lock:
             found = self._kept.get(key)
             if found is not None:
@@ -51,15 +53,13 @@ class QueryCache:
 
     def prepare(self, source: str | Path, name: str | None, at: Snapshot) -> PreparedQuery:
         """Compiles a query of a source, which is a text or the path of a file, with the schema of a snapshot."""
-        if not isinstance(name, str | None):
+        if name is not None and not isinstance(name, str):
             raise UsageError(f"invalid query name {name!r}: expected a text; pass parameters as `params={{…}}`")
         text, file = (source, "<query>") if isinstance(source, str) else (text_of(source, QUERY), str(source))
-        key = (at.commit.schema_id, text, file, name)
-        with self._lock:
-            found = self._kept.get(key)
-            if found is not None:
-                self._kept.move_to_end(key)
-                return found
+        key = (at.manifest.commit.schema_id, text, file, name)
+        found = self._find(key)
+        if found is not None:
+            return found
         compiled = compile_query(text, at.catalog, name, name=file)
         program = program_of(compiled.body, at.catalog) if isinstance(compiled.body, ir.Read) else None
         found = PreparedQuery(compiled, program, program is not None and is_bounded(program))

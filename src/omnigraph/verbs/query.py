@@ -1,17 +1,23 @@
 """Queries that read, single entities, and how a query would be answered."""
 
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from omnigraph.api.base import MAIN
 from omnigraph.api.data import EntityRequest, ExplainRequest, QueryRequest, QueryResult
-from omnigraph.api.words import SPARK
+from omnigraph.api.words import AUTO, SPARK
+from omnigraph.errors import NotFound, StorageError, UsageError
 from omnigraph.policy import Action
-from omnigraph.query import cancellation_of
+from omnigraph.query import Cancellation, cancellation_of
 from omnigraph.query.reading import plan_query, read, read_at_once, read_in_memory
 from omnigraph.session.engines import answer_on_spark, to_frame
 from omnigraph.session.queries import PreparedQuery
 from omnigraph.session.session import Session
+from omnigraph.source_files import text_of
 from omnigraph.storage.predicates import among
+from omnigraph.syntax import QUERY
 from omnigraph.versioning import Snapshot
 
 
@@ -19,10 +25,52 @@ def query(session: Session, request: QueryRequest) -> QueryResult:
     """Answers a query from one state of the graph, in this process or on Spark."""
     stop = cancellation_of(request.timeout, request.cancellation)
     at, branch = session.locate(request.snapshot, request.branch)
-    prepared = _prepare(session, request, at, branch)
-    parameters = request.params or {}
-    with session.branches.noticing_removal(at):
-        if prepared.program is not None and request.engine != SPARK:
+    prepared = _prepare(session, request.source, request.name, at, branch)
+    return _answer(session, prepared, request.params or {}, at, stop, engine=request.engine)
+
+
+@dataclass(frozen=True, slots=True)
+class PreparedRead:
+    """A query that was checked, and can be run again and again. Threads may share it."""
+
+    session: Session
+    source: str
+    name: str | None
+    branch: str
+
+    def run(self, params: Mapping[str, Any] | None = None, *, timeout: float | None = None) -> QueryResult:
+        """The rows of the query at the newest commit of its branch."""
+        session, branch = self.session, self.branch
+        stop = cancellation_of(timeout, None)
+        at = session.head(branch)
+        return _answer(session, _prepare(session, self.source, self.name, at, branch), params or {}, at, stop)
+
+    def explain(self, params: Mapping[str, Any] | None = None) -> str:
+        """How the query would be answered."""
+        return explain(self.session, ExplainRequest(self.source, self.name, params=params, branch=self.branch))
+
+
+def prepare_read(session: Session, source: str | Path, name: str | None, branch: str) -> PreparedRead:
+    """Checks a query that reads, at the newest commit of a branch."""
+    text = source if isinstance(source, str) else text_of(source, QUERY)
+    compiled = _prepare(session, text, name, session.head(branch), branch).compiled
+    if compiled.is_mutation:
+        raise UsageError(f"`{compiled.name}` writes; run it with mutate")
+    return PreparedRead(session, text, name, branch)
+
+
+def _answer(
+    session: Session,
+    prepared: PreparedQuery,
+    parameters: Mapping[str, Any],
+    at: Snapshot,
+    stop: Cancellation,
+    *,
+    engine: str = AUTO,
+) -> QueryResult:
+    """Answers a query from one state, from memory if that is possible."""
+    try:
+        if prepared.program is not None and engine != SPARK:
             answer = read_in_memory(
                 prepared.compiled,
                 prepared.program,
@@ -34,10 +82,13 @@ def query(session: Session, request: QueryRequest) -> QueryResult:
             )
             if answer is not None:
                 return answer
-        choice, plan = plan_query(prepared.compiled, parameters, at, request.engine)
+        choice, plan = plan_query(prepared.compiled, parameters, at, engine)
         if choice.engine == SPARK:
             return answer_on_spark(choice, plan, at, stop)
         return read(plan, at, session.adjacency, to_frame=to_frame, cancellation=stop)
+    except (NotFound, StorageError) as error:
+        session.branches.raise_removal(error, at)
+        raise
 
 
 def query_at_once(session: Session, request: QueryRequest) -> QueryResult | None:
@@ -66,7 +117,7 @@ def query_at_once(session: Session, request: QueryRequest) -> QueryResult | None
 def explain(session: Session, request: ExplainRequest) -> str:
     """The engine that would answer a query, and its plan."""
     at = session.head(request.branch)
-    prepared = _prepare(session, request, at, request.branch)
+    prepared = _prepare(session, request.source, request.name, at, request.branch)
     choice, plan = plan_query(prepared.compiled, request.params or {}, at, request.engine)
     program = prepared.program
     text = f"{choice}\n{plan.explain(at)}"
@@ -75,10 +126,10 @@ def explain(session: Session, request: ExplainRequest) -> str:
     return "\n".join([text, "executor: memory", *(f"  {line}" for line in program.explain())])
 
 
-def _prepare(session: Session, request: QueryRequest | ExplainRequest, at: Snapshot, branch: str) -> PreparedQuery:
+def _prepare(session: Session, source: str | Path, name: str | None, at: Snapshot, branch: str) -> PreparedQuery:
     """A query that may be asked. The branch comes first: mistakes in the text tell of the schema."""
     session.guard.check(Action.READ, branch)
-    prepared = session.queries.prepare(request.source, request.name, at)
+    prepared = session.queries.prepare(source, name, at)
     session.guard.check_tables(Action.READ, at, branch, prepared.compiled.access.asks)
     return prepared
 

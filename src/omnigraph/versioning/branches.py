@@ -165,11 +165,15 @@ class Branches:
         try:
             yield
         except (NotFound, StorageError) as error:
-            for snapshot in snapshots:
-                self._log_at(snapshot.commit.place)
-                if isinstance(error, StorageError) and (missing := snapshot.missing_tables()):
-                    raise NotFound("table", missing[0], REMOVED) from error
+            self.raise_removal(error, *snapshots)
             raise
+
+    def raise_removal(self, error: NotFound | StorageError, *snapshots: Snapshot) -> None:
+        """Raises `NotFound` with the reason if an error came up because data was removed while it was read."""
+        for snapshot in snapshots:
+            self._log_at(snapshot.commit.place)
+            if isinstance(error, StorageError) and (missing := snapshot.missing_tables()):
+                raise NotFound("table", missing[0], REMOVED) from error
 
     def head_versions(self) -> frozenset[tuple[str, int]]:
         """The table versions of the heads that this process has seen last, as `Snapshot.version` gives them."""

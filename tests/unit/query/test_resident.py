@@ -10,6 +10,7 @@ import pytest
 from hypothesis import event, given, settings
 
 import omnigraph as og
+from omnigraph.api.data import no_frame
 from omnigraph.catalog import Catalog
 from omnigraph.compiler import compile_query, ir
 from omnigraph.query import matching
@@ -57,11 +58,12 @@ def test_a_program_finds_what_the_language_means(
         for merged_rows in (512, 0):
             try:
                 with mock.patch.object(matching, "_MERGED_ROWS", merged_rows):
-                    arrays = run_program(program, view, values, limit=limit_of(query, values))
+                    columns = run_program(program, view, values, limit=limit_of(query, values))
             except NoProgram:
                 return
-            found = pa.Table.from_arrays(arrays, schema=program.schema)
-            assert tidy([tuple(row.values()) for row in found.to_pylist()]) == tidy(expected)
+            found = MemoryResult(columns, program, "commit", no_frame)
+            for rows_found in (found.rows(), found.to_arrow().to_pylist()):
+                assert tidy([tuple(row.values()) for row in rows_found]) == tidy(expected)
 
 
 def _numbers(count: int) -> dict[str, list[dict[str, Any]]]:
