@@ -23,7 +23,7 @@ _NUMBERS = {
 """The types of numbers, with the format of one in memory."""
 
 
-class Reader(Protocol):
+class ValueReader(Protocol):
     """Reads one value at a time. Safe to share between threads."""
 
     def read(self, row: int) -> Any:
@@ -33,9 +33,9 @@ class Reader(Protocol):
         """The bytes of the value of a row."""
 
 
-def reader_of(column: pa.Array) -> Reader | None:
+def reader_of(column: pa.Array) -> ValueReader | None:
     """What reads the values of a column one by one; None for types whose values are not read in this way."""
-    reader: Reader
+    reader: ValueReader
     if column.type == pa.string():
         reader = _TextReader(column)
     elif column.type in _NUMBERS:
@@ -79,7 +79,7 @@ class _NullableReader:
 
     __slots__ = ("_is_there", "_offset", "_reader")
 
-    def __init__(self, reader: Reader, column: pa.Array) -> None:
+    def __init__(self, reader: ValueReader, column: pa.Array) -> None:
         self._reader = reader
         self._is_there, self._offset = memoryview(column.buffers()[0]), column.offset
 

@@ -22,7 +22,7 @@ from omnigraph.errors import Damaged
 from omnigraph.resident.ids import IdIndex, flat, pick, size_at
 from omnigraph.resident.memory import DoesNotFit, MemoryBound, Reading
 from omnigraph.resident.numbers import numbers_of
-from omnigraph.resident.readers import Reader, reader_of
+from omnigraph.resident.readers import ValueReader, reader_of
 from omnigraph.storage.differences import row_moves
 from omnigraph.storage.tables import ROW_ADDRESS, Table
 
@@ -85,7 +85,7 @@ class Base:
         self.addresses = addresses
         self.memory = memory
         self._columns = columns
-        self._readers: dict[str, Reader | None] = {}
+        self._readers: dict[str, ValueReader | None] = {}
         self._codes: dict[str, Codes] = {}
         self._replaced: frozenset[str] = frozenset()
         memory.count(self)
@@ -146,7 +146,7 @@ class Base:
                         self._columns[name] = found = self._read(name, reading)
         return found
 
-    def reader(self, name: str) -> Reader | None:
+    def reader(self, name: str) -> ValueReader | None:
         """What reads single values of a column; None where its type has no reader."""
         try:
             return self._readers[name]
