@@ -46,7 +46,7 @@ def index_intents(entity: EntityType) -> tuple[IndexIntent, ...]:
 
 
 def _intents(entity: EntityType) -> Iterator[IndexIntent]:
-    # The ends of edges have an index of topology instead, which is no part of the table.
+    # The ends of edges have an index of topology instead, which is a file beside the table.
     yield IndexIntent(ID, IndexKind.BTREE)
     declared = {*entity.indexed_properties, *(entity.key if isinstance(entity, NodeType) else ())}
     for name, property in entity.properties.items():

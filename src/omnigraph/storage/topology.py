@@ -218,7 +218,7 @@ def used_file(table: Table, headers: Iterable[Header]) -> str | None:
 
 
 def is_enough(table: Table, rows: int) -> bool:
-    """Whether a file that covers so many rows of a version is used for it."""
+    """Whether a file that covers this number of rows of a version is used for it."""
     return rows >= _LEAST_COVERED * table.count()
 
 
@@ -270,7 +270,7 @@ class _TableTopology:
     _live: dict[int, NDArray[np.int64] | None] = field(default_factory=dict)
 
     @cached_property
-    def covered(self) -> frozenset[int]:
+    def covered_fragments(self) -> frozenset[int]:
         """The shared fragments of which the file has all rows of the version.
 
         It lacks those that were deleted when it was built. An older version may have them.
@@ -290,13 +290,13 @@ class _TableTopology:
         return bool(np.isin(lacking, rows.astype(np.int64)).any())
 
     @property
-    def uncovered(self) -> list[int]:
+    def uncovered_fragments(self) -> list[int]:
         """The fragments of the version that must be read."""
-        return [each.number for each in self.table.fragment_sizes() if each.number not in self.covered]
+        return [each.number for each in self.table.fragment_sizes() if each.number not in self.covered_fragments]
 
     @property
     def is_enough(self) -> bool:
-        rows = sum(each.rows for each in self.table.fragment_sizes() if each.number in self.covered)
+        rows = sum(each.rows for each in self.table.fragment_sizes() if each.number in self.covered_fragments)
         return is_enough(self.table, rows)
 
     def edges_at(self, ids: Sequence[str], *, backward: bool) -> tuple[NDArray[np.int64], ...]:
@@ -308,7 +308,7 @@ class _TableTopology:
         keep = np.ones(len(rows), np.bool_)
         for number in np.unique(numbers).tolist():
             its = numbers == number
-            if number not in self.covered:
+            if number not in self.covered_fragments:
                 keep[its] = False
             elif (live := self._live_rows(number)) is not None:
                 keep[its] = np.isin(addresses[its], live)
@@ -331,7 +331,7 @@ class _TableTopology:
         starts = dict(zip(self.file.numbers.tolist(), self.file.starts.tolist(), strict=False))
         for first, last in pairwise(cuts):
             number = int(numbers[first]) if first < last else -1
-            if number in self.covered:
+            if number in self.covered_fragments:
                 found[first:last] = offsets[first:last] + starts[number]
         return found
 
@@ -465,7 +465,7 @@ def scan_ends(
         covered = None if found is None else _find_edges(found, columns, ends, check)
         if found is not None and covered is not None:
             parts = covered
-            for batch in table.fragment_batches(found.uncovered, columns, filter=filter):
+            for batch in table.fragment_batches(found.uncovered_fragments, columns, filter=filter):
                 check(batch.nbytes)
                 parts.append(pa.Table.from_batches([batch]))
             return pa.concat_tables(parts or [table.scan(columns, limit=0)])
@@ -480,7 +480,7 @@ def ends_filter(ends: Mapping[str, Collection[str]]) -> str:
 def _find_edges(
     found: _TableTopology, columns: Sequence[str], ends: Mapping[str, Collection[str]], check: Callable[[int], None]
 ) -> list[pa.Table] | None:
-    """The covered edges at some ends; None if they are so many that the table should be read."""
+    """The covered edges at some ends; None if reading the table is faster."""
     sides = [found.edges_at([*ids], backward=column == DESTINATION) for column, ids in ends.items()]
     addresses, first = np.unique(np.concatenate([side[2] for side in sides]), return_index=True)
     if {*columns} <= {SOURCE, DESTINATION}:

@@ -38,7 +38,7 @@ from omnigraph.storage.packed import (
 FOLDER, SUFFIX = "_topology", ".topology"
 
 _MAGIC = b"OGTOPO1\n"
-_START = struct.Struct("<8sQI4x")
+_START = struct.Struct("<8sQI")
 _BLOCK = 1 << 16
 _LOCAL_PIECE, _REMOTE_PIECE = _BLOCK, 128 * _BLOCK
 """How many bytes are read at once: a request to an object store takes as long as the transfer of megabytes."""
