@@ -78,6 +78,7 @@ CHANGING = frozenset(
         Kind.SIDECAR,
         Kind.CHECKSUMS,
         Kind.LOCK,
+        Kind.TOPOLOGY,
     }
 )
 """Kinds that are written again and again, or go by themselves; any other file stays as it is until it goes."""

@@ -111,13 +111,13 @@ def optimize(attempt: WriteAttempt, engine: Engine, only: Collection[str] | None
                     parts[key], stats[key] = part, _stats_of(key, newest, part)
         commit = write_staged(attempt, parts) if parts else None
     head = Snapshot(attempt.base.location, attempt.catalog, attempt.log.head())
-    for edge in attempt.catalog.edges.values():
-        key = edge.table_key
-        if key in keys and key not in failures and (stats.get(key) or _untouched_stats(head, key)).skipped is None:
-            with failures.noting_failure(key):
-                if renew_topology(head.table(key)):
-                    done = stats.get(key) or _untouched_stats(head, key)
-                    stats[key] = replace(done, indexes_built=(*done.indexes_built, TOPOLOGY))
+    for key in (edge.table_key for edge in attempt.catalog.edges.values()):
+        if key not in keys or key in failures or key not in head.manifest.pins:
+            continue
+        done = stats.get(key) or _untouched_stats(head, key)
+        with failures.noting_failure(key):
+            if done.skipped is None and renew_topology(head.table(key)):
+                stats[key] = replace(done, indexes_built=(*done.indexes_built, TOPOLOGY))
     tables = [
         failures.stats_of(attempt.base, key) or stats.get(key) or _untouched_stats(attempt.base, key) for key in keys
     ]

@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from omnigraph.catalog.model import ID
+from omnigraph.catalog.model import ID, SOURCE
 from omnigraph.errors import Damaged
 from omnigraph.resident.ids import IdIndex, flat, index_ids, pick, size_at
 from omnigraph.resident.memory import DoesNotFit, MemoryBound, Reading
@@ -564,7 +564,10 @@ def _whole(table: Table, base: Base, dead: frozenset[int] = frozenset()) -> Resi
 
 
 def read_table(table: Table, memory: MemoryBound) -> ResidentTable:
-    """A table in memory; its columns follow when they are needed."""
+    """A table in memory, with its ids if it is one of nodes; other columns follow when they are needed."""
     with memory.lock:
         memory.reserve(8 * table.count())
-        return _whole(table, Base(table, table.row_addresses(), {}, memory))
+        base = Base(table, table.row_addresses(), {}, memory)
+        if SOURCE not in table.schema.names:
+            base.column(ID)
+        return _whole(table, base)

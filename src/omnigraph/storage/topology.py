@@ -113,6 +113,7 @@ def build_topology(table: Table) -> str:
     if not objects.create(name, content):
         objects.replace(name, content)
     _kept.clear()
+    _reported.clear()
     return name
 
 
@@ -246,15 +247,23 @@ def _headers(folder: Location, digest: str) -> list[Header]:
     return []
 
 
+_reported: set[tuple[str, str]] = set()
+"""Where files are damaged, and how, as far as this process has said so."""
+
+
 @contextmanager
 def _ignoring_damage(folder: Location, name: str = "") -> Iterator[None]:
     """Logs that a file cannot be used, and goes on after the block."""
     try:
         yield
     except UnusableTopology as error:
-        # One that is missing was removed by cleanup.
-        level = logging.INFO if isinstance(error, MissingTopology) else logging.WARNING
-        _logger.log(level, "an index of topology is ignored: %s: %s", folder.child(FOLDER, name).uri, error)
+        place = folder.child(FOLDER, name).uri
+        # One that is missing was removed by cleanup. Others are reported once, not for each lookup.
+        is_news = not isinstance(error, MissingTopology) and (place, str(error)) not in _reported
+        _logger.log(
+            logging.WARNING if is_news else logging.DEBUG, "an index of topology is ignored: %s: %s", place, error
+        )
+        _reported.add((place, str(error)))
         _kept.clear()
 
 
@@ -351,16 +360,18 @@ class _Kept:
     """The files that were used last for lookups, by version, with what was read of them. Safe between threads."""
 
     def __init__(self) -> None:
-        self._found: OrderedDict[tuple[str, int], _TableTopology] = OrderedDict()
+        self._found: OrderedDict[tuple[str, int], _TableTopology | None] = OrderedDict()
         self._lock = Lock()
 
     def get(self, table: Table) -> _TableTopology | None:
         key = table.location.uri, table.version
         with self._lock:
+            is_known = key in self._found
             found = self._found.pop(key, None)
-        if found is None:
+        if not is_known:
             found = _open_topology(table)
-        if found is not None:
+        # To look for a file on a disk costs nothing; on an object store it is a request.
+        if found is not None or table.location.path is None:
             with self._lock:
                 self._found[key] = found
                 while len(self._found) > 1 and self._is_full():
@@ -372,7 +383,8 @@ class _Kept:
             self._found.clear()
 
     def _is_full(self) -> bool:
-        return len(self._found) > _KEPT_FILES or sum(each.file.nbytes for each in self._found.values()) > _KEPT_BYTES
+        size = sum(each.file.nbytes for each in self._found.values() if each is not None)
+        return len(self._found) > _KEPT_FILES or size > _KEPT_BYTES
 
 
 _kept = _Kept()

@@ -331,6 +331,9 @@ class TopologyFile:
 
     def ids_at(self, numbers: NDArray[np.int64]) -> list[str]:
         """The ids with some numbers."""
+        if len(numbers) > _FEW_IDS and self.has_short_ids:
+            every: list[str] = self.ids().take(pa.array(numbers)).to_pylist()
+            return every
         begins, ends = (self._at("id_offsets", numbers + side).astype(np.int64).tolist() for side in (0, 1))
         return [self._text(begin, end).decode() for begin, end in zip(begins, ends, strict=True)]
 
@@ -352,8 +355,10 @@ class TopologyFile:
         offsets = "backward" if backward else "forward"
         firsts = self._at(offsets, numbers).astype(np.int64)
         lasts = self._at(offsets, numbers + 1).astype(np.int64)
-        places = np.concatenate([np.arange(0), *map(np.arange, firsts, lasts)])
-        there = np.repeat(numbers, lasts - firsts)
+        degrees = lasts - firsts
+        stops = np.cumsum(degrees)
+        places = np.arange(int(stops[-1]) if len(stops) else 0) + np.repeat(firsts - (stops - degrees), degrees)
+        there = np.repeat(numbers, degrees)
         if backward:
             places = self._at("places", places).astype(np.int64)
             begins, ends = self._begins_of(places), there
