@@ -1,6 +1,7 @@
 """How long new processes take: `omnigraph --help`, the first lookup in a graph, and `omnigraph query`."""
 
 import os
+import shutil
 import statistics
 import subprocess
 import sys
@@ -9,6 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import omnigraph as og
+from benchmarks.indexing import EDGES, ROUNDS, write_edges
 from benchmarks.measure import Figure, medians
 from benchmarks.peers import CYPHER, QUERIES, SMALL_EDGES, SMALL_NODES, open_peers, write_data
 
@@ -29,6 +31,17 @@ import ladybug
 connection = ladybug.Connection(ladybug.Database({path!r}))
 rows = connection.execute({query!r}, {{"name": {name!r}}}).get_all()
 """
+_STEPS = """
+import time
+import omnigraph
+graph = omnigraph.open({path!r}, mode="r")
+query = "query q($name: String) {{ match {{ $p: Person {{ name: $name }}  $p knows $q }} return {{ $q.name }} }}"
+graph.query("query warm {{ match {{ $t: Town  $t near $u }} return {{ $u.name }} }}").rows()
+for _ in range(2):
+    start = time.process_time()
+    assert graph.query(query, params={{"name": {name!r}}}).rows()
+    print(time.process_time() - start)
+"""
 _SMALL_QUERY = "query q { match { $a: A } return { $a.x } }"
 
 
@@ -38,6 +51,8 @@ def figures() -> Iterator[Figure]:
     with tempfile.TemporaryDirectory() as folder:
         yield from _first_lookup(Path(folder))
         yield _query_command(Path(folder))
+    with tempfile.TemporaryDirectory() as folder:
+        yield from _first_steps(Path(folder))
 
 
 def _environment() -> dict[str, str]:
@@ -78,6 +93,30 @@ def _first_lookup(folder: Path) -> Iterator[Figure]:
             unit="x",
             bound=None if at else 3.0,
             raw=f"{ours * 1e3:.0f} ms; ladybug {ladybug * 1e3:.0f} ms",
+        )
+
+
+def _first_steps(folder: Path) -> Iterator[Figure]:
+    """The first two steps of a new process among a million edges: from the tables, and into memory."""
+    plain, indexed = folder / "plain.omni", folder / "indexed.omni"
+    write_edges(plain)
+    shutil.copytree(plain, indexed)
+    og.open(indexed).ensure_indices(engine="local")
+    taken: dict[str, list[tuple[float, ...]]] = {}
+    for turn in range(ROUNDS + 1):
+        for path in (plain, indexed):
+            command = [sys.executable, "-c", _STEPS.format(path=str(path), name=_NAME)]
+            printed = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True, env=_environment()).stdout
+            if turn:
+                taken.setdefault(path.stem, []).append(tuple(map(float, printed.split())))
+    for at, (name, bound) in enumerate((("first step", 1.1), ("second step, into memory", 0.6))):
+        without, using = (statistics.median(each[at] for each in taken[name]) for name in ("plain", "indexed"))
+        yield Figure(
+            name=f"{name} of a new process among {EDGES:,} edges, CPU, with an index of topology / without",
+            value=using / without,
+            unit="x",
+            bound=bound,
+            raw=f"{using * 1e3:.0f} ms against {without * 1e3:.0f} ms",
         )
 
 

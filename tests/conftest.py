@@ -21,6 +21,7 @@ settings.load_profile("suite")
 
 # Tests have few edges, and those about indexes are about indexes of edges too.
 os.environ.setdefault("OMNIGRAPH_INDEXED_EDGES", "1")
+os.environ.setdefault("OMNIGRAPH_TOPOLOGY_EDGES", "1")
 
 SOCIAL_SCHEMA = """
 interface Named { name: String }

@@ -292,7 +292,7 @@ def test_indexes_are_built_on_a_branch_and_shown_with_what_they_cover(forked: Pa
     built = as_json(omnigraph_cli("indexes", forked, "--branch", "review", "--as", "ada", "--json"))
     assert (built["commit"]["branch"], built["commit"]["actor"]) == ("review", "ada")
     assert built["built"] == {"node:Person": ["id_btree", "name_btree", "name_inverted"]}
-    assert built["pending"]["edge:WorksAt"]["src_btree"] == "the table has no rows"
+    assert built["pending"]["edge:WorksAt"]["topology"] == "the table has no rows"
     assert listed("--branch", "review")["name_btree"] == ("complete", 3, 3)
     assert listed()["name_btree"] == ("missing", 0, 1)
     _mutate(forked, "review", "more", 'insert Person { name: "Dan" }')

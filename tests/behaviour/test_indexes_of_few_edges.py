@@ -1,4 +1,4 @@
-"""A table with few edges on a disk is read without indexes on `id`, `src` and `dst`, and gives the same answers."""
+"""A table with few edges on a disk is read without an index on `id` and one of topology, with the same answers."""
 
 from pathlib import Path
 
@@ -11,9 +11,9 @@ SCHEMA = """
 node Person { name: String @key }
 edge Knows: Person -> Person { since: I32? @index }
 """
-IMPLICIT = ("id_btree", "src_btree", "dst_btree")
+IMPLICIT = ("id_btree", "topology")
 HOP = "query q { match { $p: Person  $p knows $q } return { $p.id, $q.id } }"
-SETTING = "OMNIGRAPH_INDEXED_EDGES"
+SETTING, TOPOLOGY = "OMNIGRAPH_INDEXED_EDGES", "OMNIGRAPH_TOPOLOGY_EDGES"
 
 
 @pytest.fixture
@@ -25,17 +25,23 @@ def test_only_declared_indexes_of_few_edges_are_built_and_the_others_are_pending
     graph: og.Graph, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv(SETTING)
+    monkeypatch.delenv(TOPOLOGY)
     result = graph.ensure_indices(engine="local")
     assert result.built == {"node:Person": ("id_btree", "name_btree", "name_inverted"), "edge:Knows": ("since_btree",)}
-    reason = "expected at least 1,048,576 edges, found 99; fewer are read without an index"
-    assert result.pending == {"edge:Knows": dict.fromkeys(IMPLICIT, reason)}
+    reasons = {
+        name: f"expected at least {enough} edges, found 99; fewer are read without an index"
+        for name, enough in (("id_btree", "1,048,576"), ("topology", "65,536"))
+    }
+    assert result.pending == {"edge:Knows": reasons}
     states = {each.name: (each.state, each.reason) for each in graph.indexes() if each.table_key == "edge:Knows"}
-    assert states == {**dict.fromkeys(IMPLICIT, ("pending", reason)), "since_btree": ("complete", None)}
+    pending = {name: ("pending", reason) for name, reason in reasons.items()}
+    assert states == {**pending, "since_btree": ("complete", None)}
     assert graph.ensure_indices(engine="local").commit is None
 
 
 def test_optimize_does_not_build_them_either(graph: og.Graph, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv(SETTING)
+    monkeypatch.delenv(TOPOLOGY)
     graph.optimize(engine="local")
     assert _built(graph) == {"since_btree"}
 
@@ -44,6 +50,7 @@ def test_the_setting_says_from_how_many_edges_on_they_are_built(
     graph: og.Graph, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(SETTING, "100")
+    monkeypatch.setenv(TOPOLOGY, "100")
     graph.ensure_indices(engine="local")
     assert _built(graph) == {"since_btree"}
     graph.mutate('query q { insert Knows { from: "p1", to: "p9" } }')
@@ -60,10 +67,11 @@ def test_a_setting_that_is_not_a_positive_number_is_refused(graph: og.Graph, mon
 def test_indexes_that_exist_are_kept_up_to_date_by_optimize(graph: og.Graph, monkeypatch: pytest.MonkeyPatch) -> None:
     graph.ensure_indices(engine="local")
     monkeypatch.delenv(SETTING)
+    monkeypatch.delenv(TOPOLOGY)
     graph.load({"Knows": pa.table({"from": ["p1"], "to": ["p50"]})}, engine="local")
     graph.optimize(engine="local")
-    edges = [each for each in graph.indexes() if each.table_key == "edge:Knows"]
-    assert {each.name: each.state for each in edges} == dict.fromkeys((*IMPLICIT, "since_btree"), "complete")
+    edges = [each for each in graph.indexes() if each.table_key == "edge:Knows" and each.name != "topology"]
+    assert {each.name: each.state for each in edges} == dict.fromkeys(("id_btree", "since_btree"), "complete")
 
 
 def test_steps_and_deletes_are_the_same_with_and_without_them(
@@ -72,6 +80,7 @@ def test_steps_and_deletes_are_the_same_with_and_without_them(
     indexed = _graph_at(tmp_path / "indexed")
     indexed.ensure_indices(engine="local")
     monkeypatch.delenv(SETTING)
+    monkeypatch.delenv(TOPOLOGY)
     graph.ensure_indices(engine="local")
     assert not _built(graph) & {*IMPLICIT}
     assert _built(indexed) > {*IMPLICIT}

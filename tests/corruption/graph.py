@@ -1,12 +1,16 @@
 """The graph that is damaged: one of everything that a graph can have on disk, small enough to be copied often."""
 
 import json
+import os
 import random
 from enum import StrEnum
 from pathlib import Path
 
 import omnigraph as og
 from tests import nursery
+
+# The graph has few edges, and should have an index of topology all the same.
+os.environ.setdefault("OMNIGRAPH_TOPOLOGY_EDGES", "1")
 
 BRANCH, SPARE, TAG, BRANCH_TAG = "review", "spare", "v1", "seen"
 PEOPLE = 300

@@ -30,6 +30,7 @@ class Kind(StrEnum):
     NGRAM = "index NGRAM"
     FULL_TEXT = "index INVERTED"
     VECTOR = "index VECTOR"
+    TOPOLOGY = "index TOPOLOGY"
     AUDIT_VERSION = "audit version"
     AUDIT_DATA = "audit data"
     AUDIT_TRANSACTION = "audit transaction"
@@ -57,6 +58,7 @@ OURS = frozenset(
         Kind.TAG,
         Kind.SIDECAR,
         Kind.BRANCH_REF,
+        Kind.TOPOLOGY,
     }
 )
 """Kinds of which a checksum, or another record of ours, can tell that they are not as they were written.
@@ -76,6 +78,7 @@ CHANGING = frozenset(
         Kind.SIDECAR,
         Kind.CHECKSUMS,
         Kind.LOCK,
+        Kind.TOPOLOGY,
     }
 )
 """Kinds that are written again and again, or go by themselves; any other file stays as it is until it goes."""
@@ -89,6 +92,7 @@ _PATTERNS = {
     Kind.MANIFEST_TRANSACTION: _MANIFEST + r"_transactions/.+",
     Kind.MANIFEST_HINT: _MANIFEST + r"_versions/latest_version_hint\.json",
     Kind.BRANCH_REF: r"__manifest/_refs/branches/.+",
+    Kind.TOPOLOGY: r"edges/[^/]+/_topology/[0-9a-f]+\.topology",
     Kind.TABLE_VERSION: _TABLE + r"_versions/\d+\.manifest",
     Kind.TABLE_DATA: _TABLE + r"data/.+",
     Kind.TABLE_DELETIONS: _TABLE + r"_deletions/.+",

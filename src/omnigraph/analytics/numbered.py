@@ -22,6 +22,8 @@ from omnigraph.catalog.types import NUMBERS
 from omnigraph.diagnostics import did_you_mean, quoted
 from omnigraph.errors import NotFound, UsageError, ensure
 from omnigraph.resident.numbers import distinct
+from omnigraph.storage.tables import ROW_ADDRESS, Table
+from omnigraph.storage.topology import number_ends, read_late_ends, uses_topology
 from omnigraph.versioning import Snapshot
 
 _EDGES_AT_ONCE = 4_000_000
@@ -187,6 +189,12 @@ class _Ends:
         numbers += self.starts[node]
         return numbers
 
+    def numbers_of_ids(self, column: str, ids: pa.Array) -> Numbers:
+        """The numbers of nodes by their ids, -1 for ids that no node at this end has; behind them is one more -1."""
+        node = self.edge.source if column == SOURCE else self.edge.destination
+        places = np.asarray(pc.index_in(ids, value_set=self.ids[node]).fill_null(-1)).astype(np.int32)
+        return np.append(np.where(places < 0, places, places + self.starts[node]), -1).astype(np.int32)
+
 
 def _read_edges(
     snapshot: Snapshot, edge: EdgeType, weight: str | None, *, ends: _Ends, report: Report
@@ -195,6 +203,11 @@ def _read_edges(
     table = snapshot.table(edge.table_key)
     stage, total, done = f"reading {edge.name}", table.count(), 0
     report(Progress(stage, 0, total, 0))
+    found = _edges_from_topology(table, edge, weight, ends)
+    if found is not None:
+        report(Progress(stage, total, total, total))
+        yield found
+        return
     # Most of the time goes into looking up ids, which Arrow does outside the interpreter lock.
     with ThreadPoolExecutor(2, "omnigraph-ends") as pool:
         for block in _blocks(table.batches([SOURCE, DESTINATION, *([weight] if weight else [])])):
@@ -203,6 +216,31 @@ def _read_edges(
             yield begin, end, weights
             done += block.num_rows
             report(Progress(stage, done, total, done))
+
+
+def _edges_from_topology(
+    table: Table, edge: EdgeType, weight: str | None, ends: _Ends
+) -> tuple[Numbers, Numbers, Floats] | None:
+    """All edges of one type, in the order of the table, through its index of topology; None without one."""
+    if not uses_topology(table):
+        return None
+    if weight is None:
+        addresses, weights = table.row_addresses(), np.zeros(0)
+    else:
+        read = table.scan([weight, ROW_ADDRESS])
+        addresses, weights = np.asarray(read[ROW_ADDRESS]), _weights(edge, weight, read[weight])
+    numbered = number_ends(table, addresses)
+    if numbered is None:
+        return None
+    late = read_late_ends(table, addresses, numbered)
+    sides = []
+    for column, numbers in ((SOURCE, numbered.begins), (DESTINATION, numbered.ends)):
+        side = ends.numbers_of_ids(column, numbered.ids)[numbers]
+        if len(late.rows):
+            side[late.rows] = ends.numbers(column, late.ends[column])
+        ensure(not (side < 0).any(), "an edge has both its ends in every snapshot")
+        sides.append(side)
+    return sides[0], sides[1], weights
 
 
 def _blocks(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Table]:

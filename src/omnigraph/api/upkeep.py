@@ -74,7 +74,7 @@ class IndexListRequest(Request[list[IndexStatus]]):
 
     Example:
         >>> [(index.column, index.state.value) for index in g.indexes() if index.table_key == "edge:Knows"]
-        [('id', 'complete'), ('src', 'complete'), ('dst', 'complete')]
+        [('id', 'complete'), ('src, dst', 'complete')]
     """
 
     verb = "indexes"
@@ -87,7 +87,7 @@ class IndexBuildRequest(Request[IndexBuild], kw_only=True):
 
     Example:
         >>> g.ensure_indices().built["edge:Knows"]
-        ('id_btree', 'src_btree', 'dst_btree')
+        ('id_btree', 'topology')
     """
 
     verb = "ensure_indices"

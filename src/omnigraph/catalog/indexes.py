@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 
-from omnigraph.catalog.model import EntityType, NodeType
+from omnigraph.catalog.model import ID, EntityType, NodeType
 from omnigraph.catalog.types import Enum, List, PropertyType, Scalar, Vector
 
 
@@ -20,6 +20,7 @@ class IndexKind(StrEnum):
     NGRAM = "NGRAM"
     FULL_TEXT = "INVERTED"
     VECTOR = "VECTOR"
+    TOPOLOGY = "TOPOLOGY"
 
 
 FILTERS = frozenset({IndexKind.BTREE, IndexKind.BITMAP, IndexKind.LABEL_LIST, IndexKind.NGRAM})
@@ -45,8 +46,8 @@ def index_intents(entity: EntityType) -> tuple[IndexIntent, ...]:
 
 
 def _intents(entity: EntityType) -> Iterator[IndexIntent]:
-    for column in entity.system_columns:
-        yield IndexIntent(column, IndexKind.BTREE)
+    # The ends of edges have an index of topology instead, which is a file beside the table.
+    yield IndexIntent(ID, IndexKind.BTREE)
     declared = {*entity.indexed_properties, *(entity.key if isinstance(entity, NodeType) else ())}
     for name, property in entity.properties.items():
         if name not in declared:

@@ -56,9 +56,8 @@ SETTINGS = {
     "OMNIGRAPH_MAINTENANCE_CONCURRENCY": Setting(
         "How many parts of an `optimize` this process works on at once.", "`8`"
     ),
-    "OMNIGRAPH_INDEXED_EDGES": Setting(
-        "From how many edges on `id`, `src` and `dst` of a table on a disk are indexed.", "`1048576`"
-    ),
+    "OMNIGRAPH_INDEXED_EDGES": Setting("From how many edges on the `id` of a table on a disk is indexed.", "`1048576`"),
+    "OMNIGRAPH_TOPOLOGY_EDGES": Setting("From how many edges on a table has an index of topology.", "`65536`"),
     "OMNIGRAPH_WRITE_WAIT": Setting("How many seconds a writer waits for other writers.", "`60`"),
     "OMNIGRAPH_LEASE_SECONDS": Setting(
         "How many seconds a lease on an object store lasts without being renewed.", "`10`"

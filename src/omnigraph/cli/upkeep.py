@@ -141,7 +141,7 @@ def _index_row(index: IndexStatus) -> Sequence[str]:
 
 def _build_summary(build: IndexBuild) -> str:
     built, pending = _count(build.built), _count(build.pending)
-    text = "every index that can be built is there" if build.commit is None else f"{plural(built, 'index')} built"
+    text = f"{plural(built, 'index')} built" if built else "every index that can be built is there"
     return text + (f", {pending} pending" if pending else "")
 
 
@@ -223,7 +223,11 @@ def show_verify(result: VerifyResult, request: VerifyRequest) -> None:  # noqa: 
 
 def show_optimize(result: OptimizeResult, request: OptimizeRequest) -> None:  # noqa: ARG001 - the result says it all
     """Prints what was done to each table."""
-    shown = [each for each in result.tables if each.committed or each.skipped is not None or each.error is not None]
+    shown = [
+        each
+        for each in result.tables
+        if each.committed or each.indexes_built or each.skipped is not None or each.error is not None
+    ]
     if shown:
         rows = (
             (
@@ -241,7 +245,8 @@ def show_optimize(result: OptimizeResult, request: OptimizeRequest) -> None:  # 
     if result.failed_tables:
         typer.echo(f"{plural(len(result.failed_tables), 'table')} could not be optimized", err=True)
     if result.commit is None:
-        typer.echo("nothing was done" if result.failed_tables else "nothing to do")
+        if not any(each.indexes_built for each in result.tables):
+            typer.echo("nothing was done" if result.failed_tables else "nothing to do")
     else:
         print_commit(result.commit)
     if any(each.skipped is Skipped.DRIFT_NEEDS_REPAIR for each in result.tables):

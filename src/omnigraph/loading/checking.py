@@ -32,6 +32,7 @@ from omnigraph.loading.streams import (
 from omnigraph.loading.tasks import LoadJob
 from omnigraph.storage.predicates import among
 from omnigraph.storage.tables import ROW_ADDRESS, ROW_ID, fragment_groups
+from omnigraph.storage.topology import scan_ends
 from omnigraph.violations import Violation
 from omnigraph.write.change import Origins
 from omnigraph.write.rules import (
@@ -214,8 +215,13 @@ class _BucketChecks:
             return own.slice(0, 0) if kept is None else kept
         column = stream.columns[0]
         first = pc.unique(flat(own[column]))
-        filter = among(column, first.to_pylist()) if len(first) <= _FEW_VALUES else None
-        rows = self._job.tables[entity.table_key].open().scan(own.column_names, filter)
+        table = self._job.tables[entity.table_key].open()
+        if len(first) > _FEW_VALUES:
+            rows = table.scan(own.column_names)
+        elif isinstance(entity, EdgeType) and column in (SOURCE, DESTINATION):
+            rows = scan_ends(table, own.column_names, {column: first.to_pylist()})
+        else:
+            rows = table.scan(own.column_names, among(column, first.to_pylist()))
         return complete_values(rows, stream.columns)
 
     # --- ends ---
@@ -254,9 +260,10 @@ class _BucketChecks:
             return flat(kept[column])
         if self._bucket.is_one_of_many:
             return pa.array([], pa.string())
-        few = wanted is not None and len(wanted) <= _FEW_VALUES
-        filter = among(column, wanted.to_pylist()) if few and wanted is not None else None
-        return flat(self._job.tables[edge.table_key].open().scan([column], filter)[column])
+        table = self._job.tables[edge.table_key].open()
+        if wanted is None or len(wanted) > _FEW_VALUES:
+            return flat(table.scan([column])[column])
+        return flat(scan_ends(table, [column], {column: wanted.to_pylist()})[column])
 
     # --- cardinality ---
 

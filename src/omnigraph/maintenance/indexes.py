@@ -7,7 +7,9 @@ from typing import Any
 from omnigraph.api.upkeep import IndexBuild, IndexState, IndexStatus
 from omnigraph.catalog import EdgeType, EntityType, IndexIntent, index_intents
 from omnigraph.catalog.indexes import FILTERS
+from omnigraph.catalog.model import ID
 from omnigraph.loading.tasks import TableAt
+from omnigraph.maintenance.topology import TOPOLOGY, build_missing_topology, topology_status, why_topology_is_pending
 from omnigraph.parts.choice import row_reasons
 from omnigraph.parts.engine import Engine
 from omnigraph.storage.environment import count_setting
@@ -43,7 +45,10 @@ class _Plan:
 
 
 def build_missing_indexes(attempt: WriteAttempt, engine: Engine) -> IndexBuild:
-    """Builds what is declared and serves no row yet, all in one commit; without any there is no commit."""
+    """Builds what is declared and serves no row yet, all in one commit; without any there is no commit.
+
+    Indexes of topology are built after it, and need none.
+    """
     plans = {
         entity.table_key: _plan_indexes(entity, attempt.base.table(entity.table_key))
         for entity in attempt.catalog.entities
@@ -62,23 +67,29 @@ def build_missing_indexes(attempt: WriteAttempt, engine: Engine) -> IndexBuild:
         change = stage_indexes(table, indexes, attempt.operation_id, replaced=building[key].replaced)
         staged[key] = StagedTable(table, change)
         report_staged_table(attempt)
-    return IndexBuild(
-        commit=write_staged(attempt, staged) if staged else None,
-        built={key: tuple(intent.name for intent in plan.build) for key, plan in building.items()},
-        present={key: plan.present for key, plan in plans.items() if plan.present},
-        pending={key: plan.pending for key, plan in plans.items() if plan.pending},
-    )
+    commit = write_staged(attempt, staged) if staged else None
+    built = {key: tuple(intent.name for intent in plan.build) for key, plan in building.items()}
+    present = {key: plan.present for key, plan in plans.items() if plan.present}
+    pending = {key: plan.pending for key, plan in plans.items() if plan.pending}
+    for key in (edge.table_key for edge in attempt.catalog.edges.values()):
+        table = attempt.base.table(key)  # the indexes have changed no fragment
+        if (reason := why_topology_is_pending(table)) is not None:
+            pending[key] = {**pending.get(key, {}), TOPOLOGY: reason}
+        elif build_missing_topology(table):
+            built[key] = (*built.get(key, ()), TOPOLOGY)
+        else:
+            present[key] = (*present.get(key, ()), TOPOLOGY)
+    return IndexBuild(commit=commit, built=built, present=present, pending=pending)
 
 
 def why_pending(entity: EntityType, table: Table, intent: IndexIntent) -> str | None:
     """Why an index is not built now, or None when it is.
 
-    Every table of edges has indexes on its ids and ends that nobody declared. On a disk, reading these columns of few
-    edges takes milliseconds, and once they are used again they are in memory, while the indexes would take longer to
-    build than the edges to load, and nearly as much space. Indexes that are there are kept up to date.
+    Every table of edges has an index on its ids that nobody declared. On a disk, reading the ids of few edges takes
+    milliseconds, and once they are used again they are in memory. An index that is there is kept up to date.
     """
     reason = pending_reason(table, intent)
-    if reason is not None or intent.column not in entity.system_columns or not isinstance(entity, EdgeType):
+    if reason is not None or intent.column != ID or not isinstance(entity, EdgeType):
         return reason
     edges, enough = table.count(), count_setting(INDEXED_EDGES, _INDEXED_EDGES)
     if table.location.path is not None and edges < enough:
@@ -139,6 +150,8 @@ def table_index_statuses(entity: EntityType, table: Table) -> Iterator[IndexStat
             reason=reason,
             **_coverage_fields(coverage),
         )
+    if isinstance(entity, EdgeType):
+        yield topology_status(entity, table)
 
 
 def _coverage_fields(coverage: Coverage | None) -> dict[str, Any]:

@@ -28,6 +28,7 @@ from omnigraph.loading.tasks import TableAt
 from omnigraph.maintenance.indexes import LARGE_TABLES, why_pending
 from omnigraph.maintenance.layout import IndexWork, TableFacts, TableWork, coverage_after, work_on
 from omnigraph.maintenance.repair import unsettled_operations
+from omnigraph.maintenance.topology import TOPOLOGY, renew_topology
 from omnigraph.parts.choice import row_reasons
 from omnigraph.parts.engine import Engine
 from omnigraph.recovery.audit import AUDIT_FOLDER, check_newest_version
@@ -109,6 +110,14 @@ def optimize(attempt: WriteAttempt, engine: Engine, only: Collection[str] | None
                     report_staged_table(attempt)
                     parts[key], stats[key] = part, _stats_of(key, newest, part)
         commit = write_staged(attempt, parts) if parts else None
+    head = Snapshot(attempt.base.location, attempt.catalog, attempt.log.head())
+    for key in (edge.table_key for edge in attempt.catalog.edges.values()):
+        if key not in keys or key in failures or key not in head.manifest.pins:
+            continue
+        done = stats.get(key) or _untouched_stats(head, key)
+        with failures.noting_failure(key):
+            if done.skipped is None and renew_topology(head.table(key)):
+                stats[key] = replace(done, indexes_built=(*done.indexes_built, TOPOLOGY))
     tables = [
         failures.stats_of(attempt.base, key) or stats.get(key) or _untouched_stats(attempt.base, key) for key in keys
     ]

@@ -25,6 +25,7 @@ from omnigraph.storage.reclaim import known_name
 from omnigraph.storage.records import decode_record
 from omnigraph.storage.references import referred_names
 from omnigraph.storage.tables import listed_versions, open_unread, typed_errors, version_file
+from omnigraph.storage.topology import check_topology_file, topology_files
 from omnigraph.versioning import Branches, Manifest, ManifestLog, Pin
 from omnigraph.versioning.file_checksums import recorded_checksums
 from omnigraph.versioning.tags import TAG_FOLDER, tags
@@ -255,7 +256,20 @@ class _Verification:
                 if (problem := self._problem_of(folder, file)) is not None:
                     self._note(f"{root}/{file}", problem, sum(pins[pin] for pin in users_of_name))
                     damaged |= users_of_name
+        for file, name in topology_files(folder.there):
+            self._check_topology(root, folder, file, name)
         return damaged
+
+    def _check_topology(self, root: str, folder: _Folder, file: str, name: str) -> None:
+        """An index of topology has its own checksums. No commit needs it: it is ignored if it is damaged."""
+        self.files += 1
+        self.bytes += folder.there[file].size
+        try:
+            problem = check_topology_file(folder.location, name, whole=self.data)
+        except StorageError as error:
+            problem = error.problem
+        if problem is not None:
+            self._note(f"{root}/{file}", f"{problem}; it is not used: build it again with `omnigraph indexes`")
 
     def _problem_of(self, folder: "_Folder", file: str) -> str | None:
         """What is wrong with one file."""

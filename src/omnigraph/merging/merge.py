@@ -20,7 +20,6 @@ from omnigraph.catalog.model import DESTINATION, ID, SOURCE
 from omnigraph.errors import MergeConflicts, NotFound, SchemaBehind
 from omnigraph.merging.sides import TypeMerge, changes_between, dropped_type, types_of
 from omnigraph.merging.three_way import Strategy, TableMerge, touched_ids
-from omnigraph.storage.predicates import among
 from omnigraph.versioning import Branches, CommitGraph, MergedParent, Snapshot
 from omnigraph.violations import Rule, Violation
 from omnigraph.write import TableChange, WriteAttempt, write_changes
@@ -248,7 +247,8 @@ def _edges_without_ends(ours: Snapshot, changes: Mapping[str, TableChange]) -> I
             for column, name in ((SOURCE, edge.source), (DESTINATION, edge.destination)):
                 if name != nodes.entity.name:
                     continue
-                found = ours.table(edge.table_key).scan([ID, column], among(column, nodes.deleted.to_pylist()))
+                ends = {column: nodes.deleted.to_pylist()}
+                found = ours.scan_ends(edge.table_key, columns=[ID, column], ends=ends)
                 if own is not None:
                     found = found.filter(pc.invert(pc.is_in(found[ID], value_set=own.touched_ids)))
                 for id, end in zip(found[ID].to_pylist(), found[column].to_pylist(), strict=True):

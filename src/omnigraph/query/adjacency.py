@@ -12,10 +12,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from omnigraph.catalog.model import DESTINATION, SOURCE
 from omnigraph.compiler.ir import Direction
 from omnigraph.query.cancelling import NEVER, Cancellation
 from omnigraph.resident.numbers import distinct, stretches
 from omnigraph.storage.environment import ADJACENCY_BYTES
+from omnigraph.storage.topology import LateEnds, NumberedEnds
 from omnigraph.versioning.kept import Heads, KeptVersions
 
 Codes: TypeAlias = NDArray[np.int64]
@@ -124,6 +126,24 @@ def adjacency_of(sources: pa.ChunkedArray, destinations: pa.ChunkedArray, *, is_
     source_ids, begin = _encode_ids(sources)
     destination_ids, end = _encode_ids(destinations)
     return Adjacency(source_ids, destination_ids, (begin, end))
+
+
+def adjacency_of_numbers(numbered: NumberedEnds, late: LateEnds) -> Adjacency:
+    """The adjacency of edges whose ends have numbers, and of a few that were read besides.
+
+    Both ends are numbered together, also where an edge runs from one type to another.
+    """
+    begin, end = numbered.begins.copy(), numbered.ends.copy()
+    if not len(late.rows):
+        return Adjacency(numbered.ids, numbered.ids, (begin, end))
+    count = len(late.rows)
+    texts = pa.concat_arrays([numbered.ids, *late.ends[SOURCE].chunks, *late.ends[DESTINATION].chunks])
+    ids, ranks = _encode_ids(pa.chunked_array([texts]))
+    is_known = begin >= 0
+    for numbers, codes in ((begin, ranks[len(numbered.ids) :][:count]), (end, ranks[len(numbered.ids) + count :])):
+        numbers[is_known] = ranks[numbers[is_known]]
+        numbers[late.rows] = codes
+    return Adjacency(ids, ids, (begin, end))
 
 
 def _encode_ids(values: pa.ChunkedArray) -> tuple[pa.Array, Codes]:

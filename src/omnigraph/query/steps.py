@@ -5,7 +5,7 @@ are known, only the rows that can still match are read. Narrowing never decides 
 those that the relational rest keeps.
 """
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
@@ -265,6 +265,17 @@ class GraphReader(Protocol):
 
         `check` is called with the bytes of every batch, and ends the scan by raising an error.
         """
+        ...
+
+    def scan_ends(
+        self,
+        table_key: str,
+        *,
+        columns: Sequence[str],
+        ends: Mapping[str, Collection[str]],
+        check: Callable[[int], None] = ...,
+    ) -> pa.Table:
+        """The edges at some nodes: `ends` has ids by `src` and `dst`, and an edge at any of them counts."""
         ...
 
     def version(self, table_key: str) -> Hashable:

@@ -11,12 +11,20 @@ from numpy.typing import NDArray
 
 from omnigraph.catalog.model import DESTINATION, SOURCE
 from omnigraph.compiler.ir import Direction
-from omnigraph.query.adjacency import Adjacency, AdjacencyCache, Codes, Neighbours, adjacency_of, codes_of
+from omnigraph.query.adjacency import (
+    Adjacency,
+    AdjacencyCache,
+    Codes,
+    Neighbours,
+    adjacency_of,
+    adjacency_of_numbers,
+    codes_of,
+)
 from omnigraph.query.cancelling import NEVER, Cancellation
 from omnigraph.query.leaves import Ids
 from omnigraph.query.steps import GraphReader, Walk
 from omnigraph.resident.numbers import distinct
-from omnigraph.storage.predicates import among
+from omnigraph.storage.topology import number_ends, read_late_ends
 
 SMALL_FRONTIER = 256
 """Up to this many nodes, edges are read by a filter; beyond, all edges are read once and cached."""
@@ -121,18 +129,16 @@ class Walker:
                 return local
 
         def build() -> Adjacency:
-            edges = self._edges(walk, None)
+            table = self.reader.table(walk.table_key)
+            addresses = table.row_addresses()
+            numbered = number_ends(table, addresses)
+            if numbered is not None:
+                late = read_late_ends(table, addresses, numbered)
+                return adjacency_of_numbers(numbered, late)
+            edges = self.reader.scan(walk.table_key, columns=(SOURCE, DESTINATION))
             return adjacency_of(edges[SOURCE], edges[DESTINATION], is_one_type=_is_one_type(walk))
 
         return self.cache.get_or_build(walk.table_key, version, build, cancellation=self.cancellation)
-
-    def _edges(self, walk: Walk, filter: str | None) -> pa.Table:
-        """Edges that pass a filter are this query's own; an adjacency of all of them is kept for all queries."""
-
-        def check(size: int) -> None:
-            self.cancellation.hold(size if filter is not None else 0)
-
-        return self.reader.scan(walk.table_key, columns=(SOURCE, DESTINATION), filter=filter, check=check)
 
     def _around(self, walk: Walk, direction: Direction, frontier: set[str]) -> Adjacency | None:
         """All edges that the walk can follow from these nodes; None when it reaches too many to ask for each."""
@@ -144,10 +150,10 @@ class Walker:
             if len(frontier) > SMALL_FRONTIER or len(asked) > 4 * SMALL_FRONTIER:
                 return None
             names = sorted(frontier)
-            filter = among(begin, names)
-            if direction is Direction.EITHER:
-                filter = f"{filter} OR {among(end, names)}"
-            edges = self._edges(walk, filter)
+            ends = {begin: names, end: names} if direction is Direction.EITHER else {begin: names}
+            edges = self.reader.scan_ends(
+                walk.table_key, columns=(SOURCE, DESTINATION), ends=ends, check=self.cancellation.hold
+            )
             tables.append(edges)
             asked |= frontier
             steps += 1

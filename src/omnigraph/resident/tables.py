@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from omnigraph.catalog.model import ID
+from omnigraph.catalog.model import ID, SOURCE
 from omnigraph.errors import Damaged
 from omnigraph.resident.ids import IdIndex, flat, pick, size_at
 from omnigraph.resident.memory import DoesNotFit, MemoryBound, Reading
@@ -80,8 +80,7 @@ class Base:
         self, table: Table, addresses: NDArray[np.uint64], columns: dict[str, pa.Array], memory: MemoryBound
     ) -> None:
         self.table = table
-        self.ids = columns[ID]
-        self.count = len(self.ids)
+        self.count = len(addresses)
         self.addresses = addresses
         self.memory = memory
         self._columns = columns
@@ -89,6 +88,11 @@ class Base:
         self._codes: dict[str, Codes] = {}
         self._replaced: frozenset[str] = frozenset()
         memory.count(self)
+
+    @property
+    def ids(self) -> pa.Array:
+        """The ids of all rows. Those of edges are often not needed."""
+        return self.column(ID)
 
     @cached_property
     def index(self) -> IdIndex:
@@ -128,8 +132,8 @@ class Base:
 
     @property
     def overlay_names(self) -> tuple[str, ...]:
-        """The columns that an overlay needs at once: those that were read so far, kept or not."""
-        return (*self._columns, *(name for name in self._replaced if name not in self._columns))
+        """The columns that an overlay needs at once: ids, and those that were read so far, kept or not."""
+        return tuple(dict.fromkeys((ID, *self._columns, *self._replaced)))
 
     def has(self, name: str) -> bool:
         """Whether a column was read before."""
@@ -160,8 +164,12 @@ class Base:
         if found is None:
             with self.memory.lock, self.memory.reading() as reading:
                 found = self._read(name, reading)
-            self._replaced |= {name}
+            self.note_replaced(name)
         return found
+
+    def note_replaced(self, *names: str) -> None:
+        """Notes columns that numbers take the place of, so that overlays have them."""
+        self._replaced |= {*names}
 
     def _read(self, name: str, reading: Reading) -> pa.Array:
         read = self.table.scan([name, ROW_ADDRESS], check=reading.add)
@@ -576,8 +584,10 @@ def _whole(table: Table, base: Base, dead: frozenset[int] = frozenset()) -> Resi
 
 
 def read_table(table: Table, memory: MemoryBound) -> ResidentTable:
-    """A table in memory, with its ids; other columns follow when they are needed."""
-    with memory.lock, memory.reading() as reading:
-        read = table.scan([ID, ROW_ADDRESS], check=reading.add)
-        addresses = numbers_of(flat(read[ROW_ADDRESS])).astype(np.uint64)
-        return _whole(table, Base(table, addresses, {ID: flat(read[ID])}, memory))
+    """A table in memory, with its ids if it is one of nodes; other columns follow when they are needed."""
+    with memory.lock:
+        memory.reserve(8 * table.count())
+        base = Base(table, table.row_addresses(), {}, memory)
+        if SOURCE not in table.schema.names:
+            base.column(ID)
+        return _whole(table, base)

@@ -19,6 +19,7 @@ from omnigraph.query.steps import Walk
 from omnigraph.query.walks import OPPOSITE, Walker
 from omnigraph.spark.relations import Relations, ScanPart, known_ids, narrowing_ids
 from omnigraph.storage.predicates import among
+from omnigraph.storage.topology import scan_ends, uses_topology
 
 BEGIN, END = "begin", "end"
 _PAIRS = pa.schema([(BEGIN, pa.string()), (END, pa.string())])
@@ -99,14 +100,29 @@ class Paths:
 
     def _steps(self, walk: Walk, direction: Direction, begins: Sequence[str] | None) -> DataFrame:
         """Each pair of neighbours once, all of them or those that begin at given ids."""
-        if begins is not None and not begins:
-            return self._no_pairs()
+        if begins is not None:
+            return self._steps_from(walk, direction, begins) if begins else self._no_pairs()
         parts = [
             ScanPart(part, partial(_select_ends, begin, end))
             for begin, end in ORIENTATIONS[direction]
-            for part in self.relations.parts(
-                walk.table_key, (SOURCE, DESTINATION), None if begins is None else among(begin, begins)
-            )
+            for part in self.relations.parts(walk.table_key, (SOURCE, DESTINATION), None)
+        ]
+        return self.relations.scan_parts(parts, _PAIRS).distinct()
+
+    def _steps_from(self, walk: Walk, direction: Direction, begins: Sequence[str]) -> DataFrame:
+        """The pairs that begin at given ids: found by the driver where an index knows them, and by tasks otherwise."""
+        table = self.relations.snapshot.table(walk.table_key)
+        orientations = ORIENTATIONS[direction]
+        if uses_topology(table):
+            found = [
+                _select_ends(begin, end, scan_ends(table, (SOURCE, DESTINATION), {begin: begins}))
+                for begin, end in orientations
+            ]
+            return self.relations.local(pa.concat_tables(found)).distinct()
+        parts = [
+            ScanPart(part, partial(_select_ends, begin, end))
+            for begin, end in orientations
+            for part in self.relations.parts(walk.table_key, (SOURCE, DESTINATION), among(begin, begins))
         ]
         return self.relations.scan_parts(parts, _PAIRS).distinct()
 

@@ -24,6 +24,10 @@ class Location:
         """A location below this one."""
         return replace(self, uri="/".join((self.uri, *names)))
 
+    def at(self, uri: str) -> "Location":
+        """Another location of the same store, reached in the same way."""
+        return replace(self, uri=uri)
+
     @property
     def storage_options(self) -> dict[str, str] | None:
         """The options as Lance takes them."""

@@ -62,6 +62,16 @@ class LocalObjects:
             except (FileNotFoundError, NotADirectoryError):
                 return None
 
+    def read_range(self, name: str, start: int, stop: int) -> bytes | None:
+        """The bytes of a file from one place to another, fewer at its end, or None when there is no file."""
+        with _storage_errors(self._root / name, "be read"):
+            try:
+                with (self._root / name).open("rb") as file:
+                    file.seek(start)
+                    return file.read(stop - start)
+            except (FileNotFoundError, NotADirectoryError):
+                return None
+
     def exists(self, name: str) -> bool:
         """Whether a file exists. A failure of the store raises an error: the answer is then unknown."""
         with _storage_errors(self._root / name, "be read"):
@@ -191,6 +201,17 @@ class RemoteObjects:
     def read(self, name: str) -> bytes | None:
         found = self.read_tagged(name)
         return None if found is None else found[0]
+
+    def read_range(self, name: str, start: int, stop: int) -> bytes | None:
+        with _storage_errors(f"{self._uri}/{name}", "be read"):
+            try:
+                # A store refuses a range that begins at the end of an object, and shortens one that ends beyond it.
+                size = obstore.head(self._store, name)["size"]
+                if start >= min(stop, size):
+                    return b""
+                return bytes(obstore.get_range(self._store, name, start=start, end=min(stop, size)))
+            except FileNotFoundError:
+                return None
 
     def exists(self, name: str) -> bool:
         with _storage_errors(f"{self._uri}/{name}", "be read"):

@@ -21,6 +21,8 @@ from omnigraph.storage.location import Location
 from omnigraph.storage.objects import objects_at
 from omnigraph.storage.references import referred_names
 from omnigraph.storage.tables import check_version, open_pinned, typed_errors, version_file, version_in
+from omnigraph.storage.topology import readable_headers, used_file
+from omnigraph.storage.topology_file import FOLDER, SUFFIX
 
 OWN_LINE = ""
 """The main line of a table, which is not a fork."""
@@ -35,6 +37,8 @@ _TRANSACTION = re.compile(r"_transactions/(\d+)-[^/]+\.txn")
 _ROWS = re.compile(r"data/([^/]+?)(?:\.lance|/.+)")
 _DELETIONS = re.compile(r"_deletions/[^/]+")
 _INDEX = re.compile(r"_indices/([0-9a-f-]{36})/.+")
+_TOPOLOGY = re.compile(rf"{FOLDER}/[0-9a-f]+{re.escape(SUFFIX)}")
+_TOPOLOGY_DRAFT = re.compile(rf"{FOLDER}/\.draft-[^/]+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +64,7 @@ class _Line:
     rows: list[tuple[str, StoredFile]] = field(default_factory=list)
     deletions: list[tuple[str, StoredFile]] = field(default_factory=list)
     indexes: list[tuple[str, StoredFile]] = field(default_factory=list)
+    topologies: list[StoredFile] = field(default_factory=list)
 
 
 def versions_of(files: Iterable[StoredFile]) -> dict[str, dict[int, StoredFile]]:
@@ -136,6 +141,30 @@ def _unused_files(
                 yield file.name, file
         yield from ((known, file) for known, file in (*line.rows, *line.deletions) if known not in needed)
         yield from ((identity, file) for identity, file in line.indexes if identity in indexes)
+    yield from ((file.name, file) for file in _unneeded_topologies(root, lines, staying, is_gone))
+
+
+def _unneeded_topologies(
+    root: Location,
+    lines: Mapping[str, _Line],
+    staying: Mapping[str, Collection[int]],
+    is_gone: Callable[[str], bool],
+) -> list[StoredFile]:
+    """The indexes of topology that no kept version would use."""
+    files = {file.name.rpartition("/")[2]: file for line in lines.values() for file in line.topologies}
+    headers = readable_headers(root, files)
+    for line, versions in staying.items():
+        for version in versions:
+            if not files:
+                return []
+            try:
+                used = used_file(open_pinned(_at(root, line), version), headers)
+            except StorageError:
+                if is_gone(line):
+                    break
+                raise
+            files.pop(used or "", None)
+    return [*files.values()]
 
 
 def _unneeded_indexes(
@@ -216,8 +245,10 @@ def _line_and_rest(file: str) -> tuple[str, str]:
 def _sort_in(line: _Line, name: str, file: StoredFile) -> None:
     if (version := version_in(name)) is not None:
         line.versions[version] = file
-    elif _DRAFT.fullmatch(name):
+    elif _DRAFT.fullmatch(name) or _TOPOLOGY_DRAFT.fullmatch(name):
         line.drafts.append(file)
+    elif _TOPOLOGY.fullmatch(name):
+        line.topologies.append(file)
     elif found := _TRANSACTION.fullmatch(name):
         line.transactions.append((int(found[1]), file))
     elif found := _ROWS.fullmatch(name):

@@ -12,10 +12,12 @@ from dataclasses import dataclass
 from itertools import takewhile
 from typing import Literal
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from lance.blob import BlobType
 from lance.file import LanceFileReader
+from numpy.typing import NDArray
 
 import lance
 from omnigraph.errors import Damaged, StorageError, UsageError
@@ -155,6 +157,26 @@ class Table:
         """Some columns of some fragments. Row ids, addresses and versions are known without reading data files."""
         with typed_errors(self.location, "cannot be read"):
             return self.dataset.scanner(fragments=fragments, columns=list(columns)).to_table()
+
+    def row_addresses(self) -> NDArray[np.uint64]:
+        """The addresses of all rows, in the order of the fragments."""
+        return self.fragment_addresses([each.fragment_id for each in self.dataset.get_fragments()])
+
+    def fragment_addresses(self, fragments: Sequence[int]) -> NDArray[np.uint64]:
+        """The addresses of the rows of some fragments; of fragments without deleted rows they are known unread."""
+        wanted = frozenset(fragments)
+        parts: list[NDArray[np.uint64]] = [np.empty(0, np.uint64)]
+        with typed_errors(self.location, "cannot be read"):
+            for fragment in self.dataset.get_fragments():
+                if fragment.fragment_id not in wanted:
+                    continue
+                if fragment.metadata.deletion_file is None:
+                    first = np.uint64(fragment.fragment_id) << np.uint64(32)
+                    parts.append(first + np.arange(fragment.physical_rows, dtype=np.uint64))
+                else:
+                    read = self.dataset.scanner(fragments=[fragment], columns=[ROW_ADDRESS]).to_table()
+                    parts.append(np.asarray(read[ROW_ADDRESS]).astype(np.uint64, copy=False))
+        return np.concatenate(parts)
 
     def rows_at(self, addresses: pa.Array, columns: Sequence[str] | None = None) -> pa.Table:
         """The rows at these addresses, in this order, with only these columns read. All of them must exist."""

@@ -1,6 +1,6 @@
 """One consistent view of the whole graph: every table at the version that one manifest pins."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -11,6 +11,7 @@ from omnigraph.catalog import Catalog
 from omnigraph.errors import NotFound, StorageError
 from omnigraph.storage.location import Location
 from omnigraph.storage.tables import Table, open_pinned
+from omnigraph.storage.topology import scan_ends
 from omnigraph.versioning.kept import KeptVersions, opened_tables
 from omnigraph.versioning.manifest import Manifest
 from omnigraph.versioning.removal import missing_version
@@ -88,6 +89,17 @@ class Snapshot:
     ) -> pa.Table:
         """Rows of a table; only these columns are read. `check` is called with the bytes of each batch."""
         return self.table(table_key).scan(columns, filter, limit, check=check)
+
+    def scan_ends(
+        self,
+        table_key: str,
+        *,
+        columns: Sequence[str],
+        ends: Mapping[str, Collection[str]],
+        check: Callable[[int], None] = lambda _bytes: None,
+    ) -> pa.Table:
+        """The edges at some nodes: `ends` has ids by `src` and `dst`, and an edge at any of them counts."""
+        return scan_ends(self.table(table_key), columns, ends, check=check)
 
     def as_json(self) -> dict[str, Any]:
         """The commit, and its tables with their rows, as scripts read it."""

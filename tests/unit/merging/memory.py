@@ -1,6 +1,6 @@
 """Graphs in memory, as far as a merge looks at them: tables of Arrow, snapshots, and a history of commits."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import SimpleNamespace
 from typing import Any, cast
@@ -19,6 +19,7 @@ from omnigraph.evolution.migration import migration_plan
 from omnigraph.merging.merge import MergeOptions, merge
 from omnigraph.storage.column_match import ColumnMatch
 from omnigraph.storage.differences import DifferenceCounts, Differences
+from omnigraph.storage.topology import ends_filter
 from omnigraph.versioning import Branches
 from omnigraph.write import WriteAttempt
 from tests.unit.versioning.test_commit_graph import Histories, Parents
@@ -72,6 +73,9 @@ class MemorySnapshot:
         schema = table_schema(entity)
         rows = [{**dict.fromkeys(schema.names), **row} for row in self.content.get(entity.name, ())]
         return MemoryTable(pa.Table.from_pylist(rows, schema=schema))
+
+    def scan_ends(self, table_key: str, *, columns: Sequence[str], ends: Mapping[str, Collection[str]]) -> pa.Table:
+        return self.table(table_key).scan(columns, ends_filter(ends))
 
     def version(self, table_key: str) -> tuple[str, int]:
         rows = self.table(table_key).rows

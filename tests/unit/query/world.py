@@ -1,6 +1,6 @@
 """A small graph in real Lance tables, and a reader over it that remembers what was asked."""
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -14,6 +14,7 @@ from omnigraph.compiler import bound_parameters, compile_query
 from omnigraph.query import AdjacencyCache, Embed, Plan, Shortcuts, execute, plan_read
 from omnigraph.storage.location import location_of
 from omnigraph.storage.tables import Table, open_table
+from omnigraph.storage.topology import ends_filter
 
 NOW = datetime(2026, 3, 4, 5, 6, 7, 891_000, tzinfo=UTC)
 Rows = Mapping[str, Sequence[Mapping[str, Any]]]
@@ -48,6 +49,16 @@ class LanceReader:
         found = scanner.to_table()
         check(found.nbytes)
         return found
+
+    def scan_ends(
+        self,
+        table_key: str,
+        *,
+        columns: Sequence[str],
+        ends: Mapping[str, Collection[str]],
+        check: Callable[[int], None] = lambda _bytes: None,
+    ) -> pa.Table:
+        return self.scan(table_key, columns=columns, filter=ends_filter(ends), check=check)
 
     def version(self, table_key: str) -> Hashable:
         return self.tables[table_key].version
