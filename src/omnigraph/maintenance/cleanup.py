@@ -249,9 +249,26 @@ class _Preview:
         self._remove(self.graph, Reclaim(files=tuple(drafts)))
         for folder in lost:
             self._remove_folder(self.graph, folder)
+        removed = self._older_layout()
         of_lost = [file for file in files if file.name.startswith(tuple(f"{folder}/" for folder in lost))]
         names = tuple(folder.rpartition("/")[2] for folder in lost)
-        return _stats(MANIFEST_FOLDER, Reclaim(tuple(leaving), tuple(drafts)), of_lost, forks=names)
+        return _stats(MANIFEST_FOLDER, Reclaim((*leaving, *removed.versions), (*drafts, *removed.files)), of_lost, forks=names)
+
+    def _older_layout(self) -> Reclaim:
+        """What a migration from an older layout has left, without the versions that close its lines."""
+        location = self.graph.child(MANIFEST_FOLDER)
+        files = files_below(location)
+        kept = {line: {max(versions)} for line, versions in versions_of(files).items() if versions}
+        if not kept:
+            return Reclaim()
+        try:
+            found = reclaimable(location, files, kept, since=self.decided.since)
+        except StorageError as error:
+            # A graph that was moved cannot open old branches: they name the folder that they were created in.
+            _logger.warning("the manifest of an older layout is left as it is: %s", error)
+            return Reclaim()
+        self._remove(location, found)
+        return found
 
     def _present(self, line: KeptLine, listed: Mapping[str, Mapping[int, StoredFile]]) -> Mapping[int, StoredFile]:
         """The versions of a branch, among which must be all that stay."""

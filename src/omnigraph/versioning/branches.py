@@ -9,9 +9,11 @@ from datetime import UTC, datetime
 from typing import Any
 from uuid import uuid4
 
+from omnigraph import failpoints
 from omnigraph.api.base import MAIN
 from omnigraph.api.history import Commit, Place
 from omnigraph.errors import BranchExists, Damaged, NotFound, StorageError
+from omnigraph.failpoints import Point
 from omnigraph.storage.branches import branch_location
 from omnigraph.storage.location import Location
 from omnigraph.storage.objects import objects_at
@@ -137,6 +139,7 @@ class Branches:
         ref = Ref(name, uuid4().hex, at, datetime.now(UTC))
         # A new line has no versions, so that creating one always succeeds.
         FileLine(self.graph, physical_name(name), ref.incarnation).create(at.version, self.manifest_at(at))
+        failpoints.hit(Point.BRANCH_LINE_CREATED)
         if not self._own_refs().create(ref):
             raise BranchExists(name)
         log = self.log(name)

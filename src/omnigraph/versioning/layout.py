@@ -9,7 +9,9 @@ it, the graph has the new layout; before that, the old one is read.
 Layout 1 had a single schema, in the files of the graph. Since layout 2, every commit names its schema.
 """
 
+from omnigraph import failpoints
 from omnigraph.errors import Damaged
+from omnigraph.failpoints import Point
 from omnigraph.storage.location import Location
 from omnigraph.versioning.branches import Branches
 from omnigraph.versioning.line import FileLine
@@ -48,6 +50,7 @@ def _migrate_line(graph: Location, log: ManifestLog) -> None:
                 copied.add(version)
         if old.is_closed() or old.close(head):
             break
+    failpoints.hit(Point.LAYOUT_LINE_CLOSED)
     first = old.read(log.first_version)
     if first is None:
         uri = old.location.child(old.file(log.first_version)).uri
@@ -63,6 +66,7 @@ def _copy_version(old: LanceLine, new: FileLine, version: int) -> None:
         return
     if manifest is not None:
         new.create(version, manifest)
+        failpoints.hit(Point.LAYOUT_VERSION_COPIED)
 
 
 def _old_line(log: ManifestLog) -> LanceLine:
