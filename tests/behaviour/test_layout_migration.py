@@ -311,7 +311,7 @@ def test_what_an_older_writer_adds_before_the_line_is_closed_is_copied_too(uri: 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(LanceLine, "versions", add_meanwhile)
         migrate_layout(branches)
-    assert [commit.graph_commit_id for commit in og.open(uri, "r").commits.list()][0] == "later"
+    assert next(commit.graph_commit_id for commit in og.open(uri, "r").commits.list()) == "later"
 
 
 # --- the second layout: schemas are kept, and nothing has a checksum ---
@@ -355,7 +355,7 @@ def test_a_graph_of_the_second_layout_gets_checksums_when_it_is_opened_for_writi
 
 # --- the third layout: branches, tags, and the archive of a branch that is gone ---
 
-BUILT_AT = f"/tmp/fx/{'p' * 178}/layout_3.omni"
+BUILT_AT = f"/tmp/fx/{'p' * 178}/layout_3.omni"  # noqa: S108 - no longer there
 """The folder in which the graph was built. Lance branches name it, so it is replaced by a path that is as long."""
 ON_BRANCHES: dict[str, dict[str, int | None]] = {
     "main": {"Ada": 37, "Bob": None, "Eve": 1},

@@ -252,7 +252,9 @@ class _Preview:
         removed = self._older_layout()
         of_lost = [file for file in files if file.name.startswith(tuple(f"{folder}/" for folder in lost))]
         names = tuple(folder.rpartition("/")[2] for folder in lost)
-        return _stats(MANIFEST_FOLDER, Reclaim((*leaving, *removed.versions), (*drafts, *removed.files)), of_lost, forks=names)
+        return _stats(
+            MANIFEST_FOLDER, Reclaim((*leaving, *removed.versions), (*drafts, *removed.files)), of_lost, forks=names
+        )
 
     def _older_layout(self) -> Reclaim:
         """What a migration from an older layout has left, without the versions that close its lines."""
