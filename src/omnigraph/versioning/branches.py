@@ -30,6 +30,7 @@ from omnigraph.versioning.removal import REMOVED
 from omnigraph.versioning.schemas import Schemas
 from omnigraph.versioning.snapshot import Snapshot
 
+_INTERNAL = "__"
 _logger = logging.getLogger(__name__)
 
 
@@ -104,10 +105,19 @@ class Branches:
 
     def find_names(self) -> tuple[list[str], list[Damaged]]:
         """The names of all branches except `main`, and the damage of those whose refs cannot be read."""
-        names = sorted(ref.name for ref in self._all_refs())
-        noted = (logical_name(each) for each in noted_branches(self.graph))
-        lost = (self._find_damage(name) for name in noted if name not in (MAIN, *names))
-        return names, [each for each in lost if each is not None]
+        names, lost = [], []
+        for physical in sorted({*self.refs.names(), *noted_branches(self.graph)} - {MAIN}):
+            name = logical_name(physical)
+            if name.startswith(_INTERNAL):
+                continue
+            try:
+                if self.refs.get(physical) is not None:
+                    names.append(name)
+                elif (damage := self._find_damage(name)) is not None:
+                    lost.append(damage)
+            except Damaged as error:
+                lost.append(error)
+        return sorted(names), lost
 
     def logs(self) -> list[ManifestLog]:
         """All branches, `main` first, without those that are deleted meanwhile."""
@@ -129,7 +139,7 @@ class Branches:
     def _all_refs(self) -> Iterator[Ref]:
         """The branches but `main`, without internal ones of older layouts."""
         for physical in self.refs.names():
-            if not logical_name(physical).startswith("__") and (ref := self.refs.get(physical)) is not None:
+            if not logical_name(physical).startswith(_INTERNAL) and (ref := self.refs.get(physical)) is not None:
                 yield ref
 
     def create(self, name: str, at: Place) -> ManifestLog:
@@ -138,10 +148,15 @@ class Branches:
             raise lost
         ref = Ref(name, uuid4().hex, at, datetime.now(UTC))
         # A new line has no versions, so that creating one always succeeds.
-        FileLine(self.graph, physical_name(name), ref.incarnation).create(at.version, self.manifest_at(at))
+        line = FileLine(self.graph, physical_name(name), ref.incarnation)
+        line.create(at.version, self.manifest_at(at))
         failpoints.hit(Point.BRANCH_LINE_CREATED)
         if not self._own_refs().create(ref):
             raise BranchExists(name)
+        if not line.has(at.version):
+            # On a store, a creator that was paused may have lost its lock, and cleanup has removed the line.
+            self._own_refs().delete(physical_name(name))
+            raise StorageError(line.location.uri, f"branch `{name}` was not created: it took too long; try again")
         log = self.log(name)
         log.note_head(at.version)
         return log

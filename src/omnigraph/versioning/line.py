@@ -3,8 +3,10 @@
 The file of the next number is created exclusively, on a disk by a link and on an object store by a conditional put. So
 creating it is a compare-and-swap: of several writers that start from one version, exactly one gets the next.
 
-A file holds lines of JSON: one that describes the rest, with its checksum, one for the tables, one for each commit,
-oldest first, and one that marks the end. A file without its end was torn by a power cut, before anybody was told of it.
+A file holds lines of JSON: one with the layout and the checksum, one for the tables, one for each commit, oldest first,
+and one that marks the end. On a disk, a file without its end was torn by a power cut, before anybody was told of it. A
+store has whole objects only. The checksum and the end are the same in every layout, so that a file of a newer version
+of OmniGraph is never taken for a torn or damaged one.
 """
 
 import hashlib
@@ -64,7 +66,7 @@ class FileLine:
 
     def read(self, version: int) -> Manifest | None:
         content = objects_at(self.location).read(self.file(version))
-        if content is None or is_torn(content):
+        if content is None or (self.location.path is not None and is_torn(content)):
             return None
         return decode_manifest(self.location.child(self.file(version)).uri, content)
 
@@ -136,24 +138,31 @@ def encode_manifest(manifest: Manifest) -> bytes:
         for key, pin in sorted(manifest.pins.items())
     }
     rest = b"".join([_encode_line({"tables": tables}), *map(_encode_commit, manifest.commits), _END])
-    checksum = _METHOD + hashlib.sha256(rest).hexdigest()
-    return _encode_line({"omnigraph": "manifest", "layout": LAYOUT, "checksum": checksum}) + rest
+    described = {"omnigraph": "manifest", "layout": LAYOUT}
+    return _encode_line({**described, "checksum": _checksum(described, rest)}) + rest
+
+
+def _checksum(described: Mapping[str, Any], rest: bytes) -> str:
+    """The checksum of a file: of the other fields of its first line, and of all lines after it."""
+    return _METHOD + hashlib.sha256(_encode_line(described) + rest).hexdigest()
 
 
 def decode_manifest(uri: str, content: bytes) -> Manifest:
-    """The manifest in a file that is not torn; raises `Damaged` if it is not what was written."""
+    """The manifest in a file; raises `Damaged` if it is not what was written."""
     first, _, rest = content.partition(b"\n")
     try:
-        described = json.loads(first)
-        layout, checksum = described["layout"], described["checksum"]
+        described = dict(json.loads(first))
+        layout, checksum = described["layout"], described.pop("checksum")
     except (ValueError, TypeError, KeyError, RecursionError) as error:
-        raise Damaged(uri, f"its first line cannot be understood: {error}") from error
-    if checksum != _METHOD + hashlib.sha256(rest).hexdigest():
+        raise Damaged(uri, f"its first line cannot be understood: {error!r}") from error
+    if checksum != _checksum(described, rest):
         raise Damaged(uri, "it does not match its recorded checksum")
     if layout != LAYOUT:
         raise StorageError(uri, f"this graph was written by a newer version (layout {layout}); upgrade omnigraph first")
     try:
         tables, *commits = rest.splitlines()[:-1]
+        if not commits:
+            raise ValueError("it has no commit")
         return Manifest(_decode_tables(json.loads(tables)["tables"]), tuple(map(_decode_commit, commits)))
     except (ValueError, TypeError, KeyError, AttributeError) as error:
         raise Damaged(uri, f"it cannot be understood: {error!r}") from error

@@ -143,7 +143,7 @@ class ManifestLog:
         if self.exists():
             raise StorageError(self._graph.uri, "there is already a graph here")
         line.remove_torn(FIRST_VERSION)
-        if not line.create(FIRST_VERSION, first):
+        if not line.create(FIRST_VERSION, first) and not self._is_ours(first):
             raise StorageError(self._graph.uri, "there is already a graph here")
         self._remember(first)
         self.note_head(first.version)
@@ -163,8 +163,12 @@ class ManifestLog:
         if self.origin is None:
             return
         ref = self.refs.get(self._name)
-        if ref is None or ref.incarnation != self.incarnation:
-            raise NotFound("branch", self.branch, "it was deleted while this write was prepared")
+        if ref is not None and ref.incarnation == self.incarnation:
+            return
+        if not objects_at(self._graph).exists(archive_file(self.incarnation)):
+            uri = self._graph.child(self.refs.file(self._name)).uri
+            raise Damaged(uri, f"branch `{self.branch}` was not deleted, but its ref is missing, or that of another")
+        raise NotFound("branch", self.branch, "it was deleted while this write was prepared")
 
     @contextmanager
     def noticing_deletion(self) -> Iterator[None]:
@@ -240,7 +244,7 @@ class ManifestLog:
         for _ in range(_FEW_VERSIONS):
             following = self._read(manifest.version + 1)
             if following is None:
-                return None if self._may_be_below_gap(manifest.version) else manifest
+                return None if self._may_be_published_after(manifest.version) else manifest
             manifest = following
         return None
 
@@ -260,11 +264,12 @@ class ManifestLog:
                     return version
             elif version >= self.read_retained().floor:
                 raise self._damage(version, "it was published, but its file is missing or truncated")
+        floor = self.read_retained().floor
         for version in self.line.versions():
-            if self.line.has(version):
+            if self.line.has(version) and version >= floor:
                 return version
-        if noted is not None:
-            raise self._damage(noted, "it was published, but its file is missing or truncated")
+        if noted is not None or floor > 0:
+            raise self._damage(max(noted or 0, floor), "it was published, but its file is missing or truncated")
         raise StorageError(self._graph.uri, "there is no graph here")
 
     def _noted_version(self) -> int | None:
@@ -301,13 +306,16 @@ class ManifestLog:
         """Records the versions of this branch that cleanup is going to keep, before it removes anything."""
         write_retained(self._graph, self._name, self.incarnation, retained)
 
-    def _may_be_below_gap(self, version: int) -> bool:
-        """Whether versions after this one may be missing because cleanup removed them.
+    def _may_be_published_after(self, version: int) -> bool:
+        """Whether a later version was published, although the next one is missing: cleanup removed it, or damage.
 
-        It is called after the next version was found missing: cleanup records what it keeps before it removes anything.
-        On an object store, cleanup keeps all versions after one that a process may still trust.
+        It is called after the next version was found missing: cleanup records what it keeps before it removes anything,
+        and a version is noted after it is there. On an object store, cleanup keeps all versions after one that a
+        process may still trust, and a missing version is noticed as soon as the known one is not trusted any more.
         """
-        return self._graph.path is not None and version < self.read_retained().floor
+        if self._graph.path is None:
+            return False
+        return version < self.read_retained().floor or version < (self._noted_version() or 0)
 
     def at(self, version: int) -> Manifest:
         """An exact version; raises `NotFound` if it never existed, or if cleanup has kept only its commit."""
@@ -368,9 +376,10 @@ class ManifestLog:
             if not line.create(version, following) and not self._is_ours(following):
                 raise HeadMoved(self.location.uri, version, None)
         except StorageError as error:
-            if self._graph.path is not None and self._is_ours(following):
+            if not self._is_ours(following):
+                raise
+            if self._graph.path is not None:
                 raise NotDurable(self._graph.uri, following.commit.graph_commit_id, error.problem) from error
-            raise
         if version < self.read_retained().floor:
             self._take_back(version)
             raise HeadMoved(self.location.uri, version, None)
@@ -428,6 +437,8 @@ class ManifestLog:
         version = self.head().version + 1
         if any(later > version for later in self.line.versions()):
             raise self._damage(version, "its file is missing or truncated, and later versions exist")
+        if version <= (self._noted_version() or 0):
+            raise self._damage(version, "it was published, but its file is missing or truncated")
         return self._own_line().remove_torn(version)
 
     def _path_of(self, version: int) -> str:
@@ -444,7 +455,8 @@ class ManifestLog:
 def open_main(graph: Location) -> ManifestLog:
     """The manifests of `main`, in the layout that the graph has.
 
-    The first version is the last one that a migration writes, and cleanup never removes it.
+    The first version is the last one that a migration writes, and cleanup never removes it. If it is missing although
+    versions were published after the migration, it is damaged, and the older layout does not have the newest state.
     """
     log = ManifestLog(graph)
     if log.line.has(FIRST_VERSION):
@@ -453,4 +465,8 @@ def open_main(graph: Location) -> ManifestLog:
 
     if not has_older_layout(graph):
         return log
-    return ManifestLog(graph, line=LanceLine(graph, MAIN), refs=LanceRefs(graph))
+    old = LanceLine(graph, MAIN)
+    copied = log.line.versions()
+    if copied and old.is_closed() and max(copied) > max(old.versions(), default=0):
+        return log
+    return ManifestLog(graph, line=old, refs=LanceRefs(graph))
