@@ -52,6 +52,7 @@ class Point(StrEnum):
     INIT_TABLE_CREATED = "init.table_created"
     INIT_BEFORE_MANIFEST = "init.before_manifest"
     INIT_AFTER_MANIFEST = "init.after_manifest"
+    BRANCH_LINE_CREATED = "branch.line_created"
     BRANCH_CREATED = "branch.created"
     BRANCH_BEFORE_DELETE = "branch.before_delete"
     BRANCH_DELETED = "branch.deleted"
@@ -82,6 +83,8 @@ class Point(StrEnum):
     SCHEMA_TABLE_PURGED = "schema_apply.table_purged"
     CLEANUP_DECIDED = "cleanup.decided"
     CLEANUP_VERSIONS_REMOVED = "cleanup.versions_removed"
+    LAYOUT_VERSION_COPIED = "layout.version_copied"
+    LAYOUT_LINE_CLOSED = "layout.line_closed"
     REPAIR_BEFORE_PUBLISH = "repair.before_publish"
     REPAIR_AFTER_PUBLISH = "repair.after_publish"
 

@@ -27,6 +27,7 @@ from tests.behaviour.people import (
     small_world,
     write,
 )
+from tests.manifest_files import line_of
 
 
 @pytest.fixture
@@ -215,16 +216,19 @@ def test_what_an_interrupted_deletion_left_does_not_come_back(graph: og.Graph, t
     set_age(graph, 10, "b")
     set_age(graph, 11, "b")
     commits += [[set_age(graph, age) for age in range(3, 9)][-1]]
-    tree = Path(graph.uri, "__manifest", "tree", "b")
-    shutil.copytree(tree, tmp_path / "kept")
+    line = line_of(graph.uri, "b")
+    shutil.copytree(line, tmp_path / "kept")
     graph.branches.delete("b")
-    shutil.copytree(tmp_path / "kept", tree, dirs_exist_ok=True)
+    shutil.copytree(tmp_path / "kept", line)
     assert names(graph) == ["main"]
     graph.branches.create("b", from_=commits[at].graph_commit_id)
     for handle in (graph, other_handle(graph)):
         assert ages(handle, "b")["Ada"] == (1, 2, 8)[at]
         assert handle.snapshot("b").commit == commits[at]
     set_age(graph, 20, "b", "Bob")
+    assert ages(other_handle(graph), "b") == {"Ada": (1, 2, 8)[at], "Bob": 20}
+    graph.cleanup(keep=100, grace="0s", confirm=True)
+    assert not line.exists()
     assert ages(other_handle(graph), "b") == {"Ada": (1, 2, 8)[at], "Bob": 20}
 
 

@@ -4,7 +4,7 @@ import json
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -13,8 +13,7 @@ import omnigraph as og
 from omnigraph.api.history import MergeKind
 from omnigraph.failpoints import Writer
 from omnigraph.session.writes import WriteOrder
-from omnigraph.storage.branches import create_branch
-from omnigraph.versioning.names import physical_name
+from omnigraph.versioning.refs import Ref
 from tests.behaviour.people import (
     TABLES,
     ages,
@@ -26,6 +25,7 @@ from tests.behaviour.people import (
     small_world,
     write,
 )
+from tests.manifest_files import ref_file, write_ref
 
 
 @pytest.fixture
@@ -125,12 +125,12 @@ CALLS: dict[str, Callable[[og.Graph], object]] = {
 
 @pytest.mark.parametrize("call", CALLS)
 def test_an_internal_branch_is_hidden_from_lists_and_from_every_call(graph: og.Graph, call: str) -> None:
-    root = graph.snapshot().location.child("__manifest")
-    create_branch(root, physical_name(INTERNAL), parent=root, version=graph.snapshot().commit.manifest_version)
+    write_ref(graph.uri, Ref(INTERNAL, "1", graph.snapshot().commit.place, datetime.now(UTC)))
     assert names(graph) == ["main"]
     with pytest.raises((og.UsageError, og.NotFound)):
         CALLS[call](graph)
     assert (names(graph), ages(graph)) == (["main"], {"Ada": 1, "Bob": 1})
+    assert ref_file(graph.uri, INTERNAL).exists()
 
 
 def test_a_graph_opened_for_reading_shows_branches_and_makes_none(graph: og.Graph) -> None:

@@ -36,6 +36,7 @@ from omnigraph.write import WriteFence
 from omnigraph.write.retention import CLOCK_TICK, SCHEMA_LOCK, is_schema_locked, marked_as_writing, oldest_marked_writer
 from tests import nursery
 from tests.behaviour.people import ages, files, other_handle, set_age, small_world, write
+from tests.manifest_files import line_of
 from tests.nursery import Child
 from tests.stores import Options
 
@@ -461,9 +462,11 @@ def test_a_fork_that_a_crash_left_on_a_living_branch_goes(graph: og.Graph) -> No
 def test_a_tree_that_no_ref_lists_goes(graph: og.Graph) -> None:
     graph.branches.create("b")
     set_age(graph, 5, "b")
-    for table in ("__manifest", graph.snapshot().manifest.pins["node:Person"].path):
-        trees = Path(graph.uri, table, "tree")
-        shutil.copytree(next(trees.iterdir()), trees / "zombie.0123")
+    line = line_of(graph.uri, "b")
+    shutil.copytree(line, line.with_name("zombie.0123"))
+    trees = Path(graph.uri, graph.snapshot().manifest.pins["node:Person"].path, "tree")
+    shutil.copytree(next(trees.iterdir()), trees / "zombie.0123")
+    assert str(files(graph, *FOLDERS)).count("zombie") > 2
     cleaned(graph)
     assert "zombie" not in str(files(graph, *FOLDERS))
     assert ages(graph, "b")["Ada"] == 5
@@ -688,12 +691,12 @@ def test_folders_of_killed_bulk_jobs_go_and_those_of_living_ones_stay(graph: og.
 
 
 def test_the_lock_that_a_killed_schema_change_left_goes(graph: og.Graph) -> None:
-    branches = Branches(location_of(graph.uri))
-    branches.lock_out(SCHEMA_LOCK)
+    location = location_of(graph.uri)
+    objects_at(location).replace(SCHEMA_LOCK, b"")
     graph.cleanup(keep=1, grace="0s")
-    assert is_schema_locked(branches.graph)
+    assert is_schema_locked(location)
     cleaned(graph)
-    assert not is_schema_locked(branches.graph)
+    assert not is_schema_locked(location)
     assert ages(graph) == {"Ada": 1, "Bob": 1}
 
 

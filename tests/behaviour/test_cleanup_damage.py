@@ -12,11 +12,13 @@ from omnigraph.errors import Damaged, NotFound
 from omnigraph.recovery.audit import AUDIT_FOLDER
 from omnigraph.storage.tables import version_file
 from omnigraph.versioning import Pin
+from omnigraph.versioning.line import version_name
 from omnigraph.versioning.manifest import REMEMBERED_COMMITS
 from omnigraph.write.forks import table_root
 from tests import nursery
 from tests.behaviour.people import ages, files, other_handle, set_age, small_world, write
 from tests.file_damages import DAMAGES, Damage, cut, empty, flip, remove, replace_by_older, scramble
+from tests.manifest_files import manifest_file, ref_file
 
 FOLDERS = ("nodes", "edges", "__manifest")
 PERSON = "node:Person"
@@ -136,7 +138,7 @@ def test_a_damaged_version_that_a_tag_keeps_keeps_its_table(graph: og.Graph) -> 
     assert code == 1
     assert version_file(named.version) in errors_in(output)[PERSON]
     assert files(graph, named.path) == before
-    with pytest.raises(Damaged, match=version_file(named.version)):
+    with pytest.raises(Damaged, match=version_name(named.version)):
         other_handle(graph).snapshot_at(commit="old").table(PERSON)
 
 
@@ -207,7 +209,7 @@ def test_nothing_goes_while_the_ref_of_a_branch_cannot_be_read(graph: og.Graph, 
     for age in (5, 6):
         set_age(graph, age, "b")
     set_age(graph, 4)
-    ref = Path(graph.uri, "__manifest", "_refs", "branches", "b.json")
+    ref = ref_file(graph.uri, "b")
     content = ref.read_bytes()
     damage(ref)
     before = everything(graph)
@@ -228,7 +230,7 @@ def test_a_branch_that_was_never_written_keeps_its_origin_when_its_ref_cannot_be
     graph.branches.create("b")
     for age in (4, 5):
         set_age(graph, age)
-    ref = Path(graph.uri, "__manifest", "_refs", "branches", "b.json")
+    ref = ref_file(graph.uri, "b")
     content = ref.read_bytes()
     cut(ref)
     before = everything(graph)
@@ -278,7 +280,7 @@ def manifest_of(graph: og.Graph) -> Path:
     graph.tags.create("v1")
     version = graph.snapshot().manifest.version
     set_age(graph, 7)
-    path = Path(graph.uri, "__manifest", version_file(version))
+    path = manifest_file(graph.uri, version)
     cut(path)
     return path
 
@@ -297,8 +299,8 @@ def test_nothing_goes_while_it_cannot_be_read_what_stays(graph: og.Graph, damage
 def test_an_old_commit_whose_manifest_is_damaged_was_not_removed_by_cleanup(graph: og.Graph) -> None:
     version = graph.snapshot().manifest.version
     set_age(graph, 7)
-    Path(graph.uri, "__manifest", version_file(version)).unlink()
-    with pytest.raises(Damaged, match=version_file(version)):
+    manifest_file(graph.uri, version).unlink()
+    with pytest.raises(Damaged, match=version_name(version)):
         other_handle(graph).snapshot_at(version=version)
 
 
@@ -311,10 +313,10 @@ def test_commits_that_only_a_damaged_manifest_repeats_are_not_said_to_be_unknown
     while graph.snapshot().manifest.version <= REMEMBERED_COMMITS:
         set_age(graph, 8)
     graph.cleanup(keep=1, grace="0s", confirm=True)
-    damage(Path(graph.uri, "__manifest", version_file(REMEMBERED_COMMITS)))
+    damage(manifest_file(graph.uri, REMEMBERED_COMMITS))
     again = other_handle(graph)
     for read in (again.commits.list, lambda: again.commits.show(oldest)):
-        with pytest.raises(Damaged, match=version_file(REMEMBERED_COMMITS)):
+        with pytest.raises(Damaged, match=version_name(REMEMBERED_COMMITS)):
             read()
 
 

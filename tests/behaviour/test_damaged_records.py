@@ -1,18 +1,23 @@
 """What we write ourselves and find damaged is an error that says so: never an older state, and never lost."""
 
 import json
-from contextlib import suppress
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 import omnigraph as og
 from omnigraph import failpoints
+from omnigraph.failpoints import Point
 from omnigraph.storage.location import location_of
 from omnigraph.storage.records import encode_record
 from omnigraph.storage.tables import version_file
+from omnigraph.versioning.line import LINES, encode_manifest
+from omnigraph.versioning.manifest import LAYOUT
 from omnigraph.write.sidecar import read_sidecar
 from tests.file_damages import DAMAGES, Damage, cut, empty, flip, remove, scramble
+from tests.manifest_files import line_of, manifest_file, newest_manifest, ref_file
 
 SCHEMA = "node Person { name: String @key, age: I32? }"
 ADD = "query add($name: String) { insert Person { name: $name } }"
@@ -39,8 +44,9 @@ def graph(tmp_path: Path) -> og.Graph:
     return graph
 
 
-def newest_manifest(graph: og.Graph) -> Path:
-    return Path(graph.uri, "__manifest", version_file(4))
+def contents(graph: og.Graph) -> dict[Path, bytes]:
+    """All manifests and refs as they are."""
+    return {path: path.read_bytes() for path in Path(graph.uri, "__manifest").rglob("*") if path.is_file()}
 
 
 # --- the version of a table ---
@@ -62,7 +68,8 @@ def test_a_version_that_names_a_missing_file_is_not_repeated_by_a_change_of_the_
 
 @pytest.mark.parametrize("damage", DAMAGES)
 def test_a_damaged_newest_manifest_is_an_error_and_never_the_state_before(graph: og.Graph, damage: Damage) -> None:
-    file = newest_manifest(graph)
+    file = newest_manifest(graph.uri)
+    assert file == manifest_file(graph.uri, 4)
     whole = file.read_bytes()
     damage(file)
     for mode in ("r", "rw"):
@@ -77,49 +84,105 @@ def test_a_damaged_newest_manifest_is_an_error_and_never_the_state_before(graph:
 
 @pytest.mark.parametrize("damage", DAMAGES)
 def test_no_write_takes_the_number_of_a_damaged_manifest(graph: og.Graph, damage: Damage) -> None:
-    damage(newest_manifest(graph))
-    left = sorted(Path(graph.uri, "__manifest").rglob("*"))
+    damage(newest_manifest(graph.uri))
+    left = contents(graph)
     with pytest.raises(og.Damaged):
         og.open(graph.uri).mutate(ADD, params={"name": "Dan"})
-    assert sorted(Path(graph.uri, "__manifest").rglob("*")) == left
+    assert contents(graph) == left
 
 
-@pytest.mark.parametrize("damage", [flip, cut, empty, remove, scramble])
-def test_damaged_rows_of_the_newest_manifest_are_an_error(graph: og.Graph, damage: Damage) -> None:
-    newest = max(Path(graph.uri, "__manifest", "data").iterdir(), key=lambda path: path.stat().st_mtime_ns)
-    damage(newest)
-    with pytest.raises(og.Damaged):
-        og.open(graph.uri, "r").query(NAMES)
-
-
-def test_a_bit_in_the_rows_of_a_manifest_is_noticed_wherever_it_is(graph: og.Graph) -> None:
-    newest = max(Path(graph.uri, "__manifest", "data").iterdir(), key=lambda path: path.stat().st_mtime_ns)
+def test_a_bit_of_a_manifest_is_noticed_wherever_it_is(graph: og.Graph) -> None:
+    newest = newest_manifest(graph.uri)
     whole = newest.read_bytes()
-    for place in range(0, len(whole), 97):
+    for place in range(0, len(whole), 41):
         flip(newest, place)
-        with suppress(og.StorageError):
-            assert names(og.open(graph.uri, "r")) == ["Ada", "Bob", "Cleo"]
+        with pytest.raises(og.Damaged, match=newest.name):
+            og.open(graph.uri, "r").query(NAMES)
         newest.write_bytes(whole)
+    assert names(og.open(graph.uri, "r")) == ["Ada", "Bob", "Cleo"]
+
+
+@pytest.mark.parametrize("damage", [cut, empty, remove])
+def test_a_process_that_has_seen_the_version_before_a_damaged_one_writes_none_in_its_place(
+    graph: og.Graph, damage: Damage
+) -> None:
+    seen = og.open(graph.uri)
+    assert names(seen) == ["Ada", "Bob", "Cleo"]
+    version_after_adding(graph, "Dan")
+    file = newest_manifest(graph.uri)
+    whole = file.read_bytes()
+    damage(file)
+    left = file.read_bytes() if file.exists() else None
+    with pytest.raises(og.Damaged, match="version 5 of the manifest of branch `main` is damaged"):
+        seen.query(NAMES)
+    with pytest.raises(og.Damaged, match=file.name):
+        seen.mutate(ADD, params={"name": "Eve"})
+    assert (file.read_bytes() if file.exists() else None) == left
+    file.write_bytes(whole)
+    assert names(seen) == ["Ada", "Bob", "Cleo", "Dan"]
+    assert version_after_adding(seen, "Eve") == 6
+
+
+@pytest.mark.parametrize("damage", [cut, empty, remove])
+def test_a_newest_version_that_cleanup_has_kept_is_not_taken_for_a_torn_one(graph: og.Graph, damage: Damage) -> None:
+    """Cleanup has recorded that it was there, so it is known even without the note of the newest version."""
+    graph.cleanup(keep=1, grace="0s", confirm=True)
+    remove(Path(graph.uri, "__heads", "main"))
+    damage(newest_manifest(graph.uri))
+    with pytest.raises(og.Damaged, match="version 4 of the manifest of branch `main` is damaged"):
+        og.open(graph.uri).query(NAMES)
+
+
+def test_a_manifest_of_a_newer_version_is_refused_and_kept(graph: og.Graph) -> None:
+    newer, file = LAYOUT + 1, manifest_file(graph.uri, 5)
+    manifest = graph.snapshot().manifest
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("omnigraph.versioning.line.LAYOUT", newer)
+        content = encode_manifest(manifest.after(replace(manifest.commit, graph_commit_id="later"), {}))
+    file.write_bytes(content)
+    for use in (lambda: names(og.open(graph.uri, "r")), lambda: version_after_adding(og.open(graph.uri), "Dan")):
+        with pytest.raises(og.StorageError, match=rf"\(layout {newer}\); upgrade omnigraph first"):
+            use()
+    assert file.read_bytes() == content
 
 
 def test_an_old_manifest_that_is_missing_was_not_removed_by_cleanup(graph: og.Graph) -> None:
-    Path(graph.uri, "__manifest", version_file(2)).unlink()
+    manifest_file(graph.uri, 2).unlink()
     reopened = og.open(graph.uri)
     assert names(reopened) == ["Ada", "Bob", "Cleo"]
     with pytest.raises(og.Damaged, match="version 2 of the manifest"):
         reopened.snapshot_at(version=2)
 
 
-def test_a_torn_version_that_nobody_was_told_of_is_still_removed(graph: og.Graph) -> None:
-    torn = Path(graph.uri, "__manifest", version_file(5))
-    torn.write_bytes(b"half of a ver")
+@pytest.mark.parametrize(
+    "cut_at",
+    [
+        lambda content: content[:0],
+        lambda content: content[:50],
+        lambda content: content[:-1],
+        lambda content: content[: content.index(b"\n") + 1],
+        lambda content: content[:100] + bytes(100) + content[200:],
+        lambda content: bytes(len(content)),
+    ],
+    ids=["empty", "in its first line", "without its last byte", "after its first line", "zeros inside", "zeros"],
+)
+def test_a_torn_version_that_nobody_was_told_of_is_still_removed(
+    graph: og.Graph, cut_at: Callable[[bytes], bytes]
+) -> None:
+    content = newest_manifest(graph.uri).read_bytes()
+    torn = manifest_file(graph.uri, 5)
+    torn.write_bytes(cut_at(content))
+    assert names(og.open(graph.uri, "r")) == ["Ada", "Bob", "Cleo"]
+    assert torn.exists()
     reopened = og.open(graph.uri)
     assert version_after_adding(reopened, "Dan") == 5
     assert names(og.open(graph.uri)) == ["Ada", "Bob", "Cleo", "Dan"]
 
 
 def test_a_graph_is_never_created_over_a_damaged_one(graph: og.Graph) -> None:
-    for path in Path(graph.uri, "__manifest", "_versions").glob("*.manifest"):
+    files = [*line_of(graph.uri).iterdir()]
+    assert len(files) == 4
+    for path in files:
         path.write_bytes(b"")
     with pytest.raises(og.StorageError, match="there is already a graph here"):
         og.init(graph.uri, SCHEMA)
@@ -148,7 +211,7 @@ def test_an_older_note_does_no_harm(graph: og.Graph) -> None:
 def test_a_branch_whose_ref_is_damaged_is_not_taken_for_one_that_never_was(graph: og.Graph, damage: Damage) -> None:
     graph.branches.create("review")
     graph.mutate(ADD, params={"name": "Dan"}, branch="review")
-    ref = Path(graph.uri, "__manifest", "_refs", "branches", "review.json")
+    ref = ref_file(graph.uri, "review")
     whole = ref.read_bytes()
     damage(ref)
     reopened = og.open(graph.uri)
@@ -164,17 +227,19 @@ def test_a_branch_whose_ref_is_damaged_is_not_taken_for_one_that_never_was(graph
     assert [row["name"] for row in rows] == ["Ada", "Bob", "Cleo", "Dan"]
 
 
-def test_a_ref_that_says_two_beginnings_is_damaged_and_nothing_goes(graph: og.Graph) -> None:
+def test_a_ref_that_says_another_beginning_is_damaged_and_nothing_goes(graph: og.Graph) -> None:
     graph.branches.create("review")
     for name in ("Dan", "Eve"):
         graph.mutate(ADD, params={"name": name}, branch="review")
-    ref = Path(graph.uri, "__manifest", "_refs", "branches", "review.json")
+    ref = ref_file(graph.uri, "review")
     document = json.loads(ref.read_bytes())
-    ref.write_text(json.dumps({**document, "parentVersion": document["parentVersion"] + 1}))
-    before = sorted(Path(graph.uri, "__manifest").rglob("*.manifest"))
+    document["origin"]["version"] += 1
+    ref.write_text(json.dumps(document))
+    before = sorted(Path(graph.uri, LINES).rglob("*.jsonl"))
+    assert len(before) > 4
     with pytest.raises(og.Damaged, match=r"review\.json"):
         og.open(graph.uri).cleanup(keep=1, grace="0s", confirm=True)
-    assert sorted(Path(graph.uri, "__manifest").rglob("*.manifest")) == before
+    assert sorted(Path(graph.uri, LINES).rglob("*.jsonl")) == before
 
 
 def test_a_tag_on_a_branch_that_has_the_ref_of_another_is_not_said_to_be_unknown(graph: og.Graph) -> None:
@@ -182,10 +247,73 @@ def test_a_tag_on_a_branch_that_has_the_ref_of_another_is_not_said_to_be_unknown
         graph.branches.create(branch)
         graph.mutate(ADD, params={"name": branch}, branch=branch)
     graph.tags.create("seen", "review")
-    refs = Path(graph.uri, "__manifest", "_refs", "branches")
-    (refs / "review.json").write_bytes((refs / "spare.json").read_bytes())
+    ref_file(graph.uri, "review").write_bytes(ref_file(graph.uri, "spare").read_bytes())
     with pytest.raises(og.Damaged, match="review"):
         og.open(graph.uri).query(NAMES, snapshot="seen")
+    with pytest.raises(og.Damaged, match=r"review\.json"):
+        og.open(graph.uri).branches.list()
+
+
+@pytest.mark.parametrize("damage", [cut, empty, remove])
+def test_a_write_is_not_taken_back_when_the_ref_of_its_branch_is_damaged_meanwhile(
+    graph: og.Graph, damage: Damage
+) -> None:
+    graph.branches.create("review")
+    ref = ref_file(graph.uri, "review")
+    whole = ref.read_bytes()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(failpoints, "hit", lambda point: damage(ref) if point == Point.PUBLISH_BEFORE_SWAP else None)
+        assert graph.mutate(ADD, params={"name": "Dan"}, branch="review").commit is not None
+    with pytest.raises(og.Damaged, match=r"review\.json"):
+        graph.mutate(ADD, params={"name": "Eve"}, branch="review")
+    ref.write_bytes(whole)
+    rows = og.open(graph.uri).query(NAMES, branch="review").rows()
+    assert [row["name"] for row in rows] == ["Ada", "Bob", "Cleo", "Dan"]
+    assert [*Path(graph.uri, "__recovery").iterdir()] == []
+
+
+@pytest.mark.parametrize("damage", [cut, empty, remove])
+def test_the_other_branches_are_verified_when_one_ref_is_damaged(graph: og.Graph, damage: Damage) -> None:
+    for branch in ("review", "spare"):
+        graph.branches.create(branch)
+        graph.mutate(ADD, params={"name": branch}, branch=branch)
+    damage(ref_file(graph.uri, "review"))
+    flip(newest_manifest(graph.uri, "spare"), 200)
+    found = {each.path for each in og.open(graph.uri, "r").verify().damage}
+    spoiled = newest_manifest(graph.uri, "spare").relative_to(graph.uri)
+    assert found == {str(ref_file(graph.uri, "review").relative_to(graph.uri)), str(spoiled)}
+
+
+def test_a_truncated_ref_of_a_branch_that_was_written_to_is_damage_even_without_a_note(graph: og.Graph) -> None:
+    graph.branches.create("review")
+    graph.mutate(ADD, params={"name": "Dan"}, branch="review")
+    line = line_of(graph.uri, "review")
+    cut(ref_file(graph.uri, "review"))
+    remove(Path(graph.uri, "__heads", "review"))
+    for use in (
+        lambda graph: graph.query(NAMES, branch="review"),
+        lambda graph: graph.branches.create("review"),
+        lambda graph: graph.cleanup(keep=1, grace="0s", confirm=True),
+    ):
+        with pytest.raises(og.Damaged, match=r"review\.json"):
+            use(og.open(graph.uri))
+    assert len([*line.iterdir()]) == 2
+
+
+@pytest.mark.parametrize("damage", [cut, empty])
+def test_what_a_power_cut_left_of_a_ref_is_no_branch(graph: og.Graph, damage: Damage) -> None:
+    """The branch was never acknowledged: it has no note, and only its first version."""
+    graph.branches.create("review")
+    line = line_of(graph.uri, "review")
+    damage(ref_file(graph.uri, "review"))
+    remove(Path(graph.uri, "__heads", "review"))
+    reopened = og.open(graph.uri)
+    assert [each.name for each in reopened.branches.list()] == ["main"]
+    reopened.cleanup(keep=1, grace="0s", confirm=True)
+    assert not line.exists()
+    reopened.branches.create("review")
+    assert [each.name for each in og.open(graph.uri).branches.list()] == ["main", "review"]
+    assert line_of(graph.uri, "review") != line
 
 
 def test_a_branch_that_was_deleted_is_just_not_there(graph: og.Graph) -> None:

@@ -14,7 +14,7 @@ from omnigraph import failpoints
 from omnigraph.api.base import MAIN
 from omnigraph.api.data import LoadMode
 from omnigraph.api.progress import Choice
-from omnigraph.errors import ExpectedVersionMismatch
+from omnigraph.errors import ExpectedVersionMismatch, StorageError
 from omnigraph.failpoints import Point, Writer
 from omnigraph.loading.inputs import load_input
 from omnigraph.loading.load import load as load_once
@@ -24,11 +24,12 @@ from omnigraph.storage.branches import branch_ref, branch_refs, create_branch
 from omnigraph.storage.location import Location
 from omnigraph.versioning import Branches
 from omnigraph.versioning.branches import fork_name
-from omnigraph.versioning.names import physical_name
+from omnigraph.versioning.line import LINES
 from omnigraph.write import WriteFence
 from omnigraph.write.forks import ForkStatus, classify_fork_ref, is_own, table_root
 from tests import nursery
 from tests.crash.invariants import assert_forks_are_placed, assert_heads_are_pinned, assert_history_is_linear
+from tests.manifest_files import line_of, ref_file
 
 SCHEMA = """
 node Person { name: String @key, age: I32? }
@@ -394,21 +395,20 @@ def test_a_new_branch_never_meets_the_forks_of_one_that_had_its_name(
 
 
 def zombie_of(graph: og.Graph) -> Path:
-    """Ends a branch halfway: its ref is gone, the tree of its manifests is still there."""
-    root = Path(graph.uri, "__manifest")
-    kept = root.parent.parent / "kept"
-    tree = root / "tree" / physical_name(BRANCH)
-    shutil.copytree(tree, kept)
+    """Ends a branch halfway: its ref is gone, the line of its manifests is still there."""
+    line = line_of(graph.uri, BRANCH)
+    kept = Path(graph.uri).parent / "kept"
+    shutil.copytree(line, kept)
     graph.branches.delete(BRANCH)
-    shutil.copytree(kept, tree)
-    return tree
+    shutil.copytree(kept, line)
+    return line
 
 
 def test_a_new_branch_never_meets_the_manifests_of_one_whose_end_was_cut_short(graph: og.Graph) -> None:
     """The old branch went three versions further than where the new one begins."""
     for name in ("Cid", "Dan", "Eva"):
         graph.mutate(f'query add {{ insert Person {{ name: "{name}" }} }}', branch=BRANCH)
-    zombie_of(graph)
+    zombie = zombie_of(graph)
     graph.mutate('query add { insert Person { name: "Zoe" } }')
     graph.branches.create(BRANCH)
     assert names(graph) == ["Ada", "Bob", "Zoe"]
@@ -416,6 +416,10 @@ def test_a_new_branch_never_meets_the_manifests_of_one_whose_end_was_cut_short(g
     load(graph)
     assert names(graph) == ["Ada", "Bob", "Cid", "Zoe"]
     assert_heads_are_pinned(graph)
+    assert zombie != line_of(graph.uri, BRANCH)
+    assert graph.cleanup(keep=100, grace="0s", confirm=True).tables[-1].forks_removed == (zombie.name,)
+    assert not zombie.exists()
+    assert names(og.open(graph.uri)) == ["Ada", "Bob", "Cid", "Zoe"]
 
 
 def test_a_new_branch_at_an_older_commit_never_meets_such_manifests_either(graph: og.Graph) -> None:
@@ -433,10 +437,11 @@ def test_a_new_branch_at_an_older_commit_never_meets_such_manifests_either(graph
 
 
 def test_a_creation_that_was_cut_short_before_its_ref_does_not_take_the_name(graph: og.Graph) -> None:
-    """Lance writes a branch's first version, and then the ref; the note comes last. Meanwhile `main` goes on."""
-    graph.branches.create("new")
-    Path(graph.uri, "__manifest", "_refs", "branches", "new.json").unlink()
-    Path(graph.uri, "__heads", "new").unlink()
+    """The first version of a branch is written first, and then the ref; the note comes last. Then `main` goes on."""
+    with failpoints.armed("branch.line_created=error"), pytest.raises(StorageError):
+        graph.branches.create("new")
+    (left,) = Path(graph.uri, LINES).glob("new.*")
+    assert len([*left.iterdir()]) == 1
     assert [branch.name for branch in graph.branches.list()] == [MAIN, BRANCH]
     graph.mutate('query add { insert Person { name: "Zoe" } }')
     graph.branches.create("new")
@@ -444,18 +449,21 @@ def test_a_creation_that_was_cut_short_before_its_ref_does_not_take_the_name(gra
     graph.mutate('query add { insert Person { name: "Dan" } }', branch="new")
     assert names(og.open(graph.uri), "new") == ["Ada", "Bob", "Dan", "Zoe"]
     assert_well(graph)
+    assert graph.cleanup(keep=100, grace="0s", confirm=True).tables[-1].forks_removed == (left.name,)
+    assert not left.exists()
+    assert names(og.open(graph.uri), "new") == ["Ada", "Bob", "Dan", "Zoe"]
 
 
 def test_what_a_killed_creation_leaves_of_its_ref_is_no_branch(graph: og.Graph) -> None:
-    """Lance writes a ref under a name of its own first, and then gives it its name."""
-    for root in (Path(graph.uri, "__manifest"), Path(root_of(graph, PERSON).uri)):
-        refs = root / "_refs" / "branches"
-        refs.mkdir(parents=True, exist_ok=True)
-        for name in (
-            "new.json.tmp.7c4eafb388e74793a6d70f76b2192d33",
-            "new.json.tmp.7c4eafb388e74793a6d70f76b2192d33#1",
-        ):
-            refs.joinpath(name).write_text("{")
+    """A ref is written under a name of its own first, and then gets its name; so do the refs of Lance."""
+    lance_refs = Path(root_of(graph, PERSON).uri, "_refs", "branches")
+    lance_refs.mkdir(parents=True, exist_ok=True)
+    for name in (
+        "new.json.tmp.7c4eafb388e74793a6d70f76b2192d33",
+        "new.json.tmp.7c4eafb388e74793a6d70f76b2192d33#1",
+    ):
+        lance_refs.joinpath(name).write_text("{")
+    ref_file(graph.uri, BRANCH).with_name(".draft-7c4eafb388e74793a6d70f76b2192d33").write_text("{")
     assert [branch.name for branch in graph.branches.list()] == [MAIN, BRANCH]
     graph.branches.create("new")
     graph.mutate('query add { insert Person { name: "Dan" } }', branch="new")

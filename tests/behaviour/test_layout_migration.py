@@ -3,9 +3,8 @@
 import json
 import signal
 import tarfile
-import time
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +16,9 @@ from omnigraph.api.base import MAIN
 from omnigraph.api.history import FIRST_SCHEMA, Commit
 from omnigraph.storage.location import location_of
 from omnigraph.versioning import Branches, Snapshot
-from omnigraph.versioning.layout import MIGRATION_ACTOR, migrate_layout
-from omnigraph.versioning.manifest import INTERNAL_SCHEMA_VERSION, STAMP
+from omnigraph.versioning.layout import migrate_layout
+from omnigraph.versioning.manifest import LAYOUT, Manifest
+from omnigraph.versioning.older_layouts import LanceLine, _manifest_to_rows
 from tests.crash.children import Children
 from tests.crash.invariants import assert_heads_are_pinned, assert_history_is_linear
 
@@ -68,14 +68,16 @@ def people(graph: og.Graph, at: Snapshot | None = None) -> dict[str, int | None]
     return {row["name"]: row["age"] for row in graph.query(asked, snapshot=at).rows()}
 
 
-def migrations(graph: og.Graph, branch: str = MAIN) -> list[Commit]:
-    """The commits that brought a branch to this version's layout."""
-    return [commit for commit in graph.commits.list(branch) if commit.actor == MIGRATION_ACTOR]
-
-
 def layout_of(graph: og.Graph, branch: str = MAIN) -> int:
-    """How the newest manifest of a branch is laid out."""
-    return Branches(location_of(graph.uri)).log(branch).layout()
+    """The layout of the newest manifest of a branch."""
+    log = Branches(location_of(graph.uri)).log(branch)
+    return log.line.layout(log.head().version) if isinstance(log.line, LanceLine) else LAYOUT
+
+
+def closing_stamp(uri: str) -> int:
+    """The layout that older versions of OmniGraph find in the newest version of their manifest."""
+    metadata = lance.dataset(f"{uri}/__manifest").schema.metadata or {}
+    return int(metadata[b"omnigraph:internal_schema_version"])
 
 
 def assert_sound(graph: og.Graph) -> None:
@@ -124,18 +126,26 @@ def test_it_is_not_migrated_by_whoever_may_only_read(uri: str) -> None:
 # --- migrating ---
 
 
-def test_the_first_opening_for_writing_migrates_it_with_one_commit(uri: str) -> None:
+def test_the_first_opening_for_writing_migrates_it_without_a_commit(uri: str) -> None:
     text = (Path(uri) / "_schema.pg").read_text("utf-8")
+    before = og.open(uri, "r").commits.list()
     graph = og.open(uri)
-    (migrated,) = migrations(graph)
-    assert migrated == graph.snapshot().manifest.commit
-    assert (migrated.manifest_version, migrated.message) == (6, f"layout 1 → {INTERNAL_SCHEMA_VERSION}")
-    assert migrated.schema_id == FIRST_SCHEMA
-    assert layout_of(graph) == INTERNAL_SCHEMA_VERSION
+    assert graph.commits.list() == before
+    assert layout_of(graph) == LAYOUT
     kept = json.loads((Path(uri) / "__schemas" / f"{FIRST_SCHEMA}.json").read_text("utf-8"))
     assert kept["schema"] == text
     assert_sound(graph)
     assert people(graph) == PEOPLE[5]
+
+
+def test_older_versions_of_omnigraph_refuse_a_migrated_graph(uri: str) -> None:
+    old = LanceLine(location_of(uri), MAIN)
+    newest = old.read(5)
+    assert newest is not None
+    og.open(uri)
+    assert closing_stamp(uri) == LAYOUT
+    assert old.is_closed()
+    assert not old.close(newest)  # nobody can add a version after the one that an older writer knows
 
 
 def test_it_is_migrated_once(uri: str) -> None:
@@ -144,7 +154,15 @@ def test_it_is_migrated_once(uri: str) -> None:
     graph = og.open(uri)
     assert contents(uri) == before
     graph.mutate(ADD, params={"name": "Dan"})
-    assert len(migrations(og.open(uri))) == 1
+    assert people(og.open(uri)) == {**PEOPLE[5], "Dan": None}
+
+
+def test_a_handle_that_reads_the_old_layout_goes_on_reading_it(uri: str) -> None:
+    reader = og.open(uri, "r")
+    assert people(reader) == PEOPLE[5]
+    og.open(uri).mutate(ADD, params={"name": "Dan"})
+    assert people(reader) == PEOPLE[5]
+    assert people(og.open(uri, "r")) == {**PEOPLE[5], "Dan": None}
 
 
 def test_a_migrated_graph_can_do_all_that_a_new_one_can(uri: str) -> None:
@@ -164,12 +182,13 @@ def test_a_migrated_graph_can_do_all_that_a_new_one_can(uri: str) -> None:
     graph.branches.delete("side")
     graph.optimize()
     assert graph.cleanup(keep=1, grace="0s", confirm=True).failed == ()
+    assert closing_stamp(uri) == LAYOUT
+    assert len([*Path(uri, "__manifest", "_versions").glob("*.manifest")]) == 1
     reopened = og.open(uri)
     assert reopened.entity("Human", "Dan") is not None
     assert people(reopened, reopened.snapshot_at(commit="first")) == PEOPLE[2]
     assert reopened.schema.at("first").text == first
     assert_history_is_linear(reopened)
-    assert len(migrations(reopened)) == 1
 
 
 def test_the_first_schema_is_known_although_the_files_have_another(uri: str) -> None:
@@ -182,117 +201,117 @@ def test_the_first_schema_is_known_although_the_files_have_another(uri: str) -> 
     assert_sound(reopened)
 
 
-# --- branches that began on an old commit ---
-
-
-def _old_branch(uri: str) -> og.Graph:
-    """A migrated graph with a branch whose newest manifest has the first layout."""
+def test_a_branch_begins_on_an_old_commit(uri: str) -> None:
     graph = og.open(uri)
     graph.branches.create("old", "first")
-    assert layout_of(graph, "old") == 1
-    return graph
-
-
-def test_a_branch_that_begins_on_an_old_commit_is_migrated_by_its_first_write(uri: str) -> None:
-    graph = _old_branch(uri)
     assert people(graph, graph.snapshot("old")) == PEOPLE[2]
     graph.mutate(ADD, params={"name": "Dan"}, branch="old", actor="ada")
-    assert layout_of(graph, "old") == INTERNAL_SCHEMA_VERSION
     assert [commit.actor for commit in graph.commits.list("old", 1)] == ["ada"]
-    assert people(graph, graph.snapshot("old")) == {**PEOPLE[2], "Dan": None}
     graph.merge("old")
     assert people(graph) == {**PEOPLE[5], "Dan": None}
-    assert_history_is_linear(graph)
-
-
-def test_and_not_by_whoever_only_opens_the_graph(uri: str) -> None:
-    _old_branch(uri)
-    before = contents(uri)
-    graph = og.open(uri)
-    assert people(graph, graph.snapshot("old")) == PEOPLE[2]
-    assert contents(uri) == before
-
-
-def test_or_by_catching_up_with_the_schema_of_main(uri: str) -> None:
-    graph = _old_branch(uri)
-    graph.schema.apply(graph.schema.text.replace("age: I32?", "age: I64?"))
-    graph.schema.catch_up("old")
-    assert layout_of(graph, "old") == INTERNAL_SCHEMA_VERSION
-    assert graph.schema.at("old").number == 2
-    assert people(graph, graph.snapshot("old")) == PEOPLE[2]
     assert_history_is_linear(graph)
 
 
 # --- layouts of the future ---
 
 
-def _stamped(folder: Path | str, version: int) -> None:
-    """What a version of omnigraph that is yet to come would leave: a newer manifest, laid out in a way of its own."""
-    metadata: dict[str, str | None] = {STAMP.decode(): str(version)}
-    lance.dataset(f"{folder}/__manifest").update_schema_metadata(metadata)
+def _raise_layout(graph: og.Graph) -> None:
+    """Writes what a later version of OmniGraph might: the next version of the manifest, with a layout of its own."""
+    log = Branches(location_of(graph.uri)).main
+    newest, following = (Path(log.location.uri, log.line.file(log.head().version + step)) for step in (0, 1))
+    following.write_bytes(newest.read_bytes().replace(b'"layout": %d' % LAYOUT, b'"layout": %d' % (LAYOUT + 1)))
 
 
 @pytest.mark.parametrize("mode", ["r", "rw"])
 def test_a_graph_of_a_newer_version_is_refused(uri: str, mode: Any) -> None:
-    og.open(uri)
-    _stamped(uri, INTERNAL_SCHEMA_VERSION + 1)
+    _raise_layout(og.open(uri))
     before = contents(uri)
     with pytest.raises(og.StorageError, match="upgrade omnigraph first"):
-        og.open(uri, mode)
+        og.open(uri, mode).snapshot()
     assert contents(uri) == before
 
 
 def test_a_graph_that_a_newer_version_takes_over_is_refused_from_then_on(uri: str) -> None:
     graph = og.open(uri)
-    _stamped(uri, INTERNAL_SCHEMA_VERSION + 1)
+    text = graph.schema.text
+    _raise_layout(graph)
     with pytest.raises(og.StorageError, match="upgrade omnigraph first"):
         graph.snapshot()
     with pytest.raises(og.StorageError, match="upgrade omnigraph first"):
         graph.mutate(ADD, params={"name": "Dan"})
     with pytest.raises(og.StorageError, match="upgrade omnigraph first"):
-        graph.schema.apply(og.open(uri, "r").schema.text)
+        graph.schema.apply(text + "node Extra { name: String @key }")
+
+
+def test_an_old_manifest_of_a_newer_version_is_refused(uri: str) -> None:
+    metadata: dict[str, str | None] = {"omnigraph:internal_schema_version": str(LAYOUT + 1)}
+    lance.dataset(f"{uri}/__manifest").update_schema_metadata(metadata)
+    with pytest.raises(og.StorageError, match="upgrade omnigraph first"):
+        og.open(uri)
 
 
 # --- migrations that are cut short, and several at once ---
 
 
-@pytest.mark.parametrize(("failpoint", "versions"), [("publish.before_swap", 5), ("publish.after_swap", 6)])
+MOMENTS = ["layout.version_copied", "layout.version_copied@3", "layout.line_closed"]
+
+
+@pytest.mark.parametrize("moment", MOMENTS)
 def test_a_killed_migration_is_done_by_the_next_one(
-    uri: str, failpoint: str, versions: int, record_property: Callable[[str, object], None]
+    uri: str, moment: str, record_property: Callable[[str, object], None]
 ) -> None:
-    code, errors = Children(OPENING).ended(uri=uri, failpoints=f"{failpoint}=crash")
+    name, _, at = moment.partition("@")
+    code, errors = Children(OPENING).ended(uri=uri, failpoints=f"{name}=crash{f'@{at}' if at else ''}")
     assert code == -signal.SIGKILL, errors
     seen = og.open(uri, "r")
     assert people(seen) == PEOPLE[5]
-    assert seen.snapshot().manifest.version == versions
+    assert layout_of(seen) == 1
     graph = og.open(uri)
-    assert len(migrations(graph)) == 1
-    assert layout_of(graph) == INTERNAL_SCHEMA_VERSION
+    assert layout_of(graph) == LAYOUT
     assert_sound(graph)
+    graph.mutate(ADD, params={"name": "Dan"})
+    assert people(og.open(uri)) == {**PEOPLE[5], "Dan": None}
     record_property("kills", 1)
 
 
-def test_processes_that_migrate_at_once_make_one_commit(uri: str) -> None:
+def test_processes_that_migrate_at_once_agree(uri: str) -> None:
     with Children(OPENING).next() as one, Children(OPENING).next() as other:
         for child in (one, other):
             child.tell(uri=uri, failpoints="")
         ended = [child.communicate() for child in (one, other)]
     assert [errors for _, errors in ended] == [""] * 2
     graph = og.open(uri)
-    assert len(migrations(graph)) == 1
+    assert len(graph.commits.list()) == 5
     assert_sound(graph)
 
 
-def test_a_migration_that_another_was_quicker_with_adds_nothing(uri: str) -> None:
+def test_what_an_older_writer_adds_before_the_line_is_closed_is_copied_too(uri: str) -> None:
     location = location_of(uri)
-    with ThreadPoolExecutor(3) as threads:
-        with Branches(location).main.turn():
-            # All of them see the first layout before one of them gets its turn.
-            started = [threads.submit(migrate_layout, Branches(location)) for _ in range(3)]
-            time.sleep(0.5)
-        for each in started:
-            each.result()
-    assert len(migrations(og.open(uri))) == 1
+    branches = Branches(location)
+    read = LanceLine.versions
+    added: list[int] = []
+
+    def add_meanwhile(line: LanceLine) -> list[int]:
+        """The versions, before another writer adds one."""
+        found = read(line)
+        if not added:
+            table = lance.dataset(line.location.uri)
+            added.append(table.version + 1)
+            head = line.read(table.version)
+            assert head is not None
+            parent = head.commit.graph_commit_id
+            commit = replace(
+                head.commit, manifest_version=added[0], graph_commit_id="later", parent_commit_id=parent, generation=99
+            )
+            rows = _manifest_to_rows(Manifest(head.pins, (*head.commits, commit)))
+            metadata = {**(rows.schema.metadata or {}), b"omnigraph:internal_schema_version": b"3"}
+            lance.write_dataset(rows.replace_schema_metadata(metadata), line.location.uri, mode="overwrite")
+        return found
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(LanceLine, "versions", add_meanwhile)
+        migrate_layout(branches)
+    assert next(commit.graph_commit_id for commit in og.open(uri, "r").commits.list()) == "later"
 
 
 # --- the second layout: schemas are kept, and nothing has a checksum ---
@@ -325,8 +344,6 @@ def test_a_graph_of_the_second_layout_is_read_as_it_is(second: str) -> None:
 
 def test_a_graph_of_the_second_layout_gets_checksums_when_it_is_opened_for_writing(second: str) -> None:
     graph = og.open(second)
-    (migrated,) = migrations(graph)
-    assert migrated.message == f"layout 2 → {INTERNAL_SCHEMA_VERSION}"
     assert graph.snapshot().manifest.verified
     assert not (Path(second) / "__schemas" / f"{FIRST_SCHEMA}.json").exists()
     assert graph.schema.at().number == 2
@@ -334,3 +351,79 @@ def test_a_graph_of_the_second_layout_gets_checksums_when_it_is_opened_for_writi
     graph.mutate(ADD, params={"name": "Dan"})
     assert people(og.open(second)) == {"Ada": 37, "Bob": None, "Cleo": 20, "Dan": None}
     assert_history_is_linear(graph)
+
+
+# --- the third layout: branches, tags, and the archive of a branch that is gone ---
+
+BUILT_AT = f"/tmp/fx/{'p' * 178}/layout_3.omni"  # noqa: S108 - no longer there
+"""The folder in which the graph was built. Lance branches name it, so it is replaced by a path that is as long."""
+ON_BRANCHES: dict[str, dict[str, int | None]] = {
+    "main": {"Ada": 37, "Bob": None, "Eve": 1},
+    "review/1": {"Ada": 36, "Bob": None, "Cleo": 20},
+    "nested": {"Ada": 36, "Cleo": 20, "Dora": None},
+    "unwritten": {"Ada": 37, "Bob": None, "Eve": 1},
+}
+
+
+@pytest.fixture
+def third(tmp_path: Path) -> str:
+    """A graph of the third layout, with branches."""
+    folder = tmp_path / ("p" * (len(BUILT_AT) - len(str(tmp_path)) - len("//layout_3.omni")))
+    folder.mkdir()
+    uri = unpacked("layout_3", folder)
+    assert len(uri) == len(BUILT_AT)
+    for path in Path(uri).rglob("*"):
+        if path.is_file():
+            path.write_bytes(path.read_bytes().replace(BUILT_AT.encode(), uri.encode()))
+    return uri
+
+
+def people_on(graph: og.Graph) -> dict[str, dict[str, int | None]]:
+    """The people of each branch."""
+    return {branch.name: people(graph, graph.snapshot(branch.name)) for branch in graph.branches.list()}
+
+
+def history_of(graph: og.Graph) -> dict[str, list[Commit]]:
+    """The commits of each branch."""
+    return {branch.name: graph.commits.list(branch.name) for branch in graph.branches.list()}
+
+
+def test_branches_of_the_third_layout_are_read_as_they_are(third: str) -> None:
+    before = contents(third)
+    graph = og.open(third, "r")
+    assert people_on(graph) == ON_BRANCHES
+    assert [commit.message for commit in graph.commits.list()] == ["e", "merge gone", "d", "a", "init"]
+    assert contents(third) == before
+
+
+def test_branches_are_migrated_with_their_history(third: str) -> None:
+    before = history_of(og.open(third, "r"))
+    graph = og.open(third)
+    assert layout_of(graph, "nested") == LAYOUT
+    assert history_of(graph) == before
+    assert people_on(graph) == ON_BRANCHES
+    assert people(graph, graph.snapshot_at(commit="first")) == {"Ada": 36, "Bob": None}
+    for name in ON_BRANCHES:
+        graph.mutate(ADD, params={"name": "Dan"}, branch=name)
+    graph.merge("nested", into="review/1")
+    graph.branches.delete("nested")
+    graph.merge("review/1")
+    assert people(graph) == {"Ada": 37, "Cleo": 20, "Dan": None, "Dora": None, "Eve": 1}
+    assert graph.verify(data=True).whole
+    assert graph.cleanup(keep=1, grace="0s", confirm=True).failed == ()
+    assert people(og.open(third)) == {"Ada": 37, "Cleo": 20, "Dan": None, "Dora": None, "Eve": 1}
+
+
+@pytest.mark.parametrize("moment", ["layout.version_copied@2", "layout.version_copied@5", "layout.line_closed@2"])
+def test_a_migration_that_is_killed_between_branches_is_done_by_the_next_one(
+    third: str, moment: str, record_property: Callable[[str, object], None]
+) -> None:
+    before = history_of(og.open(third, "r"))
+    name, _, at = moment.partition("@")
+    code, errors = Children(OPENING).ended(uri=third, failpoints=f"{name}=crash@{at}")
+    assert code == -signal.SIGKILL, errors
+    assert people_on(og.open(third, "r")) == ON_BRANCHES
+    graph = og.open(third)
+    assert people_on(graph) == ON_BRANCHES
+    assert history_of(graph) == before
+    record_property("kills", 1)

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 import omnigraph as og
+from tests.manifest_files import manifest_file, manifest_versions
 from tests.servers import running_server
 
 SCHEMA = "node Person { name: String @key }"
@@ -24,9 +25,9 @@ def graphs(tmp_path: Path) -> list[Path]:
 @pytest.mark.parametrize(("place", "value"), [(-13, b"\xff"), (-45, b"\0" * 32), (0, b"\0" * 4000)])
 def test_a_damaged_history_ends_the_request_and_not_the_server(graphs: list[Path], place: int, value: bytes) -> None:
     newest = og.open(graphs[0], mode="r").snapshot().manifest.version
-    files = sorted(Path(graphs[0], "__manifest", "data").iterdir(), key=lambda file: file.stat().st_mtime_ns)
-    assert len(files) == newest
-    for file in files[:-1]:
+    versions = manifest_versions(str(graphs[0]))
+    assert versions == [*range(1, newest + 1)]
+    for file in (manifest_file(str(graphs[0]), version) for version in versions[:-1]):
         content = bytearray(file.read_bytes())
         start = place % len(content)
         content[start : start + len(value)] = value[: len(content) - start]

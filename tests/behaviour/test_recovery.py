@@ -19,6 +19,7 @@ from omnigraph import failpoints
 from omnigraph.failpoints import Point, Writer, WriteStep
 from omnigraph.recovery.apply import RECOVERY_ACTOR
 from omnigraph.storage.commits import commit_staged
+from omnigraph.storage.durability import sync_folder
 from omnigraph.storage.staging import stage_append
 from omnigraph.storage.tables import open_table
 from omnigraph.write.sidecar import Sidecar, claim_completion, doom_sidecar
@@ -361,12 +362,14 @@ def test_an_error_after_the_swap_is_no_error(graph: og.Graph) -> None:
 def test_a_commit_that_the_disk_does_not_confirm_is_an_error_that_says_so(graph: og.Graph) -> None:
     """It is visible all the same; to undo it would need the same disk."""
 
-    def failing(tables: object) -> None:
-        raise og.StorageError("disk", "input/output error")
+    def failing(folder: Path) -> None:
+        if folder.parent.name == "lines":
+            raise og.StorageError("disk", "input/output error")
+        sync_folder(folder)
 
     graph.mutate(NOTE)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("omnigraph.versioning.log.sync_versions", failing)
+        patch.setattr("omnigraph.storage.objects.sync_folder", failing)
         with pytest.raises(og.NotDurable, match="is visible, but may not survive"):
             move(graph)
     assert counts(graph) == (1, 1, 1)

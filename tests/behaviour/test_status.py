@@ -18,6 +18,7 @@ from omnigraph.maintenance.status import advice_on
 from omnigraph.storage.locks import locks_at
 from tests.behaviour.people import SCHEMA, files, other_handle, set_age, small_world, write
 from tests.behaviour.test_cli import omnigraph_cli
+from tests.manifest_files import line_of
 from tests.stores import Options
 
 PERSON, CITY, KNOWS = "node:Person", "node:City", "edge:Knows"
@@ -229,7 +230,7 @@ def test_tags_are_shown(graph: og.Graph) -> None:
 
 
 def test_many_old_versions_are_advised_upon(graph: og.Graph) -> None:
-    for file in Path(graph.uri, "__manifest", "_versions").iterdir():
+    for file in line_of(graph.uri).iterdir():
         os.utime(file, (0, file.stat().st_mtime - 8 * DAYS))
     assert graph.status().old_versions == 1
     status = replace(graph.status(), old_versions=1_234)

@@ -10,9 +10,9 @@ import lance
 import omnigraph as og
 from omnigraph.cli.main import app
 from omnigraph.storage.location import location_of
-from omnigraph.storage.tables import version_file
 from omnigraph.versioning import Branches
 from tests.file_damages import flip
+from tests.manifest_files import manifest_file
 
 SCHEMA = """
 node Person { name: String @key, age: I32?, bio: String? @index }
@@ -95,7 +95,7 @@ def test_a_file_that_is_missing_or_cut_short_is_found_without_reading_data(graph
 
 
 def test_what_was_made_before_the_damage_is_still_whole(graph: og.Graph) -> None:
-    Path(graph.uri, "__manifest", version_file(4)).write_bytes(b"")
+    manifest_file(graph.uri, 4).write_bytes(b"")
     result = og.open(graph.uri, "r").verify()
     assert [(each.manifest_version, each.whole) for each in result.commits if each.branch == "main"] == [
         (1, True),

@@ -14,9 +14,6 @@ class Kind(StrEnum):
     """What a file of a graph is for."""
 
     MANIFEST_VERSION = "manifest version"
-    MANIFEST_DATA = "manifest data"
-    MANIFEST_TRANSACTION = "manifest transaction"
-    MANIFEST_HINT = "manifest hint"
     BRANCH_REF = "branch ref"
     TABLE_VERSION = "table version"
     TABLE_DATA = "data file"
@@ -50,7 +47,6 @@ class Kind(StrEnum):
 OURS = frozenset(
     {
         Kind.MANIFEST_VERSION,
-        Kind.MANIFEST_DATA,
         Kind.HEAD_NOTE,
         Kind.RETAINED_NOTE,
         Kind.ARCHIVE,
@@ -72,7 +68,6 @@ CHANGING = frozenset(
         Kind.RETAINED_NOTE,
         Kind.SCHEMA_FILE,
         Kind.STAGED_SCHEMA_FILE,
-        Kind.MANIFEST_HINT,
         Kind.TABLE_HINT,
         Kind.AUDIT_HINT,
         Kind.SIDECAR,
@@ -84,14 +79,10 @@ CHANGING = frozenset(
 """Kinds that are written again and again, or go by themselves; any other file stays as it is until it goes."""
 
 _TABLE = r"(?:nodes|edges)/[^/]+/(?:tree/[^/]+/)?"
-_MANIFEST = r"__manifest/(?:tree/[^/]+/)?"
 _AUDIT = "_graph_commit_recoveries/"
 _PATTERNS = {
-    Kind.MANIFEST_VERSION: _MANIFEST + r"_versions/\d+\.manifest",
-    Kind.MANIFEST_DATA: _MANIFEST + r"data/.+",
-    Kind.MANIFEST_TRANSACTION: _MANIFEST + r"_transactions/.+",
-    Kind.MANIFEST_HINT: _MANIFEST + r"_versions/latest_version_hint\.json",
-    Kind.BRANCH_REF: r"__manifest/_refs/branches/.+",
+    Kind.MANIFEST_VERSION: r"__manifest/lines/[^/]+/\d+\.jsonl",
+    Kind.BRANCH_REF: r"__manifest/branches/.+\.json",
     Kind.TOPOLOGY: r"edges/[^/]+/_topology/[0-9a-f]+\.topology",
     Kind.TABLE_VERSION: _TABLE + r"_versions/\d+\.manifest",
     Kind.TABLE_DATA: _TABLE + r"data/.+",
@@ -134,9 +125,10 @@ def files_in_use(graph: Path) -> frozenset[str]:
     found: set[str] = set()
     for branch in (each.name for each in opened.branches.list()):
         manifest = opened.snapshot(branch).manifest
-        folder = "__manifest" if branch == "main" else f"__manifest/tree/{branch}"
-        for path, version in [(folder, manifest.version), *((pin.path, pin.version) for pin in manifest.pins.values())]:
-            found.update(_files_of_version(graph, path, version))
+        log = opened._session.branches.log(branch)
+        found.add(f"{log.folder}/{log.line.file(manifest.version)}")
+        for pin in manifest.pins.values():
+            found.update(_files_of_version(graph, pin.path, pin.version))
     return frozenset(found)
 
 

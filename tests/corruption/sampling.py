@@ -32,9 +32,6 @@ _SETTLING = ("open for writing", "insert", "recoveries", "cleanup confirm", "rep
 _TURNS = 4
 NEAR: dict[Kind, tuple[str, ...]] = {
     Kind.MANIFEST_VERSION: (*_MANIFEST, "read old commits", "merge", "verify"),
-    Kind.MANIFEST_DATA: (*_MANIFEST, "read old commits", "merge", "verify"),
-    Kind.MANIFEST_TRANSACTION: ("insert", "merge", "open for writing"),
-    Kind.MANIFEST_HINT: ("insert", "open for reading"),
     Kind.BRANCH_REF: (*_BRANCH, "export a branch"),
     Kind.TABLE_VERSION: (
         "query all",
@@ -105,7 +102,7 @@ TOLD_OF: tuple[tuple[Kind, str, str], ...] = (
     (Kind.MANIFEST_VERSION, "emptied", "commits"),
     (Kind.MANIFEST_VERSION, "cut by half", "cleanup confirm"),
     (Kind.MANIFEST_VERSION, REMOVED, "insert"),
-    (Kind.MANIFEST_DATA, REPLACED, "open for reading"),
+    (Kind.MANIFEST_VERSION, REPLACED, "open for reading"),
     (Kind.TABLE_VERSION, "cut by 20 bytes", "cleanup confirm"),
     (Kind.TABLE_VERSION, REMOVED, "insert"),
     (Kind.TABLE_VERSION, "emptied", "status"),

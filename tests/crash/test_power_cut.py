@@ -17,8 +17,8 @@ import omnigraph as og
 from omnigraph.session.writes import Writes
 from omnigraph.storage import durability
 from omnigraph.storage.indexes import index_coverage
-from omnigraph.storage.location import location_of
-from omnigraph.storage.tables import Table, open_table
+from omnigraph.storage.tables import Table
+from omnigraph.versioning.line import is_torn, line_folder, version_name
 from tests.crash.forgetful_disk import (
     EMPTIED,
     LOST,
@@ -47,6 +47,7 @@ RECORDS = [
     {"type": "Document", "data": {"title": "Deed"}},
     *({"edge": "LivesIn", "from": name, "to": "Oslo"} for name in ("Ada", "Bob", "Cyd")),
 ]
+MANIFESTS = line_folder("main", "")
 NEXT_INSERTS = {
     "node:Person": 'insert Person { name: "Next" }',
     "node:City": 'insert City { name: "Next" }',
@@ -171,7 +172,7 @@ def _written(disk: ForgetfulDisk, graph: og.Graph, write: Write, folder: Path) -
 
 def _next_manifest(graph: og.Graph) -> str:
     """The file of the version that the next commit makes of the manifest; with it the commit is visible."""
-    return f"graph/__manifest/_versions/{_version_file(graph.snapshot().manifest.version + 1)}"
+    return f"graph/{MANIFESTS}/{version_name(graph.snapshot().manifest.version + 1)}"
 
 
 def _version_file(version: int) -> str:
@@ -418,7 +419,7 @@ def test_a_write_that_the_disk_refuses_to_keep_is_not_acknowledged(
     manifest = disk.root / _next_manifest(graph)
 
     def refuse(label: str) -> None:
-        if label.startswith("before graph/__manifest/_versions") and manifest.exists():
+        if label.startswith(f"before graph/{MANIFESTS}") and manifest.exists():
             raise OSError("the disk is broken")
 
     disk.on_moment = refuse
@@ -430,7 +431,10 @@ def test_a_write_that_the_disk_refuses_to_keep_is_not_acknowledged(
 
 
 def _tear_newest_version(table: Path, part: float) -> None:
-    file = min((table / "_versions").glob("*.manifest"))
+    _tear(min((table / "_versions").glob("*.manifest")), part)
+
+
+def _tear(file: Path, part: float) -> None:
     content = file.read_bytes()
     file.write_bytes(content[: int(len(content) * part)])
 
@@ -442,6 +446,7 @@ def _remove_notes_of_the_head(graph: Path) -> None:
 
 def _assert_no_version_is_torn(graph: Path) -> None:
     assert all(file.read_bytes().endswith(b"LANC") for file in graph.rglob("*.manifest"))
+    assert not any(is_torn(file.read_bytes()) for file in (graph / MANIFESTS).iterdir())
 
 
 @pytest.mark.parametrize("noted", [True, False], ids=["noted", "not_noted"])
@@ -453,7 +458,7 @@ def test_opening_removes_a_torn_version_of_the_manifest_and_completes_the_write(
     outcome, _ = _written(disk, graph, _mutate_three_tables, folder)
     published = next(moment for moment in disk.moments if _is_there(manifest, moment))
     place = published.image(SAVED).write(folder / "image") / "graph"
-    _tear_newest_version(place / "__manifest", part)
+    _tear(max((place / MANIFESTS).glob("*.jsonl")), part)
     if not noted:
         _remove_notes_of_the_head(place)
     assert _state(og.open(place, mode="r")) == outcome.before
@@ -486,8 +491,8 @@ def test_all_that_the_newest_commit_consists_of_is_written_through(disk: Forgetf
         for write in WRITES:
             write(graph, folder)
     place, snapshot = Path(graph.uri), graph.snapshot()
-    tables = [*map(snapshot.table, NEXT_INSERTS), open_table(location_of(place / "__manifest"))]
-    files = [file for table in tables for file in _files_of(table)]
+    files = [file for table in map(snapshot.table, NEXT_INSERTS) for file in _files_of(table)]
+    files.append(place / MANIFESTS / version_name(snapshot.manifest.version))
     files += [place / name for name in ("_schema.pg", "_schema.ir.json", "__schema_state.json")]
     assert {".manifest", ".lance", ".blob", ".arrow"} <= {file.suffix for file in files}
     assert [file for file in files if not disk.keeps(file)] == []

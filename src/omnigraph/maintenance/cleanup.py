@@ -21,7 +21,7 @@ from typing import ClassVar
 from omnigraph import failpoints
 from omnigraph.api.progress import Progress, Report, no_report
 from omnigraph.api.upkeep import CleanupResult, TableCleanupStats
-from omnigraph.errors import NotFound, OmnigraphError, StorageError
+from omnigraph.errors import Damaged, NotFound, OmnigraphError, StorageError
 from omnigraph.failpoints import Point
 from omnigraph.maintenance.retention import (
     Clock,
@@ -29,7 +29,6 @@ from omnigraph.maintenance.retention import (
     RetentionPolicy,
     is_gone,
     kept_lines,
-    line_of,
     patient_policy,
 )
 from omnigraph.maintenance.table_files import (
@@ -46,25 +45,23 @@ from omnigraph.maintenance.table_files import (
 )
 from omnigraph.parts.scratch import left_behind, remove_left_behind, seen_left_behind
 from omnigraph.recovery.audit import AUDIT_FOLDER
-from omnigraph.storage.branches import TREES
 from omnigraph.storage.files import StoredFile, delete_files, files_below, store_time
 from omnigraph.storage.location import Location
-from omnigraph.storage.objects import objects_at
+from omnigraph.storage.objects import is_draft, objects_at
 from omnigraph.storage.reclaim import OWN_LINE, Reclaim, reclaimable, versions_of
 from omnigraph.versioning import Branches, Manifest, new_commit_id
 from omnigraph.versioning.file_checksums import fold_checksums
+from omnigraph.versioning.line import written_versions
 from omnigraph.versioning.log import FIRST_VERSION, MANIFEST_FOLDER, TRUSTED_SECONDS
 from omnigraph.versioning.tags import tags
 from omnigraph.write.forks import table_root
 from omnigraph.write.retention import (
     forget_locks,
     holding_history,
-    is_anybody_writing,
     oldest_marked_writer,
     oldest_seen_writer,
     remove_stale_schema_lock,
 )
-from omnigraph.write.sidecar import pending_operations
 
 LEFTOVERS = "leftovers"
 _TABLE_FOLDERS = ("nodes", "edges")
@@ -133,14 +130,14 @@ def _decide(
 
     `look` gives the time, and since when the oldest writer is at work.
     """
-    branches.unlisted_trees()
+    branches.unlisted_lines()
     policy = policy if graph.path is not None else patient_policy(policy)
     seen: list[datetime] = []
 
     def clock() -> tuple[RetentionPolicy, Clock]:
         now, oldest = look()
         seen[:] = [now]
-        listed = versions_of(files_below(graph.child(MANIFEST_FOLDER)))
+        listed = written_versions(_manifest_files(graph))
         written = {line: {number: file.modified for number, file in each.items()} for line, each in listed.items()}
         # What a writer that lives began on was the newest after it began.
         grace = policy.grace if oldest is None else max(policy.grace, now - oldest)
@@ -236,31 +233,53 @@ class _Preview:
         return seen_left_behind(self.graph, self.decided.now)
 
     def _manifest(self) -> TableCleanupStats:
-        """The manifest, with those of all branches. Publishers wait while its files are listed, and versions go."""
-        location = self.graph.child(MANIFEST_FOLDER)
-        logs = {line_of(line.log): line.log for line in self.decided.lines}
-        kept = {line_of(line.log): line.versions for line in self.decided.lines}
-        zombies = self.branches.unlisted_trees()
-        trees = tuple(f"{TREES}/{name}/" for name in zombies)
+        """The manifests of all branches. Publishers wait while their files are listed, and versions go."""
+        lost = self.branches.unlisted_lines()
         with self._turns():
-            pending = pending_operations(self.graph)
-            files = files_below(location)
-            rest = [file for file in files if not file.name.startswith(trees)]
-            staying = staying_versions(location, rest, kept, zombies)
-            found = reclaimable(
-                location,
-                rest,
-                {line: {*staying.get(line, ()), *versions} for line, versions in kept.items()},
-                since=self.decided.since,
-                writers=bool(pending) or is_anybody_writing(self.graph),
-                is_gone=lambda line: line in logs and is_gone(logs[line]),
-            )
-            self._remove(location, Reclaim(versions=found.versions))
-        self._remove(location, Reclaim(files=found.files))
-        for name in zombies:
-            self._remove_folder(location, f"{TREES}/{name}")
-        lost = [file for file in files if file.name.startswith(trees)]
-        return _stats(MANIFEST_FOLDER, found, lost, forks=tuple(zombies))
+            files = _manifest_files(self.graph)
+            listed = written_versions(files)
+            leaving = [
+                file
+                for line in self.decided.lines
+                for version, file in self._present(line, listed).items()
+                if version not in line.versions and version < line.head.version
+            ]
+            self._remove(self.graph, Reclaim(versions=tuple(leaving)))
+        drafts = [file for file in files if is_draft(file.name) and file.modified < self.decided.since]
+        self._remove(self.graph, Reclaim(files=tuple(drafts)))
+        for folder in lost:
+            self._remove_folder(self.graph, folder)
+        removed = self._older_layout()
+        of_lost = [file for file in files if file.name.startswith(tuple(f"{folder}/" for folder in lost))]
+        names = tuple(folder.rpartition("/")[2] for folder in lost)
+        return _stats(
+            MANIFEST_FOLDER, Reclaim((*leaving, *removed.versions), (*drafts, *removed.files)), of_lost, forks=names
+        )
+
+    def _older_layout(self) -> Reclaim:
+        """What a migration from an older layout has left, without the versions that close its lines."""
+        location = self.graph.child(MANIFEST_FOLDER)
+        files = files_below(location)
+        kept = {line: {max(versions)} for line, versions in versions_of(files).items() if versions}
+        if not kept:
+            return Reclaim()
+        try:
+            found = reclaimable(location, files, kept, since=self.decided.since)
+        except StorageError as error:
+            # A graph that was moved cannot open old branches: they name the folder that they were created in.
+            _logger.warning("the manifest of an older layout is left as it is: %s", error)
+            return Reclaim()
+        self._remove(location, found)
+        return found
+
+    def _present(self, line: KeptLine, listed: Mapping[str, Mapping[int, StoredFile]]) -> Mapping[int, StoredFile]:
+        """The versions of a branch, among which must be all that stay."""
+        present = listed.get(line.log.folder, {})
+        missing = sorted(version for version in line.versions if version not in present)
+        if missing and not is_gone(line.log):
+            uri = line.log.location.child(line.log.line.file(missing[0])).uri
+            raise Damaged(uri, f"the file of version {missing[0]}, which must be kept, is missing")
+        return present
 
     def _turns(self) -> AbstractContextManager[object]:
         return nullcontext()
@@ -322,6 +341,12 @@ class _Cleanup(_Preview):
     def _remove_left_behind(self, folders: Sequence[str]) -> None:
         remove_left_behind(self.graph, folders)
         forget_locks(self.graph, [line.log.branch for line in self.decided.lines])
+
+
+def _manifest_files(graph: Location) -> list[StoredFile]:
+    """The files of all manifests, by their names below the graph."""
+    folder = graph.child(MANIFEST_FOLDER)
+    return [replace(file, name=f"{MANIFEST_FOLDER}/{file.name}") for file in files_below(folder)]
 
 
 def _manifests(lines: Sequence[KeptLine]) -> Iterator[Manifest]:

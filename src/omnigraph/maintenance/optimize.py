@@ -420,7 +420,7 @@ def _untouched_stats(base: Snapshot, key: str) -> TableOptimizeStats:
 def _own_tables(base: Snapshot) -> Iterator[TableOptimizeStats]:
     """The tables that the graph keeps for itself: every write of them leaves them in order, so they are only named.
 
-    The manifest is one fragment that each commit replaces, and rows of the audit take small fragments along.
+    Each version of the manifest is one file, and rows of the audit take small fragments along.
     """
     version = base.manifest.version
     yield TableOptimizeStats(table_key=MANIFEST_FOLDER, manifest_version=version, lance_head_version=version)

@@ -11,13 +11,10 @@ from omnigraph.api.history import Commit, Place
 from omnigraph.api.upkeep import GRACE
 from omnigraph.branching.branches import is_there
 from omnigraph.errors import NotFound, StorageError, UsageError
-from omnigraph.storage.branches import TREES
-from omnigraph.storage.reclaim import OWN_LINE
 from omnigraph.versioning import Branches, CommitGraph, Manifest, ManifestLog
 from omnigraph.versioning.heads import Retained, milestone_of
 from omnigraph.versioning.history import newest_first
 from omnigraph.versioning.log import TRUSTED_SECONDS
-from omnigraph.versioning.names import physical_name
 
 _UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 
@@ -89,16 +86,11 @@ class Clock:
 
     now: datetime
     written: Mapping[str, Mapping[int, datetime]]
-    """By the line of the manifests, and the version."""
+    """By the folder of the manifests, and the version."""
 
     def date_of(self, log: ManifestLog, commit: Commit) -> datetime:
         """When a commit was made."""
-        return self.written.get(line_of(log), {}).get(commit.manifest_version, commit.created_at)
-
-
-def line_of(log: ManifestLog) -> str:
-    """Where the manifests of a branch lie below that of `main`."""
-    return OWN_LINE if log.origin is None else f"{TREES}/{physical_name(log.branch)}"
+        return self.written.get(log.folder, {}).get(commit.manifest_version, commit.created_at)
 
 
 def kept_lines(

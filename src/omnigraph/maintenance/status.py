@@ -35,8 +35,7 @@ from omnigraph.storage.reclaim import Line, lines_of
 from omnigraph.storage.tables import Table, has_version
 from omnigraph.versioning import Branches, ManifestLog, Pin, Snapshot
 from omnigraph.versioning.branches import fork_name
-from omnigraph.versioning.log import MANIFEST_FOLDER
-from omnigraph.versioning.names import physical_name
+from omnigraph.versioning.line import written_versions
 from omnigraph.versioning.schemas import SCHEMA_FILE
 from omnigraph.versioning.tags import tags
 from omnigraph.write.forks import is_own
@@ -58,7 +57,7 @@ _NO_LINE = Line(0, {})
 def status_of(graph: Location, branches: Branches, log: ManifestLog) -> Status:
     """The health of a graph now. Nothing is written, not even a lock."""
     files = files_below(graph)
-    lines = lines_of(files)
+    lines = {**lines_of(files), **_manifest_lines(files)}
     pending = tuple(_pending(each) for each in Recoveries(graph).pending())
     snapshot = branches.snapshot(log.head())
     now = datetime.now(UTC)
@@ -80,6 +79,14 @@ def status_of(graph: Location, branches: Branches, log: ManifestLog) -> Status:
         leftovers=tuple(_leftovers(graph, files, now)),
         schema_edited=_is_schema_edited(graph, branches),
     )
+
+
+def _manifest_lines(files: Iterable[StoredFile]) -> dict[str, Line]:
+    """The lines of the manifests of all branches, by their folders."""
+    return {
+        folder: Line(sum(each.size for each in found.values()), {key: each.modified for key, each in found.items()})
+        for folder, found in written_versions(files).items()
+    }
 
 
 def _tables(
@@ -176,15 +183,13 @@ def _retained_bytes(log: ManifestLog, lines: Mapping[str, Line]) -> int:
     """What would go with a branch; `main` stays whatever happens."""
     if log.origin is None:
         return 0
-    own = f"{MANIFEST_FOLDER}{_TREE}{physical_name(log.branch)}"
     fork = f"{_TREE}{fork_name(log)}"
-    return sum(line.bytes for path, line in lines.items() if path == own or path.endswith(fork))
+    return sum(line.bytes for path, line in lines.items() if path == log.folder or path.endswith(fork))
 
 
 def _old_versions(lines: Mapping[str, Line], log: ManifestLog, now: datetime) -> int:
     """The versions of a branch that are old, but for the newest."""
-    path = MANIFEST_FOLDER if log.origin is None else f"{MANIFEST_FOLDER}{_TREE}{physical_name(log.branch)}"
-    line = lines.get(path, _NO_LINE)
+    line = lines.get(log.folder, _NO_LINE)
     readable = log.read_retained()
     return sum(
         written < now - OLD_VERSION and version != line.newest and readable.has(version)

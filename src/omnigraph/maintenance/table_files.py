@@ -6,14 +6,13 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 
 from omnigraph.errors import Damaged, StorageError
-from omnigraph.storage.branches import TREES, branch_ref, branch_refs, check_refs, delete_branch, ref_file, ref_names
+from omnigraph.storage.branches import TREES, branch_refs, check_refs, delete_branch, ref_file, ref_names
 from omnigraph.storage.files import StoredFile, files_below
 from omnigraph.storage.location import Location
 from omnigraph.storage.objects import objects_at
 from omnigraph.storage.reclaim import OWN_LINE, versions_of
 from omnigraph.storage.tables import version_file
 from omnigraph.versioning import Branches, Manifest, Pin
-from omnigraph.versioning.log import MANIFEST_FOLDER
 from omnigraph.versioning.removal import was_removed
 from omnigraph.write import WriteFence
 from omnigraph.write.forks import ForkStatus, classify_fork_ref, table_root
@@ -231,8 +230,8 @@ def is_fork_gone(branches: Branches, line: str) -> bool:
     physical, _, incarnation = line.rpartition("/")[2].rpartition(".")
     if line == OWN_LINE or not branches.was_deleted(incarnation):
         return False
-    ref = branch_ref(branches.graph.child(MANIFEST_FOLDER), physical)
-    return ref is None or ref.identity != incarnation
+    ref = branches.refs.get(physical)
+    return ref is None or ref.incarnation != incarnation
 
 
 def staying_versions(

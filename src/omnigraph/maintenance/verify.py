@@ -24,7 +24,7 @@ from omnigraph.storage.objects import objects_at
 from omnigraph.storage.reclaim import known_name
 from omnigraph.storage.records import decode_record
 from omnigraph.storage.references import referred_names
-from omnigraph.storage.tables import listed_versions, open_unread, typed_errors, version_file
+from omnigraph.storage.tables import open_unread, typed_errors, version_file
 from omnigraph.storage.topology import check_topology_file, topology_files
 from omnigraph.versioning import Branches, Manifest, ManifestLog, Pin
 from omnigraph.versioning.file_checksums import recorded_checksums
@@ -183,7 +183,7 @@ class _Verification:
                 manifest = log.at(version)
                 self.branches.schemas.get(manifest.commit.schema_id)
             except (StorageError, NotFound) as error:
-                self._note_error(error, f"{log.location.uri}/{version_file(version)}")
+                self._note_error(error, f"{log.location.uri}/{log.line.file(version)}")
                 unreadable.add(version)
                 continue
             self.records += 1
@@ -197,12 +197,12 @@ class _Verification:
             newest = log.head().version
         except StorageError as error:
             self._note_error(error, log.location.uri)
-            newest = max(listed_versions(log.location), default=0)
+            newest = max(log.line.versions(), default=0)
         try:
             retained = log.read_retained()
         except Damaged as error:
             self._note(error.uri, error.problem)
-            return [version for version in sorted(listed_versions(log.location)) if version >= log.first_version]
+            return [version for version in sorted(log.line.versions()) if version >= log.first_version]
         first = max(retained.floor, log.first_version)
         return [*sorted(retained.whole), *range(first, newest + 1)]
 

@@ -24,11 +24,10 @@ from omnigraph.recovery import Mode, give_up, recover, remove_torn_head, undo, u
 from omnigraph.storage.location import Location
 from omnigraph.storage.locks import refuse_careless_store
 from omnigraph.versioning import Branches, Snapshot, new_commit_id
-from omnigraph.versioning.layout import migrate_layout
 from omnigraph.versioning.names import as_text, check_actor
 from omnigraph.write import Allowed, WriteAttempt, WriteFence, anything
 from omnigraph.write.fence import EXISTENCE
-from omnigraph.write.retention import marked_as_writing, settle_schema_lock
+from omnigraph.write.retention import holding_history, marked_as_writing, settle_schema_lock
 from omnigraph.write.sidecar import read_sidecar
 
 _Result = TypeVar("_Result")
@@ -61,9 +60,14 @@ Prepare: TypeAlias = Callable[[Snapshot], tuple[WriteOrder, Work[_Result]]]
 def open_for_writing(graph: Location, branches: Branches) -> None:
     """Settles unfinished writes, before a graph is opened for writing."""
     refuse_careless_store(graph)
+    if branches.is_older_layout:
+        # Imported here, as graphs of this version's layout need no Lance for their manifests.
+        from omnigraph.versioning.layout import migrate_layout  # noqa: PLC0415
+
+        with holding_history(graph, "layout migration"):
+            migrate_layout(branches)
     remove_torn_head(branches.main)
     recover(graph, branches, Mode.FULL, patient=True)
-    migrate_layout(branches)
     settle_schema_lock(branches)
 
 

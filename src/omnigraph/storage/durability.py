@@ -27,11 +27,23 @@ def sync_files(files: Iterable[Path]) -> None:
     together = [*paths, *folders]
     for _ in _pool().map(_sync, together):
         pass
+    _remember_folders(folders)
+
+
+def _remember_folders(folders: Iterable[Path]) -> None:
     kept = [_identity(folder) for folder in folders]
     with _lock:
         if len(_kept) >= _MOST_KEPT:
             _kept.clear()
         _kept.update(kept)
+
+
+def sync_folder(folder: Path) -> None:
+    """Writes the names in a folder through, and every folder above it that is not known to be on the disk yet."""
+    folders = [folder, *_new_ancestors(folder)]
+    for each in folders:
+        _sync(each)
+    _remember_folders(folders)
 
 
 def sync_everything() -> None:

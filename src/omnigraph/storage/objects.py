@@ -19,7 +19,7 @@ from obstore.exceptions import AlreadyExistsError, BaseError, PreconditionError
 from obstore.store import from_url
 
 from omnigraph.errors import StorageError
-from omnigraph.storage.durability import sync_files
+from omnigraph.storage.durability import sync_files, sync_folder
 from omnigraph.storage.location import Location
 
 Tag = Any
@@ -103,7 +103,9 @@ class LocalObjects:
                 return False
             finally:
                 draft.unlink()
-            self._sync(name)
+            if self._durable:
+                # The content is on the disk already.
+                sync_folder(draft.parent)
         return True
 
     def replace(self, name: str, content: bytes) -> None:
@@ -167,9 +169,11 @@ class LocalObjects:
         folder.mkdir(parents=True, exist_ok=True)
         draft = folder / f"{_DRAFT}{uuid.uuid4().hex}"
         try:
-            draft.write_bytes(content)
-            if durable:
-                sync_files([draft])
+            with draft.open("xb") as file:
+                file.write(content)
+                if durable:
+                    file.flush()
+                    os.fsync(file.fileno())
         except OSError:
             draft.unlink(missing_ok=True)
             raise
@@ -178,6 +182,11 @@ class LocalObjects:
     def _sync(self, name: str) -> None:
         if self._durable:
             sync_files([self._root / name])
+
+
+def is_draft(name: str) -> bool:
+    """Whether a file has not got its final name yet; an old one was left by a process that died."""
+    return name.rpartition("/")[2].startswith(_DRAFT)
 
 
 @contextmanager

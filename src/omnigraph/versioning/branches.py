@@ -1,38 +1,37 @@
-"""The branches of a graph: each is a Lance branch of the manifest, with its own line of manifest versions."""
+"""The branches of a graph: each has its own line of manifest versions."""
 
+import logging
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
+from uuid import uuid4
 
+from omnigraph import failpoints
 from omnigraph.api.base import MAIN
-from omnigraph.api.history import MAIN_INCARNATION, Commit, Place
-from omnigraph.errors import Damaged, NotFound, StorageError
-from omnigraph.storage.branches import (
-    TREES,
-    BranchRef,
-    branch_location,
-    branch_ref,
-    branch_refs,
-    check_refs,
-    create_branch,
-    delete_branch,
-    ref_file,
-)
+from omnigraph.api.history import Commit, Place
+from omnigraph.errors import BranchExists, Damaged, NotFound, StorageError
+from omnigraph.failpoints import Point
+from omnigraph.storage.branches import branch_location
 from omnigraph.storage.location import Location
 from omnigraph.storage.objects import objects_at
 from omnigraph.storage.records import encode_record, read_record
 from omnigraph.storage.tables import Table
 from omnigraph.versioning.heads import delete_notes, noted_branches, read_head_note
 from omnigraph.versioning.kept import KeptVersions, opened_tables
-from omnigraph.versioning.log import MANIFEST_FOLDER, ManifestLog
+from omnigraph.versioning.line import FileLine, line_folder
+from omnigraph.versioning.log import ManifestLog, open_main
 from omnigraph.versioning.manifest import Manifest, commit_from_json, commit_to_json
 from omnigraph.versioning.names import archive_file, check_branch_name, logical_name, physical_name
+from omnigraph.versioning.refs import FileRefs, Ref, Refs
 from omnigraph.versioning.removal import REMOVED
 from omnigraph.versioning.schemas import Schemas
 from omnigraph.versioning.snapshot import Snapshot
+
+_INTERNAL = "__"
+_logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,24 +56,40 @@ class Branches:
     def __init__(self, graph: Location) -> None:
         self.graph = graph
         """The location of the graph."""
-        self._root = graph.child(MANIFEST_FOLDER)
         self._logs: dict[str, ManifestLog] = {}
         self._lock = threading.RLock()
         self._last_snapshot: Snapshot | None = None
-        self.main = ManifestLog(graph)
+        self.main = open_main(graph)
         self.schemas = Schemas(graph)
+
+    @property
+    def refs(self) -> Refs:
+        """The branches but `main`, as they are stored."""
+        return self.main.refs
+
+    @property
+    def is_older_layout(self) -> bool:
+        """Whether the graph has an older layout, which can only be read."""
+        return not isinstance(self.refs, FileRefs)
+
+    def use_current_layout(self) -> None:
+        """Reads and writes the layout of this version from now on, after a migration."""
+        with self._lock:
+            self._logs.clear()
+            self._last_snapshot = None
+            self.main = open_main(self.graph)
 
     def log(self, name: str = MAIN) -> ManifestLog:
         """The manifests of the branch that has this name now. A branch that was created again is another branch."""
         if name == MAIN:
             return self.main
-        ref = branch_ref(self._root, physical_name(check_branch_name(name)))
+        ref = self.refs.get(physical_name(check_branch_name(name)))
         with self._lock:
             if ref is None:
                 self._logs.pop(name, None)
                 raise self._find_damage(name) or NotFound("branch", name)
             known = self._logs.get(name)
-            if known is None or known.incarnation != ref.identity:
+            if known is None or known.incarnation != ref.incarnation:
                 self._logs[name] = known = self._open_log(ref)
         return known
 
@@ -90,11 +105,19 @@ class Branches:
 
     def find_names(self) -> tuple[list[str], list[Damaged]]:
         """The names of all branches except `main`, and the damage of those whose refs cannot be read."""
-        found = (logical_name(ref.name) for ref in branch_refs(self._root))
-        names = sorted(name for name in found if not name.startswith("__"))
-        noted = (logical_name(each) for each in noted_branches(self.graph))
-        lost = (self._find_damage(name) for name in noted if name not in (MAIN, *names))
-        return names, [each for each in lost if each is not None]
+        names, lost = [], []
+        for physical in sorted({*self.refs.names(), *noted_branches(self.graph)} - {MAIN}):
+            name = logical_name(physical)
+            if name.startswith(_INTERNAL):
+                continue
+            try:
+                if self.refs.get(physical) is not None:
+                    names.append(name)
+                elif (damage := self._find_damage(name)) is not None:
+                    lost.append(damage)
+            except Damaged as error:
+                lost.append(error)
+        return sorted(names), lost
 
     def logs(self) -> list[ManifestLog]:
         """All branches, `main` first, without those that are deleted meanwhile."""
@@ -106,20 +129,34 @@ class Branches:
 
     def descendants(self, name: str) -> list[str]:
         """The branches that were forked from one."""
-        parent = physical_name(name)
-        return sorted(logical_name(ref.name) for ref in branch_refs(self._root) if ref.parent == parent)
+        return sorted(ref.name for ref in self._all_refs() if ref.origin.branch == name)
 
     def created_at(self, name: str) -> datetime | None:
         """When a branch was created; `main` is as old as the graph."""
-        ref = None if name == MAIN else branch_ref(self._root, physical_name(name))
+        ref = None if name == MAIN else self.refs.get(physical_name(name))
         return ref.created_at if ref is not None else None
+
+    def _all_refs(self) -> Iterator[Ref]:
+        """The branches but `main`, without internal ones of older layouts."""
+        for physical in self.refs.names():
+            if not logical_name(physical).startswith(_INTERNAL) and (ref := self.refs.get(physical)) is not None:
+                yield ref
 
     def create(self, name: str, at: Place) -> ManifestLog:
         """A new branch that begins at a commit. The caller holds the lock of the new branch."""
-        source = self._log_at(at)
         if (lost := self._find_damage(name)) is not None:
             raise lost
-        create_branch(self._root, physical_name(name), parent=source.location, version=at.version)
+        ref = Ref(name, uuid4().hex, at, datetime.now(UTC))
+        # A new line has no versions, so that creating one always succeeds.
+        line = FileLine(self.graph, physical_name(name), ref.incarnation)
+        line.create(at.version, self.manifest_at(at))
+        failpoints.hit(Point.BRANCH_LINE_CREATED)
+        if not self._own_refs().create(ref):
+            raise BranchExists(name)
+        if not line.has(at.version):
+            # On a store, a creator that was paused may have lost its lock, and cleanup has removed the line.
+            self._own_refs().delete(physical_name(name))
+            raise StorageError(line.location.uri, f"branch `{name}` was not created: it took too long; try again")
         log = self.log(name)
         log.note_head(at.version)
         return log
@@ -128,19 +165,19 @@ class Branches:
         """Removes a branch; its commits are archived. The caller keeps all writers of the branch out."""
         log = self.log(name)
         self._archive(log)
-        delete_branch(self._root, physical_name(name))
+        self._own_refs().delete(physical_name(name))
         with self._lock:
             self._logs.pop(name, None)
+        try:
+            objects_at(self.graph).delete_folder(line_folder(physical_name(name), log.incarnation))
+        except StorageError as error:
+            _logger.warning("the manifests of branch %s are left for cleanup: %s", name, error)
         delete_notes(self.graph, physical_name(name))
 
-    def lock_out(self, name: str) -> None:
-        """Creates an internal branch that serves as a lock. An existing one was left by a process that died."""
-        self.let_in(name)
-        create_branch(self._root, physical_name(name), parent=self.main.location, version=self.main.head().version)
-
-    def let_in(self, name: str) -> None:
-        """Removes the internal branch of `lock_out`."""
-        delete_branch(self._root, physical_name(name))
+    def _own_refs(self) -> FileRefs:
+        if not isinstance(self.refs, FileRefs):
+            raise StorageError(self.graph.uri, "this graph has an older layout; open it for writing to migrate it")
+        return self.refs
 
     def snapshot(self, manifest: Manifest, opened: KeptVersions[Table] | None = None) -> Snapshot:
         """The graph at a manifest, with the schema that its commit names."""
@@ -210,18 +247,15 @@ class Branches:
                     uri, f"the commits of branch `{place.branch}` are missing: it neither exists nor is archived"
                 ) from error
 
-    def unlisted_trees(self) -> list[str]:
-        """The trees of manifests that no ref lists: of branches whose creation or deletion was interrupted.
+    def unlisted_lines(self) -> list[str]:
+        """The folders of manifests that no ref lists: of branches whose creation or deletion was interrupted.
 
         Raises `Damaged` when a ref cannot be read, or when the ref of a branch that was not deleted is missing.
         """
-        check_refs(self._root)
-        listed = {ref.name for ref in branch_refs(self._root)}
-        unlisted = [name for name in objects_at(self._root).folders(TREES) if name not in listed]
-        for name in unlisted:
-            if (lost := self._find_damage(logical_name(name))) is not None:
-                raise lost
-        return unlisted
+        _, lost = self.find_names()
+        if lost:
+            raise lost[0]
+        return self.refs.unlisted()
 
     def archive_of(self, incarnation: str) -> Archive | None:
         """The archive of a branch that was deleted; None if there is none."""
@@ -244,21 +278,21 @@ class Branches:
         """The damage of a branch whose ref cannot be read, although the branch was created and never deleted."""
         physical = physical_name(name)
         note = read_head_note(self.graph, physical)
-        if note is None or note.incarnation is None or branch_ref(self._root, physical) is not None:
+        if note is None or note.incarnation is None or self.refs.get(physical) is not None:
             return None
         if self.was_deleted(note.incarnation):
             return None
         problem = f"branch `{name}` exists, but its ref file is missing or cannot be read"
-        return Damaged(self._root.child(ref_file(physical)).uri, problem)
+        return Damaged(self.graph.child(self.refs.file(physical)).uri, problem)
 
-    def _open_log(self, ref: BranchRef) -> ManifestLog:
-        parent = MAIN if ref.parent is None else logical_name(ref.parent)
-        incarnation = MAIN_INCARNATION if ref.parent is None else self.log(parent).incarnation
+    def _open_log(self, ref: Ref) -> ManifestLog:
+        line = None
+        if self.is_older_layout:
+            from omnigraph.versioning.older_layouts import LanceLine  # noqa: PLC0415 - Lance
+
+            line = LanceLine(self.graph, ref.name)
         return ManifestLog(
-            self.graph,
-            branch=logical_name(ref.name),
-            incarnation=ref.identity,
-            origin=Place(parent, incarnation, ref.parent_version),
+            self.graph, branch=ref.name, incarnation=ref.incarnation, origin=ref.origin, line=line, refs=self.refs
         )
 
     def _archive(self, log: ManifestLog) -> None:

@@ -1,47 +1,74 @@
 """Migrates a graph of an older version of OmniGraph to the layout of this version.
 
-The stamp of a manifest is the number of its layout. A newer layout is refused by readers. An older layout can be read,
-and the next manifest that is published has the layout of this version. Opening a graph for writing publishes a manifest
-on every branch, so that older versions of OmniGraph stop writing to it at once.
+Until layout 3, the manifest was a Lance dataset (`older_layouts.py`). A migration copies every version of every branch
+to files of the new layout, and closes each old line after its newest version, so that older versions of OmniGraph can
+no longer write to it. It can be interrupted at any time and done again: files are created once, with the same content
+whoever creates them, and an old line is closed by compare-and-swap. The first version of `main` is written last. With
+it, the graph has the new layout; before that, the old one is read.
 
 Layout 1 had a single schema, in the files of the graph. Since layout 2, every commit names its schema.
 """
 
-from contextlib import suppress
-
-from omnigraph.errors import PreconditionFailed
+from omnigraph import failpoints
+from omnigraph.errors import Damaged
+from omnigraph.failpoints import Point
+from omnigraph.storage.location import Location
 from omnigraph.versioning.branches import Branches
-from omnigraph.versioning.manifest import INTERNAL_SCHEMA_VERSION, Manifest
-from omnigraph.versioning.publisher import Publication, new_commit_id, publish
+from omnigraph.versioning.line import FileLine
+from omnigraph.versioning.log import ManifestLog
+from omnigraph.versioning.names import physical_name
+from omnigraph.versioning.older_layouts import LanceLine
+from omnigraph.versioning.refs import FileRefs
 
-MIGRATION_ACTOR = "omnigraph:migration"
+_SCHEMAS_ARE_KEPT = 2
+"""The first layout in which every commit names its schema."""
 
 
 def migrate_layout(branches: Branches) -> None:
-    """Publishes a manifest of this version's layout on each branch whose head has an older layout.
+    """Migrates a graph of an older layout. The caller holds the history, so that no branch begins meanwhile."""
+    graph, main = branches.graph, branches.main
+    if _old_line(main).layout(main.head().version) < _SCHEMAS_ARE_KEPT:
+        branches.schemas.keep_first()
+    for log in branches.logs()[1:]:
+        _migrate_line(graph, log)
+        ref = branches.refs.get(physical_name(log.branch))
+        if ref is not None:
+            FileRefs(graph).create(ref)
+    _migrate_line(graph, main)
+    branches.use_current_layout()
 
-    `main` comes last, so that its layout shows whether anything is left to do. A branch that begins later at an old
-    commit is migrated by its first write. If several processes migrate at once, one of them publishes. The head is read
-    before its layout, so that a migration is never published after a head of the new layout.
-    """
-    if branches.main.layout() == INTERNAL_SCHEMA_VERSION:
-        return
-    _, *others = branches.logs()
-    for log in (*others, branches.main):
+
+def _migrate_line(graph: Location, log: ManifestLog) -> None:
+    """Copies the versions of a branch, closes its old line, and writes the first version last."""
+    old, new = _old_line(log), FileLine(graph, physical_name(log.branch), log.incarnation)
+    copied = {log.first_version}
+    while True:
         head = log.head()
-        while (layout := log.layout()) < INTERNAL_SCHEMA_VERSION:
-            with suppress(PreconditionFailed):
-                publish(log, _migration(head, layout, branch=log.branch))
-            head = log.head()
+        for version in old.versions():
+            if version not in copied and version <= head.version:
+                _copy_version(old, new, version)
+                copied.add(version)
+        if old.is_closed() or old.close(head):
+            break
+    failpoints.hit(Point.LAYOUT_LINE_CLOSED)
+    first = old.read(log.first_version)
+    if first is None:
+        uri = old.location.child(old.file(log.first_version)).uri
+        raise Damaged(uri, "the first version of the manifest is missing; restore it from a backup")
+    new.create(log.first_version, first)
 
 
-def _migration(head: Manifest, layout: int, *, branch: str) -> Publication:
-    return Publication(
-        commit_id=new_commit_id(),
-        pins={},
-        expected={},
-        branch=branch,
-        actor=MIGRATION_ACTOR,
-        message=f"layout {layout} → {INTERNAL_SCHEMA_VERSION}",
-        if_commit=head.commit.graph_commit_id,
-    )
+def _copy_version(old: LanceLine, new: FileLine, version: int) -> None:
+    """Copies a version. One that is damaged is damaged in the new layout too: its file is missing there."""
+    try:
+        manifest = old.read(version)
+    except Damaged:
+        return
+    if manifest is not None:
+        new.create(version, manifest)
+        failpoints.hit(Point.LAYOUT_VERSION_COPIED)
+
+
+def _old_line(log: ManifestLog) -> LanceLine:
+    assert isinstance(log.line, LanceLine)
+    return log.line

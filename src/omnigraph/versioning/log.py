@@ -14,22 +14,9 @@ from omnigraph.api.base import MAIN
 from omnigraph.api.history import MAIN_INCARNATION, Commit, Place
 from omnigraph.errors import Damaged, HeadMoved, NotDurable, NotFound, StorageError
 from omnigraph.failpoints import Point
-from omnigraph.storage.branches import branch_location, branch_ref
-from omnigraph.storage.commits import commit_created, commit_staged, remove_torn_version, sync_staged, sync_versions
 from omnigraph.storage.location import Location
 from omnigraph.storage.locks import Lock, Taken, locks_at
 from omnigraph.storage.objects import objects_at
-from omnigraph.storage.staging import StagedWrite, stage_create, stage_other_columns, stage_overwrite
-from omnigraph.storage.tables import (
-    NO_TABLE,
-    VERSIONS,
-    Table,
-    has_version,
-    listed_versions,
-    newest_version,
-    open_table,
-    version_file,
-)
 from omnigraph.versioning.heads import (
     HeadNote,
     Retained,
@@ -39,9 +26,10 @@ from omnigraph.versioning.heads import (
     write_head_note,
     write_retained,
 )
-from omnigraph.versioning.manifest import INTERNAL_SCHEMA_VERSION, STAMP, Manifest, manifest_from_rows, manifest_to_rows
+from omnigraph.versioning.line import FileLine, Line
+from omnigraph.versioning.manifest import Manifest
 from omnigraph.versioning.names import archive_file, physical_name
-from omnigraph.versioning.schemas import Schemas
+from omnigraph.versioning.refs import FileRefs, Refs
 
 MANIFEST_FOLDER = "__manifest"
 # How long the newest version that was seen may be the start of the search for the newest version. On an object store,
@@ -49,10 +37,10 @@ MANIFEST_FOLDER = "__manifest"
 TRUSTED_SECONDS = 60.0
 FIRST_VERSION = 1
 _MOST_VERSIONS = 1 << 63
-"""Larger than any version number that storage accepts."""
+"""Larger than any version number."""
 
-_SCHEMAS_ARE_KEPT = 2
-"""The first layout in which every commit names its schema."""
+_FEW_VERSIONS = 8
+"""How many versions after a known one are looked for one by one, before the note of the newest one is read."""
 
 _TURN_SECONDS = 10.0
 _logger = logging.getLogger(__name__)
@@ -75,7 +63,6 @@ class _Turn:
 class _Newest:
     """The newest version that was seen, and when."""
 
-    table: Table
     manifest: Manifest
     seen: float
     stamp: tuple[int, int] | None
@@ -114,23 +101,36 @@ class ManifestLog:
         branch: str = MAIN,
         incarnation: str = MAIN_INCARNATION,
         origin: Place | None = None,
+        line: Line | None = None,
+        refs: Refs | None = None,
     ) -> None:
         self.branch = branch
         self.incarnation = incarnation
         self.origin = origin
         self._graph = graph
         self._name = physical_name(branch)
-        root = graph.child(MANIFEST_FOLDER)
-        self.location = root if origin is None else branch_location(root, self._name)
-        """The location of the manifests."""
+        self.refs: Refs = refs or FileRefs(graph)
+        """The branches of the graph."""
+        self.line: Line = line or FileLine(graph, self._name, incarnation)
+        """The files of the manifests."""
         self._lock = threading.Lock()
         with _registry_lock:
-            self._turn = _turns.setdefault(self.location.uri, _Turn())
+            self._turn = _turns.setdefault(self.line.location.uri, _Turn())
         self._newest: _Newest | None = None
-        self._versions = None if graph.path is None else f"{self.location.uri}/{VERSIONS}"
-        """The folder of the versions, on a disk."""
+        self._folder = None if graph.path is None else self._path_of(FIRST_VERSION).rpartition("/")[0]
+        """The folder of the files, on a disk."""
         self._kept = 0
         """A version that this process has written through to the disk."""
+
+    @property
+    def location(self) -> Location:
+        """The location of the manifests."""
+        return self.line.location
+
+    @property
+    def folder(self) -> str:
+        """The folder of the manifests, below the graph."""
+        return self.location.uri.removeprefix(f"{self._graph.uri}/")
 
     @property
     def first_version(self) -> int:
@@ -139,15 +139,14 @@ class ManifestLog:
 
     def create(self, first: Manifest) -> Manifest:
         """Writes the first version; refuses if a manifest, or a damaged one, already exists."""
+        line = self._own_line()
         if self.exists():
             raise StorageError(self._graph.uri, "there is already a graph here")
-        remove_torn_version(self.location, FIRST_VERSION)
-        staged = stage_create(self.location, manifest_to_rows(first), first.commit.graph_commit_id)
-        sync_staged([staged])
-        committed = commit_created(staged)
-        sync_versions([committed])
-        self._remember(committed, first)
-        self.note_head(committed.version)
+        line.remove_torn(FIRST_VERSION)
+        if not line.create(FIRST_VERSION, first) and not self._is_ours(first):
+            raise StorageError(self._graph.uri, "there is already a graph here")
+        self._remember(first)
+        self.note_head(first.version)
         return first
 
     def exists(self) -> bool:
@@ -155,17 +154,21 @@ class ManifestLog:
 
         If there is nothing but an incomplete first version, a power cut interrupted the creation of the graph.
         """
-        if has_version(self.location, FIRST_VERSION) or read_head_note(self._graph, self._name) is not None:
+        if self.line.has(FIRST_VERSION) or read_head_note(self._graph, self._name) is not None:
             return True
-        return any(version > FIRST_VERSION for version in listed_versions(self.location))
+        return any(version > FIRST_VERSION for version in self.line.versions())
 
     def check_exists(self) -> None:
         """Raises `NotFound` when the branch was deleted. The answer is reliable only under a lock of the branch."""
         if self.origin is None:
             return
-        ref = branch_ref(self._graph.child(MANIFEST_FOLDER), self._name)
-        if ref is None or ref.identity != self.incarnation:
-            raise NotFound("branch", self.branch, "it was deleted while this write was prepared")
+        ref = self.refs.get(self._name)
+        if ref is not None and ref.incarnation == self.incarnation:
+            return
+        if not objects_at(self._graph).exists(archive_file(self.incarnation)):
+            uri = self._graph.child(self.refs.file(self._name)).uri
+            raise Damaged(uri, f"branch `{self.branch}` was not deleted, but its ref is missing, or that of another")
+        raise NotFound("branch", self.branch, "it was deleted while this write was prepared")
 
     @contextmanager
     def noticing_deletion(self) -> Iterator[None]:
@@ -202,22 +205,18 @@ class ManifestLog:
         except Taken:
             return None
 
-    def layout(self) -> int:
-        """The layout of the newest version."""
-        return _stamp(self._head()[0])
-
     def head(self) -> Manifest:
         """The newest version."""
         found = self.head_at_once()
         if found is not None:
             return found
         with self.noticing_deletion():
-            return self._head()[1]
+            return self._head()
 
     def head_at_once(self) -> Manifest | None:
         """The newest version if it is known at the cost of two calls into the system; None if it must be looked for."""
         known = self._newest
-        if known is not None and self._versions is not None and known.is_newest(_folder_stamp(self._versions)):
+        if known is not None and self._folder is not None and known.is_newest(_folder_stamp(self._folder)):
             return known.manifest
         return None
 
@@ -226,18 +225,28 @@ class ManifestLog:
         with self._lock:
             return None if self._newest is None else self._newest.manifest
 
-    def _head(self) -> tuple[Table, Manifest]:
+    def _head(self) -> Manifest:
         with self._lock:
             known = self._newest
-        stamp = None if self._versions is None else _folder_stamp(self._versions)
-        if known is not None and time.monotonic() - known.seen < TRUSTED_SECONDS:
-            version = known.table.version
-            if not has_version(self.location, version + 1) and not self._may_be_below_gap(version):
-                self._remember(known.table, known.manifest, stamp)
-                return known.table, known.manifest
-        table, manifest = self._read(self._newest_version())
-        self._remember(table, manifest, stamp)
-        return table, manifest
+        stamp = None if self._folder is None else _folder_stamp(self._folder)
+        trusted = None if known is None or time.monotonic() - known.seen >= TRUSTED_SECONDS else known.manifest
+        found = None if trusted is None else self._walk_up(trusted)
+        if found is None:
+            newest = self._newest_version()
+            found = self._read(newest)
+            if found is None:
+                raise self._damage(newest, "its file is missing or truncated")
+        self._remember(found, stamp)
+        return found
+
+    def _walk_up(self, manifest: Manifest) -> Manifest | None:
+        """The newest version, a few after a known one; None if it must be searched for."""
+        for _ in range(_FEW_VERSIONS):
+            following = self._read(manifest.version + 1)
+            if following is None:
+                return None if self._may_be_published_after(manifest.version) else manifest
+            manifest = following
+        return None
 
     def _newest_version(self) -> int:
         """The newest version, searched from the one that the last writer noted; without a note, by a listing.
@@ -248,20 +257,20 @@ class ManifestLog:
         noted = self._noted_version()
         if noted is not None:
             version = noted
-            while has_version(self.location, version + 1):
+            while self.line.has(version + 1):
                 version += 1
-            if has_version(self.location, version):
+            if self.line.has(version):
                 if version >= self.read_retained().floor:
                     return version
             elif version >= self.read_retained().floor:
                 raise self._damage(version, "it was published, but its file is missing or truncated")
-        try:
-            return newest_version(self.location)
-        except StorageError as error:
-            if noted is not None:
-                raise self._damage(noted, "it was published, but its file is missing or truncated") from error
-            reason = "" if error.problem == NO_TABLE else f": {error.problem}"
-            raise StorageError(self._graph.uri, f"there is no graph here{reason}") from error
+        floor = self.read_retained().floor
+        for version in self.line.versions():
+            if self.line.has(version) and version >= floor:
+                return version
+        if noted is not None or floor > 0:
+            raise self._damage(max(noted or 0, floor), "it was published, but its file is missing or truncated")
+        raise StorageError(self._graph.uri, "there is no graph here")
 
     def _noted_version(self) -> int | None:
         note = read_head_note(self._graph, self._name)
@@ -274,31 +283,18 @@ class ManifestLog:
             raise Damaged(self.location.uri, f"the ref of branch `{self.branch}` belongs to another branch")
         return None
 
-    def _read(self, version: int) -> tuple[Table, Manifest]:
-        """An existing version; raises `Damaged` if its content is not what was written."""
-        with self._noticing_damage(version):
-            table = open_table(self.location, version)
-        _check_stamp(table)
-        with self._noticing_damage(version):
-            manifest = manifest_from_rows(table.scan().to_pylist())
-        if manifest.version != version:
-            raise self._damage(version, f"its content is that of version {manifest.version}")
-        return table, manifest
-
-    @contextmanager
-    def _noticing_damage(self, version: int) -> Iterator[None]:
-        """Raises `Damaged` if an existing version cannot be read. If it does not exist, the error is passed on."""
+    def _read(self, version: int) -> Manifest | None:
+        """A version, or None if there is none; raises `Damaged` if its content is not what was written."""
         try:
-            yield
-        except StorageError as error:
-            if not has_version(self.location, version):
-                raise
+            manifest = self.line.read(version)
+        except Damaged as error:
             raise self._damage(version, error.problem) from error
-        except (ValueError, TypeError, KeyError, AttributeError) as error:
-            raise self._damage(version, str(error)) from error
+        if manifest is not None and manifest.version != version:
+            raise self._damage(version, f"its content is that of version {manifest.version}")
+        return manifest
 
     def _damage(self, version: int, problem: str) -> Damaged:
-        uri = self.location.child(version_file(version)).uri
+        uri = self.location.child(self.line.file(version)).uri
         words = f"version {version} of the manifest of branch `{self.branch}` is damaged: {problem}"
         return Damaged(uri, f"{words}; restore it from a backup (`omnigraph verify` lists the intact commits)")
 
@@ -310,13 +306,16 @@ class ManifestLog:
         """Records the versions of this branch that cleanup is going to keep, before it removes anything."""
         write_retained(self._graph, self._name, self.incarnation, retained)
 
-    def _may_be_below_gap(self, version: int) -> bool:
-        """Whether versions after this one may be missing because cleanup removed them.
+    def _may_be_published_after(self, version: int) -> bool:
+        """Whether a later version was published, although the next one is missing: cleanup removed it, or damage.
 
-        It is called after the next version was found missing: cleanup records what it keeps before it removes anything.
-        On an object store, cleanup keeps all versions after one that a process may still trust.
+        It is called after the next version was found missing: cleanup records what it keeps before it removes anything,
+        and a version is noted after it is there. On an object store, cleanup keeps all versions after one that a
+        process may still trust, and a missing version is noticed as soon as the known one is not trusted any more.
         """
-        return self._graph.path is not None and version < self.read_retained().floor
+        if self._graph.path is None:
+            return False
+        return version < self.read_retained().floor or version < (self._noted_version() or 0)
 
     def at(self, version: int) -> Manifest:
         """An exact version; raises `NotFound` if it never existed, or if cleanup has kept only its commit."""
@@ -363,61 +362,61 @@ class ManifestLog:
             commits = self.commits_to(before)
 
     def _at(self, version: int) -> Manifest | None:
-        if not self.first_version <= version < _MOST_VERSIONS:
-            return None
-        try:
-            return self._read(version)[1]
-        except StorageError:
-            if has_version(self.location, version):
-                raise
-            return None
+        return self._read(version) if self.first_version <= version < _MOST_VERSIONS else None
 
     def append(self, base: Manifest, following: Manifest) -> Manifest:
         """Makes `following` the version after `base`, or raises `HeadMoved` when another writer did that first."""
-        with self._lock:
-            known = self._newest
-        is_known = known is not None and known.table.version == base.version
-        table, head = (known.table, known.manifest) if known is not None and is_known else self._head()
-        if head.version != base.version:
-            raise HeadMoved(self.location.uri, following.version, head.version + 1)
-        operation = following.commit.graph_commit_id
-        staged = self._stage(table, following)
-        sync_staged([staged])
-        if table.version != self._kept:
+        line = self._own_line()
+        version = following.version
+        if base.version != self._kept:
             # Its writer may have died before it was on the disk, and no version may exist after a gap.
-            sync_versions([table])
+            line.sync(base.version)
         failpoints.hit(Point.PUBLISH_BEFORE_SWAP)
-        committed = commit_staged(table, staged)
-        if committed.version < self.read_retained().floor:
-            self._take_back(committed)
-            raise HeadMoved(self.location.uri, following.version, None)
         try:
-            sync_versions([committed])
-            self._kept = committed.version
+            if not line.create(version, following) and not self._is_ours(following):
+                raise HeadMoved(self.location.uri, version, None)
         except StorageError as error:
-            raise NotDurable(self._graph.uri, operation, str(error)) from error
+            if not self._is_ours(following):
+                raise
+            if self._graph.path is not None:
+                raise NotDurable(self._graph.uri, following.commit.graph_commit_id, error.problem) from error
+        if version < self.read_retained().floor:
+            self._take_back(version)
+            raise HeadMoved(self.location.uri, version, None)
+        if self.origin is not None:
+            self._check_not_deleted(version)
+        self._kept = version
         failpoints.hit(Point.PUBLISH_AFTER_SWAP)
-        self._remember(committed, following)
-        self.note_head(committed.version)
+        self._remember(following)
+        self.note_head(version)
         return following
 
-    def _stage(self, table: Table, following: Manifest) -> StagedWrite:
-        """The next version after one. If that one has an older layout, the schema that it lacks is written first."""
-        rows, operation = manifest_to_rows(following), following.commit.graph_commit_id
-        if _stamp(table) == INTERNAL_SCHEMA_VERSION:
-            return stage_overwrite(table, rows, operation)
-        if _stamp(table) < _SCHEMAS_ARE_KEPT:
-            Schemas(self._graph).keep_first()
-        return stage_other_columns(table, rows, operation)
+    def _is_ours(self, following: Manifest) -> bool:
+        """Whether a version that exists is this one: a put may have succeeded although its answer was lost."""
+        found = self._read(following.version)
+        return found is not None and found.commit.graph_commit_id == following.commit.graph_commit_id
 
-    def _take_back(self, committed: Table) -> None:
-        """Removes a version that filled a gap: other versions were published after its base, and cleanup removed them.
+    def _check_not_deleted(self, version: int) -> None:
+        """Takes a version back that was created on a branch after its deletion, where nobody would ever see it."""
+        try:
+            self.check_exists()
+        except NotFound:
+            self._take_back(version)
+            raise
+
+    def _own_line(self) -> FileLine:
+        if not isinstance(self.line, FileLine):
+            raise StorageError(self._graph.uri, "this graph has an older layout; open it for writing to migrate it")
+        return self.line
+
+    def _take_back(self, version: int) -> None:
+        """Removes a version that filled a gap: others were published after its base, and cleanup removed them.
 
         No reader sees it. Cleanup records what it keeps before it removes anything, so the gap can be recognized.
         """
         with self._lock:
             self._newest = None
-        objects_at(self.location).delete(version_file(committed.version))
+        self._own_line().delete(version)
 
     def note_head(self, version: int) -> None:
         """Notes the newest version. The commit is visible whether or not this succeeds, so a failure is only logged."""
@@ -428,7 +427,7 @@ class ManifestLog:
 
     def keep(self, version: int) -> None:
         """Writes a version of another process through to the disk: that process may have died before it did."""
-        sync_versions([open_table(self.location, version)])
+        self._own_line().sync(version)
 
     def remove_torn_head(self) -> bool:
         """Removes an incomplete version after the newest one, which a power cut left. The caller has the turn.
@@ -436,24 +435,38 @@ class ManifestLog:
         An incomplete version with later versions was published, so it is damaged, and is kept.
         """
         version = self.head().version + 1
-        if any(later > version for later in listed_versions(self.location)):
+        if any(later > version for later in self.line.versions()):
             raise self._damage(version, "its file is missing or truncated, and later versions exist")
-        return remove_torn_version(self.location, version)
+        if version <= (self._noted_version() or 0):
+            raise self._damage(version, "it was published, but its file is missing or truncated")
+        return self._own_line().remove_torn(version)
 
-    def _remember(self, table: Table, manifest: Manifest, stamp: tuple[int, int] | None = None) -> None:
+    def _path_of(self, version: int) -> str:
+        """The file of a version, as a path."""
+        return f"{self.location.uri}/{self.line.file(version)}"
+
+    def _remember(self, manifest: Manifest, stamp: tuple[int, int] | None = None) -> None:
         """Remembers the newest version; `stamp` was taken before it was looked for."""
         with self._lock:
-            if self._newest is None or self._newest.table.version <= table.version:
-                following = f"{self.location.uri}/{version_file(table.version + 1)}"
-                self._newest = _Newest(table, manifest, time.monotonic(), stamp, following)
+            if self._newest is None or self._newest.manifest.version <= manifest.version:
+                self._newest = _Newest(manifest, time.monotonic(), stamp, self._path_of(manifest.version + 1))
 
 
-def _stamp(table: Table) -> int:
-    return int((table.schema.metadata or {}).get(STAMP, b"0"))
+def open_main(graph: Location) -> ManifestLog:
+    """The manifests of `main`, in the layout that the graph has.
 
+    The first version is the last one that a migration writes, and cleanup never removes it. If it is missing although
+    versions were published after the migration, it is damaged, and the older layout does not have the newest state.
+    """
+    log = ManifestLog(graph)
+    if log.line.has(FIRST_VERSION):
+        return log
+    from omnigraph.versioning.older_layouts import LanceLine, LanceRefs, has_older_layout  # noqa: PLC0415 - needs Lance
 
-def _check_stamp(table: Table) -> None:
-    stamp = _stamp(table)
-    if stamp > INTERNAL_SCHEMA_VERSION:
-        problem = f"this graph was written by a newer version (internal schema {stamp}); upgrade omnigraph first"
-        raise StorageError(table.location.uri, problem)
+    if not has_older_layout(graph):
+        return log
+    old = LanceLine(graph, MAIN)
+    copied = log.line.versions()
+    if copied and old.is_closed() and max(copied) > max(old.versions(), default=0):
+        return log
+    return ManifestLog(graph, line=old, refs=LanceRefs(graph))

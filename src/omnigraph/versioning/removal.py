@@ -7,12 +7,12 @@ schema change of `main` that removes dropped data from the history. Anything els
 from omnigraph.api.base import MAIN
 from omnigraph.api.history import schema_number
 from omnigraph.errors import Damaged, NotFound, OmnigraphError
-from omnigraph.storage.branches import branch_ref, branch_refs
+from omnigraph.storage.branches import branch_refs
 from omnigraph.storage.location import Location
 from omnigraph.storage.objects import objects_at
 from omnigraph.storage.tables import check_version, listed_versions, version_file
 from omnigraph.versioning.heads import read_retained
-from omnigraph.versioning.log import MANIFEST_FOLDER, ManifestLog
+from omnigraph.versioning.log import open_main
 from omnigraph.versioning.manifest import Manifest
 from omnigraph.versioning.names import physical_name
 from omnigraph.versioning.schemas import Schemas
@@ -44,8 +44,8 @@ def was_removed(graph: Location, manifest: Manifest, table_key: str) -> bool:
     if not read_retained(graph, name, commit.incarnation).has(commit.manifest_version):
         return True
     if commit.branch != MAIN:
-        ref = branch_ref(graph.child(MANIFEST_FOLDER), name)
-        return ref is None or ref.identity != commit.incarnation
+        ref = open_main(graph).refs.get(name)
+        return ref is None or ref.incarnation != commit.incarnation
     return _may_be_dropped(graph, manifest, table_key)
 
 
@@ -56,7 +56,7 @@ def _may_be_dropped(graph: Location, manifest: Manifest, table_key: str) -> bool
     commits after the change, and the versions at which forks began.
     """
     pin = manifest.pins[table_key]
-    if pin in ManifestLog(graph).head().pins.values():
+    if pin in open_main(graph).head().pins.values():
         return False
     root = graph.child(pin.path)
     began = {ref.parent_version for ref in branch_refs(root)}

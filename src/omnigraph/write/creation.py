@@ -14,9 +14,9 @@ from omnigraph.storage.files import checksum_files
 from omnigraph.storage.location import Location
 from omnigraph.storage.staging import stage_create
 from omnigraph.storage.tables import version_file
-from omnigraph.versioning import Manifest, ManifestLog, Pin, new_commit_id
+from omnigraph.versioning import Manifest, Pin, new_commit_id
 from omnigraph.versioning.file_checksums import record_checksums
-from omnigraph.versioning.log import FIRST_VERSION
+from omnigraph.versioning.log import FIRST_VERSION, open_main
 from omnigraph.versioning.schemas import Schemas, accepted_schema, write_schema_files
 from omnigraph.write import WriteFence
 
@@ -37,7 +37,7 @@ def create_graph(graph: Location, schema: str, *, name: str = "<schema>", actor:
 
 
 def _create(graph: Location, schema: str, catalog: Catalog, actor: str | None) -> None:
-    log = ManifestLog(graph)
+    log = open_main(graph)
     if graph.path is not None:
         forget(graph.path)
     if log.exists():

@@ -1,8 +1,7 @@
 """What keeps cleanup away from files that are still needed: the lock of the history, and the marks of writers.
 
-A change of a schema holds the lock of the history too. The branch `__schema_apply_lock__` of the manifest shows it to
-other tools that look at the graph; no list of branches has it. If it exists while nobody holds the history, it was left
-by a process that died.
+A change of a schema holds the lock of the history too. A file beside the manifests shows it to other tools that look at
+the graph. If it exists while nobody holds the history, it was left by a process that died.
 """
 
 import logging
@@ -13,7 +12,6 @@ from datetime import UTC, datetime, timedelta
 from omnigraph import failpoints
 from omnigraph.errors import FenceHeld, StorageError
 from omnigraph.failpoints import Point
-from omnigraph.storage.branches import branch_ref
 from omnigraph.storage.files import files_below
 from omnigraph.storage.location import Location
 from omnigraph.storage.locks import LOCK_FOLDER, LocalLocks, Lock, Taken, lock_file, locks_at, seems_abandoned
@@ -129,34 +127,33 @@ def _unmark(graph: Location, operation_id: str, lock: Lock) -> None:
         lock.release()
 
 
-SCHEMA_LOCK = "__schema_apply_lock__"
+SCHEMA_LOCK = f"{MANIFEST_FOLDER}/schema_apply.lock"
 
 
 @contextmanager
 def holding_schema(branches: Branches, purpose: str) -> Iterator[WriteFence]:
     """Nobody changes a schema, begins a branch or removes old commits in this block; taken before any other lock."""
     with holding_history(branches.graph, purpose) as history:
-        branches.lock_out(SCHEMA_LOCK)
+        objects_at(branches.graph).replace(SCHEMA_LOCK, b"")
         try:
             failpoints.hit(Point.SCHEMA_LOCKED)
             yield history
         finally:
             # What was done does not depend on whether this succeeds: a lock that stays is nobody's.
             try:
-                branches.let_in(SCHEMA_LOCK)
+                objects_at(branches.graph).delete(SCHEMA_LOCK)
             except StorageError as error:
                 _logger.warning("the lock of the schema stays for whoever comes next: %s", error)
 
 
 def remove_stale_schema_lock(branches: Branches) -> None:
     """Removes the lock of a process that died. The caller holds the history."""
-    if is_schema_locked(branches.graph):
-        branches.let_in(SCHEMA_LOCK)
+    objects_at(branches.graph).delete(SCHEMA_LOCK)
 
 
 def is_schema_locked(graph: Location) -> bool:
     """Whether the lock is there, be its holder alive or dead."""
-    return branch_ref(graph.child(MANIFEST_FOLDER), physical_name(SCHEMA_LOCK)) is not None
+    return objects_at(graph).exists(SCHEMA_LOCK)
 
 
 def settle_schema_lock(branches: Branches) -> None:

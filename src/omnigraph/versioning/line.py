@@ -1,0 +1,187 @@
+"""A line of manifests: numbered files in one folder, each of which is created once and never changed.
+
+The file of the next number is created exclusively, on a disk by a link and on an object store by a conditional put. So
+creating it is a compare-and-swap: of several writers that start from one version, exactly one gets the next.
+
+A file holds lines of JSON: one with the layout and the checksum, one for the tables, one for each commit, oldest first,
+and one that marks the end. On a disk, a file without its end was torn by a power cut, before anybody was told of it. A
+store has whole objects only. The checksum and the end are the same in every layout, so that a file of a newer version
+of OmniGraph is never taken for a torn or damaged one.
+"""
+
+import hashlib
+import json
+from collections.abc import Iterable, Mapping
+from functools import lru_cache
+from typing import Any, Protocol
+
+from omnigraph.api.history import Commit
+from omnigraph.errors import Damaged, StorageError
+from omnigraph.storage.durability import sync_files
+from omnigraph.storage.files import StoredFile
+from omnigraph.storage.location import Location
+from omnigraph.storage.objects import objects_at
+from omnigraph.versioning.manifest import LAYOUT, Manifest, Pin, commit_from_json, commit_to_json
+
+LINES = "__manifest/lines"
+_SUFFIX = ".jsonl"
+_DIGITS = 20
+_END = b'{"end": true}\n'
+_METHOD = "sha256:"
+_KEPT_COMMITS = 4_096
+
+
+class Line(Protocol):
+    """The versions of the manifest of one branch, as they are stored."""
+
+    location: Location
+    """Where the versions are."""
+
+    def read(self, version: int) -> Manifest | None:
+        """A version; None if there is none, or it is torn. Raises `Damaged` if it is not what was written."""
+
+    def has(self, version: int) -> bool:
+        """Whether a version exists and is not torn. A failure of the store raises an error."""
+
+    def versions(self) -> list[int]:
+        """The versions that have a file, newest first; some may be torn or damaged."""
+
+    def file(self, version: int) -> str:
+        """The file of a version, below the location."""
+
+
+def line_folder(physical: str, incarnation: str) -> str:
+    """The folder of a line below the graph. No two branches that ever existed have the same."""
+    return f"{LINES}/{physical}.{incarnation}" if incarnation else f"{LINES}/{physical}"
+
+
+class FileLine:
+    """The versions of the manifest of one branch."""
+
+    def __init__(self, graph: Location, physical: str, incarnation: str) -> None:
+        self.location = graph.child(line_folder(physical, incarnation))
+
+    def file(self, version: int) -> str:
+        return version_name(version)
+
+    def read(self, version: int) -> Manifest | None:
+        content = objects_at(self.location).read(self.file(version))
+        if content is None or (self.location.path is not None and is_torn(content)):
+            return None
+        return decode_manifest(self.location.child(self.file(version)).uri, content)
+
+    def has(self, version: int) -> bool:
+        if self.location.path is None:
+            return objects_at(self.location).exists(self.file(version))
+        content = objects_at(self.location).read(self.file(version))
+        return content is not None and not is_torn(content)
+
+    def versions(self) -> list[int]:
+        found = (version_in(name) for name in objects_at(self.location).names(""))
+        return sorted((version for version in found if version is not None), reverse=True)
+
+    def create(self, version: int, manifest: Manifest) -> bool:
+        """Writes a version, through to the disk; if that version exists, writes nothing and returns False."""
+        return objects_at(self.location).create(self.file(version), encode_manifest(manifest))
+
+    def sync(self, version: int) -> None:
+        """Writes a version of another process through to the disk: that process may have died before it did."""
+        if self.location.path is not None and self.location.durable:
+            sync_files([self.location.path / self.file(version)])
+
+    def delete(self, version: int) -> None:
+        """Removes a version."""
+        objects_at(self.location).delete(self.file(version))
+
+    def remove_torn(self, version: int) -> bool:
+        """Removes a version that is torn, and says whether it was. Others are left alone, whatever their content."""
+        content = None if self.location.path is None else objects_at(self.location).read(self.file(version))
+        if self.location.path is None or content is None or not is_torn(content):
+            return False
+        self.delete(version)
+        if self.location.durable:
+            sync_files([self.location.path])
+        return True
+
+
+def version_name(version: int) -> str:
+    """The name of the file of a version."""
+    return f"{version:0{_DIGITS}}{_SUFFIX}"
+
+
+def version_in(name: str) -> int | None:
+    """The version that a file name stands for; None if it is another file."""
+    digits = name.removesuffix(_SUFFIX)
+    return int(digits) if len(digits) == _DIGITS and digits.isdigit() and name.endswith(_SUFFIX) else None
+
+
+def written_versions(files: Iterable[StoredFile]) -> dict[str, dict[int, StoredFile]]:
+    """The versions of each line among files of a graph, by the folder of the line."""
+    found: dict[str, dict[int, StoredFile]] = {}
+    for file in files:
+        folder, _, name = file.name.rpartition("/")
+        version = version_in(name) if folder.rpartition("/")[0] == LINES else None
+        if version is not None:
+            found.setdefault(folder, {})[version] = file
+    return found
+
+
+def is_torn(content: bytes) -> bool:
+    """Whether a power cut left only a part of a file: its end is missing, or a block in it was never written."""
+    return not content.endswith(_END) or b"\0" in content
+
+
+def encode_manifest(manifest: Manifest) -> bytes:
+    """The content of the file of a version."""
+    tables = {
+        key: {"path": pin.path, "version": pin.version, "removed_at": pin.removed_at}
+        for key, pin in sorted(manifest.pins.items())
+    }
+    rest = b"".join([_encode_line({"tables": tables}), *map(_encode_commit, manifest.commits), _END])
+    described = {"omnigraph": "manifest", "layout": LAYOUT}
+    return _encode_line({**described, "checksum": _checksum(described, rest)}) + rest
+
+
+def _checksum(described: Mapping[str, Any], rest: bytes) -> str:
+    """The checksum of a file: of the other fields of its first line, and of all lines after it."""
+    return _METHOD + hashlib.sha256(_encode_line(described) + rest).hexdigest()
+
+
+def decode_manifest(uri: str, content: bytes) -> Manifest:
+    """The manifest in a file; raises `Damaged` if it is not what was written."""
+    first, _, rest = content.partition(b"\n")
+    try:
+        described = dict(json.loads(first))
+        layout, checksum = described["layout"], described.pop("checksum")
+    except (ValueError, TypeError, KeyError, RecursionError) as error:
+        raise Damaged(uri, f"its first line cannot be understood: {error!r}") from error
+    if checksum != _checksum(described, rest):
+        raise Damaged(uri, "it does not match its recorded checksum")
+    if layout != LAYOUT:
+        raise StorageError(uri, f"this graph was written by a newer version (layout {layout}); upgrade omnigraph first")
+    try:
+        tables, *commits = rest.splitlines()[:-1]
+        if not commits:
+            raise ValueError("it has no commit")
+        return Manifest(_decode_tables(json.loads(tables)["tables"]), tuple(map(_decode_commit, commits)))
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
+        raise Damaged(uri, f"it cannot be understood: {error!r}") from error
+
+
+def _decode_tables(tables: Mapping[str, Mapping[str, Any]]) -> dict[str, Pin]:
+    return {key: Pin(each["path"], each["version"], each["removed_at"]) for key, each in tables.items()}
+
+
+# A version repeats the commits before it: each is encoded and decoded once by a process.
+@lru_cache(_KEPT_COMMITS)
+def _encode_commit(commit: Commit) -> bytes:
+    return _encode_line({"commit": commit_to_json(commit)})
+
+
+@lru_cache(_KEPT_COMMITS)
+def _decode_commit(line: bytes) -> Commit:
+    return commit_from_json(json.loads(line)["commit"])
+
+
+def _encode_line(content: Mapping[str, Any]) -> bytes:
+    return json.dumps(content).encode() + b"\n"
