@@ -255,7 +255,7 @@ class Branches:
         _, lost = self.find_names()
         if lost:
             raise lost[0]
-        return self.refs.unlisted()
+        return self.refs.unlisted_lines()
 
     def archive_of(self, incarnation: str) -> Archive | None:
         """The archive of a branch that was deleted; None if there is none."""

@@ -4,7 +4,7 @@ The file of the next number is created exclusively, on a disk by a link and on a
 creating it is a compare-and-swap: of several writers that start from one version, exactly one gets the next.
 
 A file holds lines of JSON: one with the layout and the checksum, one for the tables, one for each commit, oldest first,
-and one that marks the end. On a disk, a file without its end was torn by a power cut, before anybody was told of it. A
+and one that marks the end. On a disk, a file without its end was torn by a power cut, before it was acknowledged. A
 store has whole objects only. The checksum and the end are the same in every layout, so that a file of a newer version
 of OmniGraph is never taken for a torn or damaged one.
 """
@@ -31,7 +31,7 @@ _METHOD = "sha256:"
 _KEPT_COMMITS = 4_096
 
 
-class Line(Protocol):
+class ManifestLine(Protocol):
     """The versions of the manifest of one branch, as they are stored."""
 
     location: Location

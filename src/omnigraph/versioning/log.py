@@ -26,7 +26,7 @@ from omnigraph.versioning.heads import (
     write_head_note,
     write_retained,
 )
-from omnigraph.versioning.line import FileLine, Line
+from omnigraph.versioning.line import FileLine, ManifestLine
 from omnigraph.versioning.manifest import Manifest
 from omnigraph.versioning.names import archive_file, physical_name
 from omnigraph.versioning.refs import FileRefs, Refs
@@ -101,7 +101,7 @@ class ManifestLog:
         branch: str = MAIN,
         incarnation: str = MAIN_INCARNATION,
         origin: Place | None = None,
-        line: Line | None = None,
+        line: ManifestLine | None = None,
         refs: Refs | None = None,
     ) -> None:
         self.branch = branch
@@ -111,7 +111,7 @@ class ManifestLog:
         self._name = physical_name(branch)
         self.refs: Refs = refs or FileRefs(graph)
         """The branches of the graph."""
-        self.line: Line = line or FileLine(graph, self._name, incarnation)
+        self.line: ManifestLine = line or FileLine(graph, self._name, incarnation)
         """The files of the manifests."""
         self._lock = threading.Lock()
         with _registry_lock:
