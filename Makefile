@@ -54,6 +54,7 @@ soak: $(READY) ## Try many more random histories, killed processes and damaged f
 	$(BIN)/python -m pytest -q tests/corruption
 	$(BIN)/python -m tests.corruption
 	OMNIGRAPH_POWER_CUTS=200 $(BIN)/python -m pytest -q tests/crash tests/behaviour/test_server_under_load.py
+	$(BIN)/python -m benchmarks bounded_memory
 	$(BIN)/python -m pytest -q -rs tests/consistency
 	$(BIN)/python -m tests.consistency --store disk --operations 10000
 	$(BIN)/python -m tests.consistency --store moto --operations 1000

@@ -8,6 +8,7 @@ from rich.table import Table
 
 from benchmarks import (
     analytics,
+    bounded_memory,
     branches,
     cleaning,
     diffs,
@@ -29,6 +30,9 @@ from benchmarks import (
     writes,
 )
 
+_LONG = ("bounded_memory",)
+"""Those that run only when they are named, because they take minutes."""
+
 
 def main() -> int:
     modules = {
@@ -42,6 +46,7 @@ def main() -> int:
             peers,
             loads,
             memory,
+            bounded_memory,
             upkeep,
             indexing,
             search,
@@ -56,7 +61,7 @@ def main() -> int:
             server,
         )
     }
-    chosen = [name for name in sys.argv[1:] if name in modules] or list(modules)
+    chosen = [name for name in sys.argv[1:] if name in modules] or [name for name in modules if name not in _LONG]
     figures = [figure for name in chosen for figure in modules[name].figures()]
     if "--json" in sys.argv:
         print(
