@@ -29,7 +29,7 @@ from omnigraph.storage.location import Location
 from omnigraph.storage.objects import objects_at
 from omnigraph.storage.packed import bits_for
 from omnigraph.storage.predicates import among
-from omnigraph.storage.tables import ROW_ADDRESS, Table, typed_errors
+from omnigraph.storage.tables import ROW_ADDRESS, Table, numbers_in, typed_errors
 from omnigraph.storage.topology_file import (
     FOLDER,
     SUFFIX,
@@ -59,8 +59,8 @@ _FEW_ADDRESSES = 2_000
 _MANY_ROWS = 1_000
 """For more than one row in this many, reading the columns is faster than finding rows by their addresses."""
 
-_KEPT_FILES, _KEPT_BYTES = 32, 256 << 20
-"""How many files stay open for lookups, and how many bytes of them stay in memory."""
+_KEPT_VERSIONS, _KEPT_BYTES = 16, 64 << 20
+"""For how many versions, and up to how many bytes, what was read for lookups stays in memory."""
 
 _ENDS = (SOURCE, DESTINATION)
 _SHIFT, _OFFSET = np.uint64(32), np.uint64(2**32 - 1)
@@ -127,11 +127,11 @@ def _read_topology(table: Table, fragments: Fragments) -> Topology:
         both = pa.chunked_array([*block[SOURCE].chunks, *block[DESTINATION].chunks], pa.string()).combine_chunks()
         encoded = both.dictionary_encode()
         texts.append(encoded.dictionary)
-        numbers = np.asarray(encoded.indices) + known
+        numbers = numbers_in(encoded.indices) + known
         known += len(encoded.dictionary)
         for part, column in zip(codes, (numbers[: block.num_rows], numbers[block.num_rows :]), strict=True):
             part.append(column)
-        rows.append(_row_numbers(np.asarray(block[ROW_ADDRESS]), starts))
+        rows.append(_row_numbers(numbers_in(block[ROW_ADDRESS]), starts))
     ids, ranks = _rank_ids(texts)
     begins, ends = (ranks[np.concatenate([np.empty(0, np.int64), *part])] for part in codes)
     return _sort_edges(fragments, ids, begins, ends, np.concatenate([np.empty(0, np.int64), *rows]))
@@ -155,10 +155,10 @@ def _row_numbers(addresses: NDArray[np.uint64], starts: Mapping[int, int]) -> ND
 def _rank_ids(texts: Sequence[pa.Array]) -> tuple[pa.Array, NDArray[np.int64]]:
     """The distinct texts, ascending, and the place of each text among them."""
     encoded = pa.concat_arrays([pa.array([], pa.string()), *texts]).dictionary_encode()
-    order = np.asarray(pc.sort_indices(encoded.dictionary)).astype(np.int64)
+    order = numbers_in(pc.sort_indices(encoded.dictionary)).astype(np.int64)
     ranks = np.empty(len(order), np.int64)
     ranks[order] = np.arange(len(order))
-    return encoded.dictionary.take(pa.array(order)), ranks[np.asarray(encoded.indices)]
+    return encoded.dictionary.take(pa.array(order)), ranks[numbers_in(encoded.indices)]
 
 
 def _sort_edges(
@@ -299,6 +299,11 @@ class _TableTopology:
         return bool(np.isin(lacking, rows.astype(np.int64)).any())
 
     @property
+    def nbytes(self) -> int:
+        """The bytes of memory that it takes, some of them together with other versions."""
+        return self.file.nbytes + sum(each.nbytes for each in self._live.values() if each is not None)
+
+    @property
     def uncovered_fragments(self) -> list[int]:
         """The fragments of the version that must be read."""
         return [each.number for each in self.table.fragment_sizes() if each.number not in self.covered_fragments]
@@ -345,14 +350,14 @@ class _TableTopology:
         return found
 
 
-def _open_topology(table: Table) -> _TableTopology | None:
+def _open_topology(table: Table, open: Callable[[Location, str], TopologyFile] = open_file) -> _TableTopology | None:
     """The file that a version uses; None if it uses none. May raise `UnusableTopology`."""
     if not is_indexable(table):
         return None
     best = topology_coverage(table)
     if best is None or not is_enough(table, best.rows):
         return None
-    found = _TableTopology(table, open_file(table_folder(table.location), best.name), best.fragments)
+    found = _TableTopology(table, open(table_folder(table.location), best.name), best.fragments)
     return found if found.is_enough else None
 
 
@@ -369,7 +374,7 @@ class _Kept:
             is_known = key in self._found
             found = self._found.pop(key, None)
         if not is_known:
-            found = _open_topology(table)
+            found = _open_topology(table, self._open)
         # To look for a file on a disk costs nothing; on an object store it is a request.
         if found is not None or table.location.path is None:
             with self._lock:
@@ -378,13 +383,20 @@ class _Kept:
                     self._found.popitem(last=False)
         return found
 
+    def _open(self, folder: Location, name: str) -> TopologyFile:
+        """A file, with what was read of it for another version."""
+        with self._lock:
+            known = [each for each in self._found.values() if each is not None]
+        same = (each.file for each in known if each.file.header.name == name)
+        return next(same, None) or open_file(folder, name)
+
     def clear(self) -> None:
         with self._lock:
             self._found.clear()
 
     def _is_full(self) -> bool:
-        size = sum(each.file.nbytes for each in self._found.values() if each is not None)
-        return len(self._found) > _KEPT_FILES or size > _KEPT_BYTES
+        size = sum(each.nbytes for each in self._found.values() if each is not None)
+        return len(self._found) > _KEPT_VERSIONS or size > _KEPT_BYTES
 
 
 _kept = _Kept()
@@ -453,7 +465,7 @@ def read_late_ends(table: Table, addresses: NDArray[np.uint64], found: NumberedE
     schema = pa.schema([*(table.schema.field(name) for name in _ENDS), pa.field(ROW_ADDRESS, pa.uint64())])
     read = pa.Table.from_batches(batches, schema)
     order = np.argsort(addresses[rows], kind="stable")
-    late, ordered = np.asarray(read[ROW_ADDRESS]), addresses[rows][order]
+    late, ordered = numbers_in(read[ROW_ADDRESS]), addresses[rows][order]
     at = np.searchsorted(ordered, late)
     at[at == len(ordered)] = 0
     is_wanted = ordered[at] == late if len(ordered) else np.zeros(len(late), np.bool_)
@@ -519,13 +531,20 @@ def topology_files(files: Iterable[str]) -> list[tuple[str, str]]:
     return [(file, name) for file, name in found if file != name]
 
 
-def check_topology_file(folder: Location, name: str, *, whole: bool) -> str | None:
-    """What is wrong with a file, by its header or as a whole; None if nothing is."""
+def find_damage(folder: Location, name: str, size: int) -> str | None:
+    """What is wrong with the header of a file, or with its size; None if nothing is."""
     try:
-        if whole:
-            open_file(folder, name).check()
-        else:
-            read_header(reader_of(folder, name), name)
+        header = read_header(reader_of(folder, name), name)
+    except UnusableTopology as error:
+        return str(error)
+    expected = header.body + header.size
+    return None if size == expected else f"has {size} bytes, expected {expected}"
+
+
+def find_any_damage(folder: Location, name: str) -> str | None:
+    """What is wrong with a file, of which every block is read; None if nothing is."""
+    try:
+        open_file(folder, name).check()
     except UnusableTopology as error:
         return str(error)
     return None
@@ -533,7 +552,7 @@ def check_topology_file(folder: Location, name: str, *, whole: bool) -> str | No
 
 def is_topology_whole(table: Table, name: str) -> bool:
     """Whether nothing is wrong with a file of a table."""
-    return check_topology_file(table_folder(table.location), name, whole=True) is None
+    return find_any_damage(table_folder(table.location), name) is None
 
 
 def readable_headers(folder: Location, names: Iterable[str]) -> list[Header]:

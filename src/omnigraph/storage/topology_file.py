@@ -34,6 +34,7 @@ from omnigraph.storage.packed import (
     unpack_at,
     unpack_groups,
 )
+from omnigraph.storage.tables import numbers_in
 
 FOLDER, SUFFIX = "_topology", ".topology"
 
@@ -113,7 +114,7 @@ def encode_topology(topology: Topology) -> bytes:
     present = np.zeros(total, np.bool_)
     present[topology.rows] = True
     body = _Body()
-    body.add_numbers("id_offsets", _offsets(np.asarray(lengths)), len(content))
+    body.add_numbers("id_offsets", _offsets(numbers_in(lengths)), len(content))
     body.add_bytes("ids", content)
     body.add_bytes("fences", json.dumps(fences.to_pylist()).encode())
     body.add_numbers("forward", _offsets(np.bincount(topology.begins, minlength=count)), edges)
@@ -193,14 +194,6 @@ class Header:
     size: int
     block: int
     checksums: Sequence[int]
-
-    @property
-    def by_number(self) -> dict[int, FragmentFiles]:
-        return {each.number: each for each in self.fragments}
-
-    def size_of(self, *sections: str) -> int:
-        """The bytes of some sections."""
-        return sum(self.sections[name][1] for name in sections)
 
 
 Read: TypeAlias = Callable[[int, int], bytes]
@@ -305,7 +298,7 @@ class TopologyFile:
         """The numbers of ids, in any order; an id that is not there is left out."""
         if len(wanted) > _FEW_IDS and self.has_short_ids:
             places = pc.drop_null(pc.index_in(pa.array(wanted, pa.string()), value_set=self.ids()))
-            return np.asarray(places).astype(np.int64)
+            return numbers_in(places).astype(np.int64)
         found = [self._find_id(each) for each in dict.fromkeys(wanted)]
         return np.array([each for each in found if each >= 0], np.int64)
 
@@ -420,12 +413,12 @@ class TopologyFile:
         start, stop = first * block, min(last * block, size)
         content = self._read(self.header.body + start, self.header.body + stop)
         if len(content) != stop - start:
-            raise UnusableTopology("the file is cut short")
+            raise UnusableTopology(f"{self.header.name} is cut short")
         view = memoryview(content)
         for number in range(first, last):
             at = number * block - start
             if zlib.crc32(view[at : at + block]) != self.header.checksums[number]:
-                raise UnusableTopology(f"block {number} does not match its checksum")
+                raise UnusableTopology(f"block {number} of {self.header.name} does not match its checksum")
         self._data[start:stop] = np.frombuffer(content, np.uint8)
         self._is_known[first:last] = True
 
