@@ -10,7 +10,7 @@ import re
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
 from threading import Lock
@@ -56,8 +56,8 @@ _LEAST_COVERED = 3 / 4
 _FORK = re.compile(r"(.*/(?:nodes|edges)/[^/]+)/tree/[^/]+")
 _ROWS_AT_ONCE = 4_000_000
 _FEW_ADDRESSES = 2_000
-_MANY_ROWS = 1_000
-"""For more than one row in this many, reading the columns is faster than finding rows by their addresses."""
+_FEW_ROWS, _MANY_ROWS = 200, 1_000
+"""Beyond a few rows, and one in many, reading the columns is faster than finding rows by their addresses."""
 
 _KEPT_VERSIONS, _KEPT_BYTES = 16, 64 << 20
 """For how many versions, and up to how many bytes, what was read for lookups stays in memory."""
@@ -145,8 +145,8 @@ def _starts(fragments: Iterable[FragmentFiles]) -> list[int]:
 
 
 def _row_numbers(addresses: NDArray[np.uint64], starts: Mapping[int, int]) -> NDArray[np.int64]:
-    numbers = (addresses >> _SHIFT).astype(np.int64)
-    found = (addresses & _OFFSET).astype(np.int64)
+    numbers = (addresses >> _SHIFT).view(np.int64)
+    found = (addresses & _OFFSET).view(np.int64)
     for number in np.unique(numbers).tolist():
         found[numbers == number] += starts[number]
     return found
@@ -276,8 +276,6 @@ class _TableTopology:
     shared: frozenset[int]
     """The fragments that the version and the file have."""
 
-    _live: dict[int, NDArray[np.int64] | None] = field(default_factory=dict)
-
     @cached_property
     def covered_fragments(self) -> frozenset[int]:
         """The shared fragments of which the file has all rows of the version.
@@ -299,11 +297,6 @@ class _TableTopology:
         return bool(np.isin(lacking, rows.astype(np.int64)).any())
 
     @property
-    def nbytes(self) -> int:
-        """The bytes of memory that it takes, some of them together with other versions."""
-        return self.file.nbytes + sum(each.nbytes for each in self._live.values() if each is not None)
-
-    @property
     def uncovered_fragments(self) -> list[int]:
         """The fragments of the version that must be read."""
         return [each.number for each in self.table.fragment_sizes() if each.number not in self.covered_fragments]
@@ -314,34 +307,39 @@ class _TableTopology:
         return is_enough(self.table, rows)
 
     def edges_at(self, ids: Sequence[str], *, backward: bool) -> tuple[NDArray[np.int64], ...]:
-        """The edges of the version that begin or end at some ids: the numbers at both ends, and the address."""
+        """The covered edges that begin or end at some ids: the numbers at both ends, and the address.
+
+        Some may be deleted in the version.
+        """
         begins, ends, rows = self.file.edges_at(self.file.find_ids(ids), backward=backward)
         at = np.searchsorted(self.file.starts, rows, "right") - 1
         numbers = self.file.numbers[at]
         addresses = (numbers << 32) | (rows - self.file.starts[at])
-        keep = np.ones(len(rows), np.bool_)
-        for number in np.unique(numbers).tolist():
-            its = numbers == number
-            if number not in self.covered_fragments:
-                keep[its] = False
-            elif (live := self._live_rows(number)) is not None:
-                keep[its] = np.isin(addresses[its], live)
+        keep = np.isin(numbers, np.fromiter(self.covered_fragments, np.int64, len(self.covered_fragments)))
         return begins[keep], ends[keep], addresses[keep]
 
-    def _live_rows(self, number: int) -> NDArray[np.int64] | None:
-        """The addresses of the rows of a fragment; None if none of them is deleted."""
-        if number not in self._live:
-            fragment = self.table.dataset.get_fragment(number)
-            has_all = fragment is not None and fragment.metadata.deletion_file is None
-            self._live[number] = None if has_all else self.table.fragment_addresses([number]).astype(np.int64)
-        return self._live[number]
+    def are_live(self, addresses: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """For addresses of covered edges, whether the version has the row."""
+        numbers = addresses >> 32
+        fragments = self.table.dataset.get_fragments()
+        reduced = [each.fragment_id for each in fragments if each.metadata.deletion_file is not None]
+        is_suspect = np.isin(numbers, np.array(reduced, np.int64))
+        suspects = addresses[is_suspect]
+        if not len(suspects):
+            return ~is_suspect
+        if len(suspects) <= _FEW_ADDRESSES:
+            found = numbers_in(self.table.scan([ROW_ADDRESS], among(ROW_ADDRESS, suspects.tolist()))[ROW_ADDRESS])
+        else:
+            found = self.table.fragment_addresses(np.unique(suspects >> 32).tolist())
+        live: NDArray[np.bool_] = ~is_suspect | np.isin(addresses, found.astype(np.int64))
+        return live
 
     def rows_of(self, addresses: NDArray[np.uint64]) -> NDArray[np.int64]:
         """The rows of addresses by the numbers of the file, -1 for those that it does not cover."""
-        numbers = (addresses >> _SHIFT).astype(np.int64)
+        numbers = (addresses >> _SHIFT).view(np.int64)
         cuts = [0, *(np.flatnonzero(np.diff(numbers)) + 1).tolist(), len(numbers)]
         found = np.full(len(addresses), -1, np.int64)
-        offsets = (addresses & _OFFSET).astype(np.int64)
+        offsets = (addresses & _OFFSET).view(np.int64)
         starts = dict(zip(self.file.numbers.tolist(), self.file.starts.tolist(), strict=False))
         for first, last in pairwise(cuts):
             number = int(numbers[first]) if first < last else -1
@@ -395,7 +393,9 @@ class _Kept:
             self._found.clear()
 
     def _is_full(self) -> bool:
-        size = sum(each.nbytes for each in self._found.values() if each is not None)
+        size = sum(
+            {each.file.header.name: each.file.nbytes for each in self._found.values() if each is not None}.values()
+        )
         return len(self._found) > _KEPT_VERSIONS or size > _KEPT_BYTES
 
 
@@ -508,13 +508,14 @@ def _find_edges(
     sides = [found.edges_at([*ids], backward=column == DESTINATION) for column, ids in ends.items()]
     addresses, first = np.unique(np.concatenate([side[2] for side in sides]), return_index=True)
     if {*columns} <= {SOURCE, DESTINATION}:
+        first = first[found.are_live(addresses)]
         numbers = {name: np.concatenate([side[at] for side in sides])[first] for at, name in enumerate(_ENDS)}
         distinct, places = np.unique(np.concatenate([numbers[name] for name in columns]), return_inverse=True)
         texts = pa.array(found.file.ids_at(distinct), pa.string()).take(pa.array(places))
         rows = pa.table({name: texts.slice(at * len(first), len(first)) for at, name in enumerate(columns)})
         check(rows.nbytes)
         return [rows.cast(pa.schema([found.table.schema.field(name) for name in columns]))]
-    if len(addresses) * _MANY_ROWS > found.table.count() + _FEW_ADDRESSES * _MANY_ROWS // 10:
+    if len(addresses) > _FEW_ROWS + found.table.count() // _MANY_ROWS:
         return None
     return [
         found.table.scan(columns, among(ROW_ADDRESS, addresses[start : start + _FEW_ADDRESSES].tolist()), check=check)

@@ -274,7 +274,7 @@ class TopologyFile:
 
     def gaps(self) -> NDArray[np.int64]:
         """The rows that were deleted when the file was built, ascending."""
-        return self._all("gaps").astype(np.int64)
+        return self._all("gaps")
 
     # --- ids ---
 
@@ -317,7 +317,7 @@ class TopologyFile:
         return fences
 
     def _ids_from(self, first: int, last: int) -> list[str]:
-        offsets = self._at("id_offsets", np.arange(first, last + 1)).astype(np.int64).tolist()
+        offsets = self._at("id_offsets", np.arange(first, last + 1)).tolist()
         content = self._text(offsets[0], offsets[-1])
         ends = [each - offsets[0] for each in offsets]
         return [content[begin:end].decode() for begin, end in pairwise(ends)]
@@ -327,7 +327,7 @@ class TopologyFile:
         if len(numbers) > _FEW_IDS and self.has_short_ids:
             every: list[str] = self.ids().take(pa.array(numbers)).to_pylist()
             return every
-        begins, ends = (self._at("id_offsets", numbers + side).astype(np.int64).tolist() for side in (0, 1))
+        begins, ends = (self._at("id_offsets", numbers + side).tolist() for side in (0, 1))
         return [self._text(begin, end).decode() for begin, end in zip(begins, ends, strict=True)]
 
     def _text(self, start: int, stop: int) -> bytes:
@@ -338,33 +338,33 @@ class TopologyFile:
 
     def edges(self) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
         """All edges: the numbers of the ids at both ends, and the row."""
-        offsets = self._all("forward").astype(np.int64)
+        offsets = self._all("forward")
         degrees = offsets[1:] - offsets[:-1]
         begins = np.repeat(np.arange(len(degrees)), degrees)
-        return begins, self._all("ends").astype(np.int64), self._all("rows").astype(np.int64)
+        return begins, self._all("ends"), self._all("rows")
 
     def edges_at(self, numbers: NDArray[np.int64], *, backward: bool) -> tuple[NDArray[np.int64], ...]:
         """The edges that begin at some ids, or backward end there: the numbers at both ends, and the row."""
         offsets = "backward" if backward else "forward"
-        firsts = self._at(offsets, numbers).astype(np.int64)
-        lasts = self._at(offsets, numbers + 1).astype(np.int64)
+        firsts = self._at(offsets, numbers)
+        lasts = self._at(offsets, numbers + 1)
         degrees = lasts - firsts
         stops = np.cumsum(degrees)
         places = np.arange(int(stops[-1]) if len(stops) else 0) + np.repeat(firsts - (stops - degrees), degrees)
         there = np.repeat(numbers, degrees)
         if backward:
-            places = self._at("places", places).astype(np.int64)
+            places = self._at("places", places)
             begins, ends = self._begins_of(places), there
         else:
-            begins, ends = there, self._at("ends", places).astype(np.int64)
-        return begins, ends, self._at("rows", places).astype(np.int64)
+            begins, ends = there, self._at("ends", places)
+        return begins, ends, self._at("rows", places)
 
     def _begins_of(self, places: NDArray[np.int64]) -> NDArray[np.int64]:
         """The numbers that edges begin at, by their places: the last one whose edges begin no later, by halving."""
         low, high = np.zeros(len(places), np.int64), np.full(len(places), self.id_count, np.int64)
         while bool((high - low > 1).any()):
             middle = (low + high) // 2
-            is_later = self._at("forward", middle).astype(np.int64) > places
+            is_later = self._at("forward", middle) > places
             low, high = np.where(is_later, low, middle), np.where(is_later, middle, high)
         return low
 
