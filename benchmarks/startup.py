@@ -109,7 +109,7 @@ def _first_steps(folder: Path) -> Iterator[Figure]:
             printed = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True, env=_environment()).stdout
             if turn:
                 taken.setdefault(path.stem, []).append(tuple(map(float, printed.split())))
-    for at, (name, bound) in enumerate((("first step", 1.1), ("second step, into memory", 0.6))):
+    for at, (name, bound) in enumerate((("first step", 1.0), ("second step, into memory", 0.6))):
         without, using = (statistics.median(each[at] for each in taken[name]) for name in ("plain", "indexed"))
         yield Figure(
             name=f"{name} of a new process among {EDGES:,} edges, CPU, with an index of topology / without",

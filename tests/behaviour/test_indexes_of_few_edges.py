@@ -83,7 +83,7 @@ def test_steps_and_deletes_are_the_same_with_and_without_them(
     monkeypatch.delenv(TOPOLOGY)
     graph.ensure_indices(engine="local")
     assert not _built(graph) & {*IMPLICIT}
-    assert _built(indexed) > {*IMPLICIT}
+    assert "id_btree" in _built(indexed)
     for each in (graph, indexed):
         each.mutate('query q { delete Person where name = "p7" }')
     left = [{tuple(row.values()) for row in each.query(HOP).rows()} for each in (graph, indexed)]

@@ -25,7 +25,7 @@ from omnigraph.storage.reclaim import known_name
 from omnigraph.storage.records import decode_record
 from omnigraph.storage.references import referred_names
 from omnigraph.storage.tables import open_unread, typed_errors, version_file
-from omnigraph.storage.topology import check_topology_file, topology_files
+from omnigraph.storage.topology import find_any_damage, find_damage, topology_files
 from omnigraph.versioning import Branches, Manifest, ManifestLog, Pin
 from omnigraph.versioning.file_checksums import recorded_checksums
 from omnigraph.versioning.tags import TAG_FOLDER, tags
@@ -265,7 +265,9 @@ class _Verification:
         self.files += 1
         self.bytes += folder.there[file].size
         try:
-            problem = check_topology_file(folder.location, name, whole=self.data)
+            problem = find_damage(folder.location, name, folder.there[file].size)
+            if problem is None and self.data:
+                problem = find_any_damage(folder.location, name)
         except StorageError as error:
             problem = error.problem
         if problem is not None:

@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 from omnigraph.catalog.model import DESTINATION, SOURCE
 from omnigraph.compiler.ir import Direction
 from omnigraph.query.cancelling import NEVER, Cancellation
-from omnigraph.resident.numbers import distinct, stretches
+from omnigraph.resident.ids import flat
+from omnigraph.resident.numbers import distinct, numbers_of, stretches
 from omnigraph.storage.environment import ADJACENCY_BYTES
 from omnigraph.storage.topology import LateEnds, NumberedEnds
 from omnigraph.versioning.kept import Heads, KeptVersions
@@ -151,10 +152,10 @@ def _encode_ids(values: pa.ChunkedArray) -> tuple[pa.Array, Codes]:
     encoded = pc.dictionary_encode(pa.chunked_array(values.chunks, type=pa.string()).combine_chunks())
     if isinstance(encoded, pa.ChunkedArray):
         encoded = encoded.chunk(0) if encoded.num_chunks else pa.array([], pa.string()).dictionary_encode()
-    order = pc.sort_indices(encoded.dictionary).to_numpy()
+    order = numbers_of(pc.sort_indices(encoded.dictionary))
     ranks = np.empty(len(order), dtype=np.int64)
     ranks[order] = np.arange(len(order), dtype=np.int64)
-    return encoded.dictionary.take(pa.array(order)), ranks[encoded.indices.to_numpy()]
+    return encoded.dictionary.take(pa.array(order)), ranks[numbers_of(encoded.indices)]
 
 
 def _neighbours(begin: Codes, end: Codes, begin_count: int, end_count: int) -> Neighbours:
@@ -172,7 +173,7 @@ def codes_of(ids: pa.Array | pa.ChunkedArray, among: pa.Array) -> Codes:
         found = [at for each, at in places if at < len(among) and among[at].as_py() == each]
         return distinct(np.array(found, dtype=np.int64))
     places = pc.drop_null(pc.index_in(ids, value_set=among))
-    return distinct(places.to_numpy().astype(np.int64))
+    return distinct(numbers_of(flat(places)).astype(np.int64))
 
 
 class AdjacencyCache:

@@ -16,7 +16,7 @@ from omnigraph.query.leaves import Embed, Ids, Leaves, in_order
 from omnigraph.query.plan import Plan
 from omnigraph.query.results import assemble_answer
 from omnigraph.query.walks import Walker, row_count
-from omnigraph.resident.numbers import distinct
+from omnigraph.resident.numbers import distinct, numbers_of
 
 _ROWS_AT_ONCE = 64 * 1024
 
@@ -161,7 +161,7 @@ def _distinct_ids(values: Any) -> Callable[[], Any]:
     def ids() -> Any:
         if not found:
             if isinstance(values, pa.DictionaryArray):
-                codes = distinct(values.indices.to_numpy())
+                codes = distinct(numbers_of(values.indices))
                 found.append(values.dictionary.take(pa.array(codes)))
             else:
                 found.append(pc.unique(values))

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 Bytes = NDArray[np.uint8]
-Numbers = NDArray[np.uint64]
+Numbers = NDArray[np.int64]
 
 MOST_BITS = 57
 """The widest number that eight bytes hold wherever in a byte it begins."""
@@ -45,12 +45,13 @@ def unpack_groups(data: Bytes, bits: int, groups: int) -> Numbers:
         first, shift = divmod(place * bits, 8)
         words: NDArray[np.uint64] = np.ndarray((groups,), "<u8", data, first, (bits,))
         found[place::8] = (words >> np.uint64(shift)) & mask
-    return found
+    return found.view(np.int64)
 
 
 def unpack_at(data: Bytes, bits: int, places: NDArray[Any]) -> Numbers:
     """The numbers at some places."""
     first, shift = np.divmod(np.asarray(places, np.int64) * bits, 8)
     # Indexing words that overlap would copy all of them first.
-    words: Numbers = data[first[:, None] + np.arange(8)].view("<u8")[:, 0]
-    return (words >> shift.astype(np.uint64)) & np.uint64((1 << bits) - 1)
+    words: NDArray[np.uint64] = data[first[:, None] + np.arange(8)].view("<u8")[:, 0]
+    found: NDArray[np.uint64] = (words >> shift.view(np.uint64)) & np.uint64((1 << bits) - 1)
+    return found.view(np.int64)

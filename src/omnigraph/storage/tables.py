@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import takewhile
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import pyarrow as pa
@@ -175,7 +175,7 @@ class Table:
                     parts.append(first + np.arange(fragment.physical_rows, dtype=np.uint64))
                 else:
                     read = self.dataset.scanner(fragments=[fragment], columns=[ROW_ADDRESS]).to_table()
-                    parts.append(np.asarray(read[ROW_ADDRESS]).astype(np.uint64, copy=False))
+                    parts.append(numbers_in(read[ROW_ADDRESS]).astype(np.uint64, copy=False))
         return np.concatenate(parts)
 
     def rows_at(self, addresses: pa.Array, columns: Sequence[str] | None = None) -> pa.Table:
@@ -207,6 +207,13 @@ class Table:
             return self.scan(columns, filter="false") if ROW_ID in columns else self.scan(columns, limit=0)
         found = self.scan(columns)
         return found.filter(pc.is_in(found["id"], value_set=ids))
+
+
+def numbers_in(column: pa.Array | pa.ChunkedArray) -> NDArray[Any]:
+    """The numbers of a column without nulls. `to_numpy` of Arrow would import pandas for them."""
+    if isinstance(column, pa.ChunkedArray):
+        column = column.combine_chunks()
+    return np.from_dlpack(column)
 
 
 @contextmanager

@@ -10,7 +10,7 @@ import re
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
 from threading import Lock
@@ -29,7 +29,7 @@ from omnigraph.storage.location import Location
 from omnigraph.storage.objects import objects_at
 from omnigraph.storage.packed import bits_for
 from omnigraph.storage.predicates import among
-from omnigraph.storage.tables import ROW_ADDRESS, Table, typed_errors
+from omnigraph.storage.tables import ROW_ADDRESS, Table, numbers_in, typed_errors
 from omnigraph.storage.topology_file import (
     FOLDER,
     SUFFIX,
@@ -56,11 +56,11 @@ _LEAST_COVERED = 3 / 4
 _FORK = re.compile(r"(.*/(?:nodes|edges)/[^/]+)/tree/[^/]+")
 _ROWS_AT_ONCE = 4_000_000
 _FEW_ADDRESSES = 2_000
-_MANY_ROWS = 1_000
-"""For more than one row in this many, reading the columns is faster than finding rows by their addresses."""
+_FEW_ROWS, _MANY_ROWS = 200, 1_000
+"""Beyond a few rows, and one in many, reading the columns is faster than finding rows by their addresses."""
 
-_KEPT_FILES, _KEPT_BYTES = 32, 256 << 20
-"""How many files stay open for lookups, and how many bytes of them stay in memory."""
+_KEPT_VERSIONS, _KEPT_BYTES = 16, 64 << 20
+"""For how many versions, and up to how many bytes, what was read for lookups stays in memory."""
 
 _ENDS = (SOURCE, DESTINATION)
 _SHIFT, _OFFSET = np.uint64(32), np.uint64(2**32 - 1)
@@ -127,11 +127,11 @@ def _read_topology(table: Table, fragments: Fragments) -> Topology:
         both = pa.chunked_array([*block[SOURCE].chunks, *block[DESTINATION].chunks], pa.string()).combine_chunks()
         encoded = both.dictionary_encode()
         texts.append(encoded.dictionary)
-        numbers = np.asarray(encoded.indices) + known
+        numbers = numbers_in(encoded.indices) + known
         known += len(encoded.dictionary)
         for part, column in zip(codes, (numbers[: block.num_rows], numbers[block.num_rows :]), strict=True):
             part.append(column)
-        rows.append(_row_numbers(np.asarray(block[ROW_ADDRESS]), starts))
+        rows.append(_row_numbers(numbers_in(block[ROW_ADDRESS]), starts))
     ids, ranks = _rank_ids(texts)
     begins, ends = (ranks[np.concatenate([np.empty(0, np.int64), *part])] for part in codes)
     return _sort_edges(fragments, ids, begins, ends, np.concatenate([np.empty(0, np.int64), *rows]))
@@ -145,8 +145,8 @@ def _starts(fragments: Iterable[FragmentFiles]) -> list[int]:
 
 
 def _row_numbers(addresses: NDArray[np.uint64], starts: Mapping[int, int]) -> NDArray[np.int64]:
-    numbers = (addresses >> _SHIFT).astype(np.int64)
-    found = (addresses & _OFFSET).astype(np.int64)
+    numbers = (addresses >> _SHIFT).view(np.int64)
+    found = (addresses & _OFFSET).view(np.int64)
     for number in np.unique(numbers).tolist():
         found[numbers == number] += starts[number]
     return found
@@ -155,10 +155,10 @@ def _row_numbers(addresses: NDArray[np.uint64], starts: Mapping[int, int]) -> ND
 def _rank_ids(texts: Sequence[pa.Array]) -> tuple[pa.Array, NDArray[np.int64]]:
     """The distinct texts, ascending, and the place of each text among them."""
     encoded = pa.concat_arrays([pa.array([], pa.string()), *texts]).dictionary_encode()
-    order = np.asarray(pc.sort_indices(encoded.dictionary)).astype(np.int64)
+    order = numbers_in(pc.sort_indices(encoded.dictionary)).astype(np.int64)
     ranks = np.empty(len(order), np.int64)
     ranks[order] = np.arange(len(order))
-    return encoded.dictionary.take(pa.array(order)), ranks[np.asarray(encoded.indices)]
+    return encoded.dictionary.take(pa.array(order)), ranks[numbers_in(encoded.indices)]
 
 
 def _sort_edges(
@@ -276,8 +276,6 @@ class _TableTopology:
     shared: frozenset[int]
     """The fragments that the version and the file have."""
 
-    _live: dict[int, NDArray[np.int64] | None] = field(default_factory=dict)
-
     @cached_property
     def covered_fragments(self) -> frozenset[int]:
         """The shared fragments of which the file has all rows of the version.
@@ -309,34 +307,39 @@ class _TableTopology:
         return is_enough(self.table, rows)
 
     def edges_at(self, ids: Sequence[str], *, backward: bool) -> tuple[NDArray[np.int64], ...]:
-        """The edges of the version that begin or end at some ids: the numbers at both ends, and the address."""
+        """The covered edges that begin or end at some ids: the numbers at both ends, and the address.
+
+        Some may be deleted in the version.
+        """
         begins, ends, rows = self.file.edges_at(self.file.find_ids(ids), backward=backward)
         at = np.searchsorted(self.file.starts, rows, "right") - 1
         numbers = self.file.numbers[at]
         addresses = (numbers << 32) | (rows - self.file.starts[at])
-        keep = np.ones(len(rows), np.bool_)
-        for number in np.unique(numbers).tolist():
-            its = numbers == number
-            if number not in self.covered_fragments:
-                keep[its] = False
-            elif (live := self._live_rows(number)) is not None:
-                keep[its] = np.isin(addresses[its], live)
+        keep = np.isin(numbers, np.fromiter(self.covered_fragments, np.int64, len(self.covered_fragments)))
         return begins[keep], ends[keep], addresses[keep]
 
-    def _live_rows(self, number: int) -> NDArray[np.int64] | None:
-        """The addresses of the rows of a fragment; None if none of them is deleted."""
-        if number not in self._live:
-            fragment = self.table.dataset.get_fragment(number)
-            has_all = fragment is not None and fragment.metadata.deletion_file is None
-            self._live[number] = None if has_all else self.table.fragment_addresses([number]).astype(np.int64)
-        return self._live[number]
+    def are_live(self, addresses: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """For addresses of covered edges, whether the version has the row."""
+        numbers = addresses >> 32
+        fragments = self.table.dataset.get_fragments()
+        reduced = [each.fragment_id for each in fragments if each.metadata.deletion_file is not None]
+        is_suspect = np.isin(numbers, np.array(reduced, np.int64))
+        suspects = addresses[is_suspect]
+        if not len(suspects):
+            return ~is_suspect
+        if len(suspects) <= _FEW_ADDRESSES:
+            found = numbers_in(self.table.scan([ROW_ADDRESS], among(ROW_ADDRESS, suspects.tolist()))[ROW_ADDRESS])
+        else:
+            found = self.table.fragment_addresses(np.unique(suspects >> 32).tolist())
+        live: NDArray[np.bool_] = ~is_suspect | np.isin(addresses, found.astype(np.int64))
+        return live
 
     def rows_of(self, addresses: NDArray[np.uint64]) -> NDArray[np.int64]:
         """The rows of addresses by the numbers of the file, -1 for those that it does not cover."""
-        numbers = (addresses >> _SHIFT).astype(np.int64)
+        numbers = (addresses >> _SHIFT).view(np.int64)
         cuts = [0, *(np.flatnonzero(np.diff(numbers)) + 1).tolist(), len(numbers)]
         found = np.full(len(addresses), -1, np.int64)
-        offsets = (addresses & _OFFSET).astype(np.int64)
+        offsets = (addresses & _OFFSET).view(np.int64)
         starts = dict(zip(self.file.numbers.tolist(), self.file.starts.tolist(), strict=False))
         for first, last in pairwise(cuts):
             number = int(numbers[first]) if first < last else -1
@@ -345,14 +348,14 @@ class _TableTopology:
         return found
 
 
-def _open_topology(table: Table) -> _TableTopology | None:
+def _open_topology(table: Table, open: Callable[[Location, str], TopologyFile] = open_file) -> _TableTopology | None:
     """The file that a version uses; None if it uses none. May raise `UnusableTopology`."""
     if not is_indexable(table):
         return None
     best = topology_coverage(table)
     if best is None or not is_enough(table, best.rows):
         return None
-    found = _TableTopology(table, open_file(table_folder(table.location), best.name), best.fragments)
+    found = _TableTopology(table, open(table_folder(table.location), best.name), best.fragments)
     return found if found.is_enough else None
 
 
@@ -369,7 +372,7 @@ class _Kept:
             is_known = key in self._found
             found = self._found.pop(key, None)
         if not is_known:
-            found = _open_topology(table)
+            found = _open_topology(table, self._open)
         # To look for a file on a disk costs nothing; on an object store it is a request.
         if found is not None or table.location.path is None:
             with self._lock:
@@ -378,13 +381,22 @@ class _Kept:
                     self._found.popitem(last=False)
         return found
 
+    def _open(self, folder: Location, name: str) -> TopologyFile:
+        """A file, with what was read of it for another version."""
+        with self._lock:
+            known = [each for each in self._found.values() if each is not None]
+        same = (each.file for each in known if each.file.header.name == name)
+        return next(same, None) or open_file(folder, name)
+
     def clear(self) -> None:
         with self._lock:
             self._found.clear()
 
     def _is_full(self) -> bool:
-        size = sum(each.file.nbytes for each in self._found.values() if each is not None)
-        return len(self._found) > _KEPT_FILES or size > _KEPT_BYTES
+        size = sum(
+            {each.file.header.name: each.file.nbytes for each in self._found.values() if each is not None}.values()
+        )
+        return len(self._found) > _KEPT_VERSIONS or size > _KEPT_BYTES
 
 
 _kept = _Kept()
@@ -453,7 +465,7 @@ def read_late_ends(table: Table, addresses: NDArray[np.uint64], found: NumberedE
     schema = pa.schema([*(table.schema.field(name) for name in _ENDS), pa.field(ROW_ADDRESS, pa.uint64())])
     read = pa.Table.from_batches(batches, schema)
     order = np.argsort(addresses[rows], kind="stable")
-    late, ordered = np.asarray(read[ROW_ADDRESS]), addresses[rows][order]
+    late, ordered = numbers_in(read[ROW_ADDRESS]), addresses[rows][order]
     at = np.searchsorted(ordered, late)
     at[at == len(ordered)] = 0
     is_wanted = ordered[at] == late if len(ordered) else np.zeros(len(late), np.bool_)
@@ -496,13 +508,14 @@ def _find_edges(
     sides = [found.edges_at([*ids], backward=column == DESTINATION) for column, ids in ends.items()]
     addresses, first = np.unique(np.concatenate([side[2] for side in sides]), return_index=True)
     if {*columns} <= {SOURCE, DESTINATION}:
+        first = first[found.are_live(addresses)]
         numbers = {name: np.concatenate([side[at] for side in sides])[first] for at, name in enumerate(_ENDS)}
         distinct, places = np.unique(np.concatenate([numbers[name] for name in columns]), return_inverse=True)
         texts = pa.array(found.file.ids_at(distinct), pa.string()).take(pa.array(places))
         rows = pa.table({name: texts.slice(at * len(first), len(first)) for at, name in enumerate(columns)})
         check(rows.nbytes)
         return [rows.cast(pa.schema([found.table.schema.field(name) for name in columns]))]
-    if len(addresses) * _MANY_ROWS > found.table.count() + _FEW_ADDRESSES * _MANY_ROWS // 10:
+    if len(addresses) > _FEW_ROWS + found.table.count() // _MANY_ROWS:
         return None
     return [
         found.table.scan(columns, among(ROW_ADDRESS, addresses[start : start + _FEW_ADDRESSES].tolist()), check=check)
@@ -519,13 +532,20 @@ def topology_files(files: Iterable[str]) -> list[tuple[str, str]]:
     return [(file, name) for file, name in found if file != name]
 
 
-def check_topology_file(folder: Location, name: str, *, whole: bool) -> str | None:
-    """What is wrong with a file, by its header or as a whole; None if nothing is."""
+def find_damage(folder: Location, name: str, size: int) -> str | None:
+    """What is wrong with the header of a file, or with its size; None if nothing is."""
     try:
-        if whole:
-            open_file(folder, name).check()
-        else:
-            read_header(reader_of(folder, name), name)
+        header = read_header(reader_of(folder, name), name)
+    except UnusableTopology as error:
+        return str(error)
+    expected = header.body + header.size
+    return None if size == expected else f"has {size} bytes, expected {expected}"
+
+
+def find_any_damage(folder: Location, name: str) -> str | None:
+    """What is wrong with a file, of which every block is read; None if nothing is."""
+    try:
+        open_file(folder, name).check()
     except UnusableTopology as error:
         return str(error)
     return None
@@ -533,7 +553,7 @@ def check_topology_file(folder: Location, name: str, *, whole: bool) -> str | No
 
 def is_topology_whole(table: Table, name: str) -> bool:
     """Whether nothing is wrong with a file of a table."""
-    return check_topology_file(table_folder(table.location), name, whole=True) is None
+    return find_any_damage(table_folder(table.location), name) is None
 
 
 def readable_headers(folder: Location, names: Iterable[str]) -> list[Header]:

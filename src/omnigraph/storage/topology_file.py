@@ -34,6 +34,7 @@ from omnigraph.storage.packed import (
     unpack_at,
     unpack_groups,
 )
+from omnigraph.storage.tables import numbers_in
 
 FOLDER, SUFFIX = "_topology", ".topology"
 
@@ -113,7 +114,7 @@ def encode_topology(topology: Topology) -> bytes:
     present = np.zeros(total, np.bool_)
     present[topology.rows] = True
     body = _Body()
-    body.add_numbers("id_offsets", _offsets(np.asarray(lengths)), len(content))
+    body.add_numbers("id_offsets", _offsets(numbers_in(lengths)), len(content))
     body.add_bytes("ids", content)
     body.add_bytes("fences", json.dumps(fences.to_pylist()).encode())
     body.add_numbers("forward", _offsets(np.bincount(topology.begins, minlength=count)), edges)
@@ -194,14 +195,6 @@ class Header:
     block: int
     checksums: Sequence[int]
 
-    @property
-    def by_number(self) -> dict[int, FragmentFiles]:
-        return {each.number: each for each in self.fragments}
-
-    def size_of(self, *sections: str) -> int:
-        """The bytes of some sections."""
-        return sum(self.sections[name][1] for name in sections)
-
 
 Read: TypeAlias = Callable[[int, int], bytes]
 """Reads the bytes of a file from one place to another; fewer at its end."""
@@ -281,7 +274,7 @@ class TopologyFile:
 
     def gaps(self) -> NDArray[np.int64]:
         """The rows that were deleted when the file was built, ascending."""
-        return self._all("gaps").astype(np.int64)
+        return self._all("gaps")
 
     # --- ids ---
 
@@ -305,7 +298,7 @@ class TopologyFile:
         """The numbers of ids, in any order; an id that is not there is left out."""
         if len(wanted) > _FEW_IDS and self.has_short_ids:
             places = pc.drop_null(pc.index_in(pa.array(wanted, pa.string()), value_set=self.ids()))
-            return np.asarray(places).astype(np.int64)
+            return numbers_in(places).astype(np.int64)
         found = [self._find_id(each) for each in dict.fromkeys(wanted)]
         return np.array([each for each in found if each >= 0], np.int64)
 
@@ -324,7 +317,7 @@ class TopologyFile:
         return fences
 
     def _ids_from(self, first: int, last: int) -> list[str]:
-        offsets = self._at("id_offsets", np.arange(first, last + 1)).astype(np.int64).tolist()
+        offsets = self._at("id_offsets", np.arange(first, last + 1)).tolist()
         content = self._text(offsets[0], offsets[-1])
         ends = [each - offsets[0] for each in offsets]
         return [content[begin:end].decode() for begin, end in pairwise(ends)]
@@ -334,7 +327,7 @@ class TopologyFile:
         if len(numbers) > _FEW_IDS and self.has_short_ids:
             every: list[str] = self.ids().take(pa.array(numbers)).to_pylist()
             return every
-        begins, ends = (self._at("id_offsets", numbers + side).astype(np.int64).tolist() for side in (0, 1))
+        begins, ends = (self._at("id_offsets", numbers + side).tolist() for side in (0, 1))
         return [self._text(begin, end).decode() for begin, end in zip(begins, ends, strict=True)]
 
     def _text(self, start: int, stop: int) -> bytes:
@@ -345,33 +338,33 @@ class TopologyFile:
 
     def edges(self) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
         """All edges: the numbers of the ids at both ends, and the row."""
-        offsets = self._all("forward").astype(np.int64)
+        offsets = self._all("forward")
         degrees = offsets[1:] - offsets[:-1]
         begins = np.repeat(np.arange(len(degrees)), degrees)
-        return begins, self._all("ends").astype(np.int64), self._all("rows").astype(np.int64)
+        return begins, self._all("ends"), self._all("rows")
 
     def edges_at(self, numbers: NDArray[np.int64], *, backward: bool) -> tuple[NDArray[np.int64], ...]:
         """The edges that begin at some ids, or backward end there: the numbers at both ends, and the row."""
         offsets = "backward" if backward else "forward"
-        firsts = self._at(offsets, numbers).astype(np.int64)
-        lasts = self._at(offsets, numbers + 1).astype(np.int64)
+        firsts = self._at(offsets, numbers)
+        lasts = self._at(offsets, numbers + 1)
         degrees = lasts - firsts
         stops = np.cumsum(degrees)
         places = np.arange(int(stops[-1]) if len(stops) else 0) + np.repeat(firsts - (stops - degrees), degrees)
         there = np.repeat(numbers, degrees)
         if backward:
-            places = self._at("places", places).astype(np.int64)
+            places = self._at("places", places)
             begins, ends = self._begins_of(places), there
         else:
-            begins, ends = there, self._at("ends", places).astype(np.int64)
-        return begins, ends, self._at("rows", places).astype(np.int64)
+            begins, ends = there, self._at("ends", places)
+        return begins, ends, self._at("rows", places)
 
     def _begins_of(self, places: NDArray[np.int64]) -> NDArray[np.int64]:
         """The numbers that edges begin at, by their places: the last one whose edges begin no later, by halving."""
         low, high = np.zeros(len(places), np.int64), np.full(len(places), self.id_count, np.int64)
         while bool((high - low > 1).any()):
             middle = (low + high) // 2
-            is_later = self._at("forward", middle).astype(np.int64) > places
+            is_later = self._at("forward", middle) > places
             low, high = np.where(is_later, low, middle), np.where(is_later, middle, high)
         return low
 
@@ -420,12 +413,12 @@ class TopologyFile:
         start, stop = first * block, min(last * block, size)
         content = self._read(self.header.body + start, self.header.body + stop)
         if len(content) != stop - start:
-            raise UnusableTopology("the file is cut short")
+            raise UnusableTopology(f"{self.header.name} is cut short")
         view = memoryview(content)
         for number in range(first, last):
             at = number * block - start
             if zlib.crc32(view[at : at + block]) != self.header.checksums[number]:
-                raise UnusableTopology(f"block {number} does not match its checksum")
+                raise UnusableTopology(f"block {number} of {self.header.name} does not match its checksum")
         self._data[start:stop] = np.frombuffer(content, np.uint8)
         self._is_known[first:last] = True
 
