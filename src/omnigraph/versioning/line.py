@@ -4,7 +4,7 @@ The file of the next number is created exclusively, on a disk by a link and on a
 creating it is a compare-and-swap: of several writers that start from one version, exactly one gets the next.
 
 A file holds lines of JSON: one with the layout and the checksum, one for the tables, one for each commit, oldest first,
-and one that marks the end. On a disk, a file without its end was torn by a power cut, before anybody was told of it. A
+and one that marks the end. On a disk, a file without its end was torn by a power cut, before it was acknowledged. A
 store has whole objects only. The checksum and the end are the same in every layout, so that a file of a newer version
 of OmniGraph is never taken for a torn or damaged one.
 """
@@ -31,7 +31,7 @@ _METHOD = "sha256:"
 _KEPT_COMMITS = 4_096
 
 
-class Line(Protocol):
+class ManifestLine(Protocol):
     """The versions of the manifest of one branch, as they are stored."""
 
     location: Location
@@ -48,6 +48,9 @@ class Line(Protocol):
 
     def file(self, version: int) -> str:
         """The file of a version, below the location."""
+
+    def is_closed(self) -> bool:
+        """Whether no version can be added any more, because later ones are in another layout."""
 
 
 def line_folder(physical: str, incarnation: str) -> str:
@@ -79,6 +82,9 @@ class FileLine:
     def versions(self) -> list[int]:
         found = (version_in(name) for name in objects_at(self.location).names(""))
         return sorted((version for version in found if version is not None), reverse=True)
+
+    def is_closed(self) -> bool:
+        return False
 
     def create(self, version: int, manifest: Manifest) -> bool:
         """Writes a version, through to the disk; if that version exists, writes nothing and returns False."""
@@ -112,7 +118,8 @@ def version_name(version: int) -> str:
 def version_in(name: str) -> int | None:
     """The version that a file name stands for; None if it is another file."""
     digits = name.removesuffix(_SUFFIX)
-    return int(digits) if len(digits) == _DIGITS and digits.isdigit() and name.endswith(_SUFFIX) else None
+    is_version = len(digits) == _DIGITS and digits.isascii() and digits.isdigit() and name.endswith(_SUFFIX)
+    return int(digits) if is_version else None
 
 
 def written_versions(files: Iterable[StoredFile]) -> dict[str, dict[int, StoredFile]]:
