@@ -17,10 +17,13 @@ from omnigraph.api.history import FIRST_SCHEMA, Commit
 from omnigraph.storage.location import location_of
 from omnigraph.versioning import Branches, Snapshot
 from omnigraph.versioning.layout import migrate_layout
+from omnigraph.versioning.line import encode_manifest
 from omnigraph.versioning.manifest import LAYOUT, Manifest
 from omnigraph.versioning.older_layouts import LanceLine, _manifest_to_rows
 from tests.crash.children import Children
 from tests.crash.invariants import assert_heads_are_pinned, assert_history_is_linear
+from tests.file_damages import Damage, cut, empty, remove
+from tests.manifest_files import manifest_file
 
 FIXTURES = Path(__file__).parents[1] / "fixtures"
 # What the graph of the fixture holds at each version of its manifest: names of people, with their ages.
@@ -157,12 +160,26 @@ def test_it_is_migrated_once(uri: str) -> None:
     assert people(og.open(uri)) == {**PEOPLE[5], "Dan": None}
 
 
-def test_a_handle_that_reads_the_old_layout_goes_on_reading_it(uri: str) -> None:
+def test_a_handle_that_reads_the_old_layout_notices_a_migration(uri: str) -> None:
     reader = og.open(uri, "r")
     assert people(reader) == PEOPLE[5]
+    log = Branches(location_of(uri)).main
+    assert log.head().version == 5
     og.open(uri).mutate(ADD, params={"name": "Dan"})
-    assert people(reader) == PEOPLE[5]
-    assert people(og.open(uri, "r")) == {**PEOPLE[5], "Dan": None}
+    assert log.head().version == 5
+    assert people(reader) == people(og.open(uri, "r")) == {**PEOPLE[5], "Dan": None}
+
+
+@pytest.mark.parametrize("damage", [cut, empty, remove])
+def test_the_old_layout_is_not_read_again_when_the_first_version_of_the_new_one_is_damaged(
+    uri: str, damage: Damage
+) -> None:
+    og.open(uri).mutate(ADD, params={"name": "Dan"})
+    damage(manifest_file(uri, 1))
+    for mode in ("r", "rw"):
+        assert people(og.open(uri, mode)) == {**PEOPLE[5], "Dan": None}
+    with pytest.raises(og.Damaged, match="version 1 of the manifest"):
+        og.open(uri).snapshot_at(version=1)
 
 
 def test_a_migrated_graph_can_do_all_that_a_new_one_can(uri: str) -> None:
@@ -218,8 +235,11 @@ def test_a_branch_begins_on_an_old_commit(uri: str) -> None:
 def _raise_layout(graph: og.Graph) -> None:
     """Writes what a later version of OmniGraph might: the next version of the manifest, with a layout of its own."""
     log = Branches(location_of(graph.uri)).main
-    newest, following = (Path(log.location.uri, log.line.file(log.head().version + step)) for step in (0, 1))
-    following.write_bytes(newest.read_bytes().replace(b'"layout": %d' % LAYOUT, b'"layout": %d' % (LAYOUT + 1)))
+    head = log.head()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("omnigraph.versioning.line.LAYOUT", LAYOUT + 1)
+        content = encode_manifest(head.after(head.commit, {}))
+    Path(log.location.uri, log.line.file(head.version + 1)).write_bytes(content)
 
 
 @pytest.mark.parametrize("mode", ["r", "rw"])

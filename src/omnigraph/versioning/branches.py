@@ -11,7 +11,7 @@ from uuid import uuid4
 
 from omnigraph import failpoints
 from omnigraph.api.base import MAIN
-from omnigraph.api.history import Commit, Place
+from omnigraph.api.history import MAIN_INCARNATION, Commit, Place
 from omnigraph.errors import BranchExists, Damaged, NotFound, StorageError
 from omnigraph.failpoints import Point
 from omnigraph.storage.branches import branch_location
@@ -22,7 +22,7 @@ from omnigraph.storage.tables import Table
 from omnigraph.versioning.heads import delete_notes, noted_branches, read_head_note
 from omnigraph.versioning.kept import KeptVersions, opened_tables
 from omnigraph.versioning.line import FileLine, line_folder
-from omnigraph.versioning.log import ManifestLog, open_main
+from omnigraph.versioning.log import FIRST_VERSION, ManifestLog, open_main
 from omnigraph.versioning.manifest import Manifest, commit_from_json, commit_to_json
 from omnigraph.versioning.names import archive_file, check_branch_name, logical_name, physical_name
 from omnigraph.versioning.refs import FileRefs, Ref, Refs
@@ -81,6 +81,9 @@ class Branches:
 
     def log(self, name: str = MAIN) -> ManifestLog:
         """The manifests of the branch that has this name now. A branch that was created again is another branch."""
+        if self.is_older_layout and FileLine(self.graph, MAIN, MAIN_INCARNATION).has(FIRST_VERSION):
+            # Another process has migrated the graph meanwhile.
+            self.use_current_layout()
         if name == MAIN:
             return self.main
         ref = self.refs.get(physical_name(check_branch_name(name)))
@@ -255,7 +258,7 @@ class Branches:
         _, lost = self.find_names()
         if lost:
             raise lost[0]
-        return self.refs.unlisted_lines()
+        return self.refs.unlisted_folders()
 
     def archive_of(self, incarnation: str) -> Archive | None:
         """The archive of a branch that was deleted; None if there is none."""

@@ -49,6 +49,9 @@ class ManifestLine(Protocol):
     def file(self, version: int) -> str:
         """The file of a version, below the location."""
 
+    def is_closed(self) -> bool:
+        """Whether no version can be added any more, because later ones are in another layout."""
+
 
 def line_folder(physical: str, incarnation: str) -> str:
     """The folder of a line below the graph. No two branches that ever existed have the same."""
@@ -79,6 +82,9 @@ class FileLine:
     def versions(self) -> list[int]:
         found = (version_in(name) for name in objects_at(self.location).names(""))
         return sorted((version for version in found if version is not None), reverse=True)
+
+    def is_closed(self) -> bool:
+        return False
 
     def create(self, version: int, manifest: Manifest) -> bool:
         """Writes a version, through to the disk; if that version exists, writes nothing and returns False."""
@@ -112,7 +118,8 @@ def version_name(version: int) -> str:
 def version_in(name: str) -> int | None:
     """The version that a file name stands for; None if it is another file."""
     digits = name.removesuffix(_SUFFIX)
-    return int(digits) if len(digits) == _DIGITS and digits.isdigit() and name.endswith(_SUFFIX) else None
+    is_version = len(digits) == _DIGITS and digits.isascii() and digits.isdigit() and name.endswith(_SUFFIX)
+    return int(digits) if is_version else None
 
 
 def written_versions(files: Iterable[StoredFile]) -> dict[str, dict[int, StoredFile]]:

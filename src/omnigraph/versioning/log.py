@@ -274,7 +274,7 @@ class ManifestLog:
 
     def _noted_version(self) -> int | None:
         note = read_head_note(self._graph, self._name)
-        if note is None or note.version < self.first_version:
+        if note is None or note.version < self.first_version or self.line.is_closed():
             return None
         if note.incarnation in (None, self.incarnation):
             return note.version
@@ -342,7 +342,9 @@ class ManifestLog:
         if not self.first_version <= version <= newest:
             raise NotFound("version", str(version))
         milestone = min(milestone_of(version), newest)
-        manifest = self._at(version) or self._at(milestone)
+        # A version that cleanup has removed may be there again: a publisher was killed before it took it back.
+        manifest = self._at(version) if self.read_retained().has(version) else None
+        manifest = manifest or self._at(milestone)
         if manifest is None:
             with self.noticing_deletion():
                 raise self._damage(milestone, "its file is missing or truncated")

@@ -154,7 +154,7 @@ class LanceRefs:
     def file(self, physical: str) -> str:
         return f"{FOLDER}/{ref_file(physical)}"
 
-    def unlisted_lines(self) -> list[str]:
+    def unlisted_folders(self) -> list[str]:
         """The folders of branches whose creation or deletion was interrupted."""
         listed = {*self.names()}
         return [f"{FOLDER}/{TREES}/{name}" for name in objects_at(self._root).folders(TREES) if name not in listed]

@@ -62,7 +62,7 @@ class Refs(Protocol):
     def file(self, physical: str) -> str:
         """The file of a branch, below the graph."""
 
-    def unlisted_lines(self) -> list[str]:
+    def unlisted_folders(self) -> list[str]:
         """The folders of lines that no branch has, below the graph; what an interrupted process left."""
 
 
@@ -115,7 +115,7 @@ class FileRefs:
             # Otherwise, a power cut could bring back a branch whose line is removed.
             sync_folder((self._graph.path / file).parent)
 
-    def unlisted_lines(self) -> list[str]:
+    def unlisted_folders(self) -> list[str]:
         refs = (self.get(name) for name in self.names())
         listed = {line_folder(physical_name(MAIN), ""), *(ref.folder for ref in refs if ref is not None)}
         folders = (f"{LINES}/{name}" for name in objects_at(self._graph).folders(LINES))
