@@ -12,6 +12,10 @@ import pytest
 
 import omnigraph as og
 from omnigraph.api.upkeep import IndexStatus
+from omnigraph.catalog import IndexIntent, IndexKind
+from omnigraph.failpoints import Writer
+from omnigraph.session.writes import WriteOrder
+from omnigraph.storage.indexes import stage_indexes, write_index
 from omnigraph.storage.predicates import among
 from omnigraph.storage.tables import Table
 from omnigraph.storage.topology import (
@@ -22,6 +26,7 @@ from omnigraph.storage.topology import (
     scan_ends,
     uses_topology,
 )
+from omnigraph.write import StagedTable, write_staged
 from tests import nursery
 from tests.file_damages import DAMAGES, Damage, flip, replace_by_older
 
@@ -240,6 +245,25 @@ def test_a_delete_of_a_node_takes_its_edges_along(graph: og.Graph, monkeypatch: 
     for each in (graph, other):
         _write(each, 'delete Person where name = "p7"')
     assert graph.query(ALL).rows() == other.query(ALL).rows()
+
+
+def test_btrees_of_the_ends_that_a_graph_has_stay_and_are_listed(graph: og.Graph) -> None:
+    before = graph.query(ALL).rows()
+    order = WriteOrder(kind=Writer.ENSURE_INDICES, branch="main", actor=None, message="as before")
+    with graph._session.writes.attempt(order) as attempt:
+        table = attempt.base.table("edge:Knows")
+        written = [write_index(table, IndexIntent(column, IndexKind.BTREE)) for column in ("src", "dst")]
+        write_staged(attempt, {"edge:Knows": StagedTable(table, stage_indexes(table, written, attempt.operation_id))})
+    assert graph.ensure_indices(engine="local").built["edge:Knows"] == ("id_btree", "topology")
+    _load_edges(graph, random.Random(6), 1)  # noqa: S311
+    graph.optimize(engine="local")
+    states = {each.name: each.state for each in graph.indexes() if each.table_key == "edge:Knows"}
+    assert states == {
+        **dict.fromkeys(("id_btree", "topology"), "complete"),
+        **dict.fromkeys(("src_btree", "dst_btree"), "undeclared"),
+    }
+    assert len(og.open(graph.uri).query(ALL).rows()) >= len(before)
+    assert _compare_tables(graph.snapshot().table("edge:Knows"), random.Random(6))  # noqa: S311
 
 
 # --- damage ---

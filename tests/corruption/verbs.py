@@ -316,7 +316,9 @@ def _optimize(place: Place, _: Any) -> Any:
 def _ensure(place: Place, _: Any) -> Any:
     graph = _write(place)
     results = [graph.ensure_indices(branch=branch) for branch in ("main", BRANCH)]
-    return [{key: sorted(names) for key, names in done.built.items()} for done in results]
+    # An index of topology that is damaged or missing is built again, as it should be.
+    built = [{key: sorted({*names} - {"topology"}) for key, names in done.built.items()} for done in results]
+    return [{key: names for key, names in each.items() if names} for each in built]
 
 
 def _repaired(result: Any) -> Any:
