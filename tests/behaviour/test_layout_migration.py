@@ -160,6 +160,14 @@ def test_it_is_migrated_once(uri: str) -> None:
     assert people(og.open(uri)) == {**PEOPLE[5], "Dan": None}
 
 
+def test_a_preview_of_a_cleanup_reads_the_old_layout_as_it_is(uri: str) -> None:
+    before = contents(uri)
+    preview = og.open(uri, "r").cleanup(keep=1, grace="0s")
+    assert preview.failed == ()
+    assert preview.bytes_removed > 0
+    assert contents(uri) == before
+
+
 def test_a_handle_that_reads_the_old_layout_notices_a_migration(uri: str) -> None:
     reader = og.open(uri, "r")
     assert people(reader) == PEOPLE[5]

@@ -234,6 +234,8 @@ class _Preview:
 
     def _manifest(self) -> TableCleanupStats:
         """The manifests of all branches. Publishers wait while their files are listed, and versions go."""
+        if self.branches.is_older_layout:  # only a preview meets one; whoever removes anything has migrated it
+            return TableCleanupStats(table_key=MANIFEST_FOLDER)
         lost = self.branches.unlisted_lines()
         with self._turns():
             files = _manifest_files(self.graph)
