@@ -103,7 +103,7 @@ _PATTERNS = {
     Kind.TAG: r"__tags/.+\.json",
     Kind.SIDECAR: r"__recovery/.+\.json",
     Kind.CHECKSUMS: r"__checksums/.+\.json",
-    Kind.LOCK: r"__locks/.+",
+    Kind.LOCK: r"__locks/.+|__manifest/schema_apply\.lock",
 }
 _INDEX_FILE = re.compile(r"(?:nodes|edges)/[^/]+/(?:tree/[^/]+/)?_indices/([0-9a-f-]{36})/.+")
 
