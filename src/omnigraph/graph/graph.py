@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from importlib import import_module
 from pathlib import Path
-from typing import Any, Literal, Self, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar, cast
 
 from omnigraph.api import data, history, schema, upkeep
 from omnigraph.api.base import MAIN, Request, acting_actor
@@ -14,9 +14,9 @@ from omnigraph.api.graph import GraphApi
 from omnigraph.errors import UsageError
 from omnigraph.policy import Action, Policy
 from omnigraph.session.session import Session
-from omnigraph.source_files import text_of
-from omnigraph.syntax import QUERY
-from omnigraph.versioning import Snapshot
+
+if TYPE_CHECKING:
+    from omnigraph.versioning import Snapshot
 
 Durability = Literal["full", "fast"]
 _Result = TypeVar("_Result")
@@ -89,9 +89,9 @@ VERBS: Mapping[type[Request[Any]], Verb] = {
     history.TagListRequest: Verb("history.list_tags", _on_graph(Action.READ)),
     history.CommitListRequest: Verb("history.list_commits", _on_branch(Action.READ)),
     history.CommitShowRequest: Verb("history.show_commit"),
-    history.CommitChangesRequest: Verb("history.commit_changes"),
-    history.DiffRequest: Verb("history.diff"),
-    history.ChangesRequest: Verb("history.changes", _on_branch(Action.READ)),
+    history.CommitChangesRequest: Verb("changes.commit_changes"),
+    history.DiffRequest: Verb("changes.diff"),
+    history.ChangesRequest: Verb("changes.changes", _on_branch(Action.READ)),
     history.MergeRequest: Verb("merge.merge", _merges),
     schema.SchemaShowRequest: Verb("schema.show"),
     schema.SchemaPlanRequest: Verb("schema.plan", _on_branch(Action.READ)),
@@ -194,9 +194,7 @@ class Graph(GraphApi):
 
     def close(self) -> None:
         """Releases what is kept in memory. The graph can still be used, and keeps again what it reads."""
-        self._session.opened.clear()
-        self._session.adjacency.clear()
-        self._session.resident.clear()
+        self._session.shared.clear()
 
     def prepare(self, source: str | Path, name: str | None = None, *, branch: str = MAIN) -> "PreparedRead":
         """Checks a query that reads once, and gives a handle that runs it with any parameters.
@@ -216,6 +214,9 @@ class Graph(GraphApi):
             >>> older.run({"age": 40}).rows()
             [{'p.name': 'Bob'}]
         """
+        from omnigraph.source_files import text_of  # noqa: PLC0415 - the languages
+        from omnigraph.syntax import QUERY  # noqa: PLC0415
+
         text = source if isinstance(source, str) else text_of(source, QUERY)
         session = self._session
         session.guard.check(Action.READ, branch)
@@ -235,7 +236,7 @@ class Graph(GraphApi):
         self._session.check_writable()
         self._session.guard.check_load(branch, from_)
 
-    def snapshot(self, branch: str = MAIN) -> Snapshot:
+    def snapshot(self, branch: str = MAIN) -> "Snapshot":
         """The graph as it is now, without the types that may not be read."""
         return self._session.guard.readable(self._session.head(branch), branch)
 
@@ -246,7 +247,7 @@ class Graph(GraphApi):
         commit: str | None = None,
         time: datetime | None = None,
         branch: str = MAIN,
-    ) -> Snapshot:
+    ) -> "Snapshot":
         """The graph as it was: at a commit, or at a version of a branch or an instant in its history."""
         state = self._session.state_at(version=version, commit=commit, time=time, branch=branch)
         return self._session.guard.readable(*state)

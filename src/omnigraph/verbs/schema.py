@@ -13,7 +13,7 @@ from omnigraph.api.schema import (
     SchemaPlanRequest,
     SchemaShowRequest,
 )
-from omnigraph.branching.branches import commit_at
+from omnigraph.branching.finding import commit_at
 from omnigraph.diagnostics import Source
 from omnigraph.evolution.apply import (
     SchemaApplyResult,
