@@ -21,6 +21,7 @@ from typing import (
     ParamSpec,
     Protocol,
     TypeVar,
+    cast,
     dataclass_transform,
     get_args,
     get_origin,
@@ -200,18 +201,39 @@ class Runs(Protocol):
     def _run(self, request: Request[_Result]) -> _Result: ...
 
 
-def verb(request: Callable[_Params, Request[_Result]]) -> Callable[Concatenate[Any, _Params], _Result]:
-    """The method that builds a request out of its arguments and runs it."""
+def verb(request: Callable[[], Callable[_Params, Request[_Result]]]) -> Callable[Concatenate[Any, _Params], _Result]:
+    """The method that builds a request out of its arguments and runs it; `request` gives the class of the request.
 
+    The method is made when it is first looked up, because declaring all requests takes longer than a short command.
+    """
+    method: Any = _LazyMethod(request)
+    return cast("Callable[Concatenate[Any, _Params], _Result]", method)
+
+
+class _LazyMethod:
+    """Stands for a method of a class until it is looked up."""
+
+    def __init__(self, request: Callable[[], Any]) -> None:
+        self._request = request
+
+    def __set_name__(self, owner: type[Any], name: str) -> None:
+        self._owner, self._name = owner, name
+
+    def __get__(self, instance: Any, owner: type[Any]) -> Any:
+        method = _method_of(self._request())
+        setattr(self._owner, self._name, method)
+        return method if instance is None else method.__get__(instance, owner)
+
+
+def _method_of(request: type[Request[_Result]]) -> Any:
     @wraps(request)
-    def method(self: Runs, /, *arguments: _Params.args, **options: _Params.kwargs) -> _Result:
+    def method(self: Runs, /, *arguments: Any, **options: Any) -> _Result:
         return self._run(request(*arguments, **options))
 
-    kind: type[Request[_Result]] = request  # type: ignore[assignment]
-    method.__doc__ = _documentation(kind)
-    method.__signature__ = _signature(kind)  # type: ignore[attr-defined]
-    method.__name__ = kind.verb.rpartition(".")[2]
-    method.__qualname__ = kind.verb
+    method.__doc__ = _documentation(request)
+    method.__signature__ = _signature(request)  # type: ignore[attr-defined]
+    method.__name__ = request.verb.rpartition(".")[2]
+    method.__qualname__ = request.verb
     return method
 
 

@@ -38,11 +38,19 @@ from omnigraph.api.history import (
 )
 from omnigraph.api.values import Row, differing_columns, value_to_json
 from omnigraph.cli.commands import Values, request_from
-from omnigraph.cli.data import chosen_format
 from omnigraph.cli.drawing import CommitNode, draw_lines, in_drawing_order
 from omnigraph.cli.grammar import named_graph
 from omnigraph.cli.opening import AnyGraph, open_graph
-from omnigraph.cli.output import plural, print_commit, print_fields, print_json, print_table, short_text, time_text
+from omnigraph.cli.output import (
+    chosen_format,
+    plural,
+    print_commit,
+    print_fields,
+    print_json,
+    print_table,
+    short_text,
+    time_text,
+)
 from omnigraph.errors import UsageError
 
 _DROPPED = {ConflictKind.DROPPED_TYPE, ConflictKind.DROPPED_PROPERTY}

@@ -7,15 +7,16 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar, cast
 
-from omnigraph.api import data, history, schema, upkeep
+from omnigraph import api
 from omnigraph.api.base import MAIN, Request, acting_actor
-from omnigraph.api.data import QueryResult
 from omnigraph.api.graph import GraphApi
 from omnigraph.errors import UsageError
-from omnigraph.policy import Action, Policy
+from omnigraph.policy import Action
 from omnigraph.session.session import Session
 
 if TYPE_CHECKING:
+    from omnigraph.api import data, history, schema, upkeep
+    from omnigraph.policy import Policy
     from omnigraph.versioning import Snapshot
 
 Durability = Literal["full", "fast"]
@@ -52,69 +53,70 @@ def _on_graph(action: Action) -> Callable[[Any], _Rights]:
     return lambda _request: [(action, None)]
 
 
-def _deletes(request: history.BranchDeleteRequest | history.TagDeleteRequest) -> _Rights:
+def _deletes(request: "history.BranchDeleteRequest | history.TagDeleteRequest") -> _Rights:
     return [(Action.BRANCH_DELETE, request.name)]
 
 
-def _repairs(request: upkeep.RepairRequest) -> _Rights:
+def _repairs(request: "upkeep.RepairRequest") -> _Rights:
     return [(Action.ADMIN if request.force else Action.MAINTAIN, request.branch)]
 
 
-def _merges(request: history.MergeRequest) -> _Rights:
+def _merges(request: "history.MergeRequest") -> _Rights:
     deletes = [(Action.BRANCH_DELETE, request.source)] if request.delete_branch else []
     return [(Action.BRANCH_MERGE, request.into), *deletes]
 
 
-def _applies(request: schema.SchemaApplyRequest) -> _Rights:
+def _applies(request: "schema.SchemaApplyRequest") -> _Rights:
     return [(Action.SCHEMA_APPLY, MAIN), *([(Action.ADMIN, MAIN)] if request.allow_data_loss else [])]
 
 
-VERBS: Mapping[type[Request[Any]], Verb] = {
-    data.QueryRequest: Verb("query.query"),
-    data.ExplainRequest: Verb("query.explain", _on_branch(Action.READ)),
-    data.EntityRequest: Verb("query.entity"),
-    data.ExportRequest: Verb("export.export"),
-    data.ExplainExportRequest: Verb("export.explain_export"),
-    data.AnalyzeRequest: Verb("analyze.analyze"),
-    data.MutateRequest: Verb("mutate.mutate", _on_branch(Action.CHANGE)),
-    data.LoadRequest: Verb("load.load", _on_branch(Action.CHANGE)),
-    data.ExplainLoadRequest: Verb("load.explain_load"),
-    data.EmbedRequest: Verb("embed.embed", _on_branch(Action.CHANGE)),
-    history.BranchCreateRequest: Verb("history.create_branch"),
-    history.BranchDeleteRequest: Verb("history.delete_branch", _deletes),
-    history.BranchListRequest: Verb("history.list_branches"),
-    history.TagCreateRequest: Verb("history.create_tag"),
-    history.TagDeleteRequest: Verb("history.delete_tag", _deletes),
-    history.TagShowRequest: Verb("history.show_tag", _on_graph(Action.READ)),
-    history.TagListRequest: Verb("history.list_tags", _on_graph(Action.READ)),
-    history.CommitListRequest: Verb("history.list_commits", _on_branch(Action.READ)),
-    history.CommitShowRequest: Verb("history.show_commit"),
-    history.CommitChangesRequest: Verb("changes.commit_changes"),
-    history.DiffRequest: Verb("changes.diff"),
-    history.ChangesRequest: Verb("changes.changes", _on_branch(Action.READ)),
-    history.MergeRequest: Verb("merge.merge", _merges),
-    schema.SchemaShowRequest: Verb("schema.show"),
-    schema.SchemaPlanRequest: Verb("schema.plan", _on_branch(Action.READ)),
-    schema.SchemaDiffRequest: Verb("schema.diff"),
-    schema.SchemaApplyRequest: Verb("schema.apply", _applies),
-    schema.SchemaCatchUpRequest: Verb("schema.catch_up", _on_branch(Action.SCHEMA_APPLY)),
-    upkeep.StatusRequest: Verb("upkeep.status", _on_branch(Action.MAINTAIN)),
-    upkeep.VerifyRequest: Verb("upkeep.verify", _on_graph(Action.MAINTAIN)),
-    upkeep.CleanupRequest: Verb("upkeep.cleanup", _on_graph(Action.MAINTAIN)),
-    upkeep.IndexListRequest: Verb("upkeep.list_indexes", _on_branch(Action.MAINTAIN)),
-    upkeep.IndexBuildRequest: Verb("upkeep.build_indexes", _on_branch(Action.MAINTAIN)),
-    upkeep.OptimizeRequest: Verb("upkeep.optimize", _on_branch(Action.MAINTAIN)),
-    upkeep.RepairRequest: Verb("upkeep.repair", _repairs),
-    upkeep.RecoveryListRequest: Verb("upkeep.list_recoveries", _on_graph(Action.MAINTAIN)),
-    upkeep.RecoveryPendingRequest: Verb("upkeep.pending_writes", _on_graph(Action.MAINTAIN)),
-    upkeep.RecoveryShowRequest: Verb("upkeep.show_recovery", _on_graph(Action.MAINTAIN)),
+VERBS: Mapping[str, Verb] = {
+    "query": Verb("query.query"),
+    "explain": Verb("query.explain", _on_branch(Action.READ)),
+    "entity": Verb("query.entity"),
+    "export": Verb("export.export"),
+    "explain_export": Verb("export.explain_export"),
+    "analyze": Verb("analyze.analyze"),
+    "mutate": Verb("mutate.mutate", _on_branch(Action.CHANGE)),
+    "load": Verb("load.load", _on_branch(Action.CHANGE)),
+    "explain_load": Verb("load.explain_load"),
+    "embed": Verb("embed.embed", _on_branch(Action.CHANGE)),
+    "branches.create": Verb("history.create_branch"),
+    "branches.delete": Verb("history.delete_branch", _deletes),
+    "branches.list": Verb("history.list_branches"),
+    "tags.create": Verb("history.create_tag"),
+    "tags.delete": Verb("history.delete_tag", _deletes),
+    "tags.show": Verb("history.show_tag", _on_graph(Action.READ)),
+    "tags.list": Verb("history.list_tags", _on_graph(Action.READ)),
+    "commits.list": Verb("history.list_commits", _on_branch(Action.READ)),
+    "commits.show": Verb("history.show_commit"),
+    "commits.changes": Verb("changes.commit_changes"),
+    "diff": Verb("changes.diff"),
+    "changes": Verb("changes.changes", _on_branch(Action.READ)),
+    "merge": Verb("merge.merge", _merges),
+    "schema.at": Verb("schema.show"),
+    "schema.plan": Verb("schema.plan", _on_branch(Action.READ)),
+    "schema.diff": Verb("schema.diff"),
+    "schema.apply": Verb("schema.apply", _applies),
+    "schema.catch_up": Verb("schema.catch_up", _on_branch(Action.SCHEMA_APPLY)),
+    "status": Verb("upkeep.status", _on_branch(Action.MAINTAIN)),
+    "verify": Verb("upkeep.verify", _on_graph(Action.MAINTAIN)),
+    "cleanup": Verb("upkeep.cleanup", _on_graph(Action.MAINTAIN)),
+    "indexes": Verb("upkeep.list_indexes", _on_branch(Action.MAINTAIN)),
+    "ensure_indices": Verb("upkeep.build_indexes", _on_branch(Action.MAINTAIN)),
+    "optimize": Verb("upkeep.optimize", _on_branch(Action.MAINTAIN)),
+    "repair": Verb("upkeep.repair", _repairs),
+    "recoveries.list": Verb("upkeep.list_recoveries", _on_graph(Action.MAINTAIN)),
+    "recoveries.pending": Verb("upkeep.pending_writes", _on_graph(Action.MAINTAIN)),
+    "recoveries.show": Verb("upkeep.show_recovery", _on_graph(Action.MAINTAIN)),
 }
+"""What runs the requests, by the names of their verbs."""
 
 
 def run_verb(session: Session, request: Request[_Result]) -> _Result:
     """Runs a request for its actor: checks its values and the policy, then calls the verb."""
     request.check()
-    verb = VERBS[request.__class__]
+    verb = VERBS[request.verb]
     if request.is_write:
         session.check_writable()
     session = session.acting_as(acting_actor(request))
@@ -132,10 +134,10 @@ class PreparedRead:
     name: str | None
     branch: str
 
-    def run(self, params: Mapping[str, Any] | None = None, *, timeout: float | None = None) -> QueryResult:
+    def run(self, params: Mapping[str, Any] | None = None, *, timeout: float | None = None) -> "data.QueryResult":
         """The rows of the query at the newest commit of its branch."""
         return self.graph._run(
-            data.QueryRequest(self.source, self.name, params=params, branch=self.branch, timeout=timeout)
+            api.data.QueryRequest(self.source, self.name, params=params, branch=self.branch, timeout=timeout)
         )
 
     def explain(self, params: Mapping[str, Any] | None = None) -> str:
@@ -179,7 +181,7 @@ class Graph(GraphApi):
         """
         return self.__class__(self._session.acting_as(actor))
 
-    def under(self, policy: Policy | None) -> Self:
+    def under(self, policy: "Policy | None") -> Self:
         """The same graph under another policy, or under none. It shares everything that is open."""
         return self.__class__(self._session.under(policy))
 

@@ -4,13 +4,17 @@ import logging
 import os
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from omnigraph.errors import UsageError
 from omnigraph.graph.graph import Graph
-from omnigraph.policy import Policy, guard_of
+from omnigraph.policy import guard_of
 from omnigraph.session.session import Mode, open_session
 from omnigraph.storage.location import Location, location_of
 from omnigraph.storage.locks import refuse_careless_store
+
+if TYPE_CHECKING:
+    from omnigraph.policy import Policy
 
 _logger = logging.getLogger(__name__)
 
@@ -22,7 +26,7 @@ def init(
     storage_options: dict[str, str] | None = None,
     durability: str | None = None,
     upkeep: bool | None = None,
-    policy: Policy | str | Path | None = None,
+    policy: "Policy | str | Path | None" = None,
     actor: str | None = None,
     id: str | None = None,
 ) -> Graph:
@@ -45,7 +49,7 @@ def open(
     storage_options: dict[str, str] | None = None,
     durability: str | None = None,
     upkeep: bool | None = None,
-    policy: Policy | str | Path | None = None,
+    policy: "Policy | str | Path | None" = None,
     actor: str | None = None,
     id: str | None = None,
 ) -> Graph:

@@ -10,7 +10,7 @@ from omnigraph.api.base import MAIN
 from omnigraph.api.words import State
 from omnigraph.branching.finding import named_branch, place_of
 from omnigraph.errors import Damaged, UsageError
-from omnigraph.policy import Guard, Policy
+from omnigraph.policy import Guard
 from omnigraph.session.guard import GraphGuard
 from omnigraph.session.shared import SharedState
 from omnigraph.storage.location import Location
@@ -18,6 +18,7 @@ from omnigraph.versioning import Branches, Manifest, manifest_at_time, manifest_
 from omnigraph.versioning.kept import KeptVersions
 
 if TYPE_CHECKING:
+    from omnigraph.policy import Policy
     from omnigraph.query import AdjacencyCache
     from omnigraph.resident.cache import ResidentCache
     from omnigraph.session.queries import QueryCache
@@ -69,7 +70,7 @@ class Session:
         guard = self.guard.acting_as(actor)
         return self if guard is self.guard else replace(self, guard=guard)
 
-    def under(self, policy: Policy | None) -> "Session":
+    def under(self, policy: "Policy | None") -> "Session":
         """The same graph under another policy, or under none."""
         return replace(self, guard=replace(self.guard, guard=replace(self.guard.guard, policy=policy)))
 
