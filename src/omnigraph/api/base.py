@@ -115,9 +115,13 @@ class VerbParameter:
 
 
 @dataclass_transform(frozen_default=True)
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class Request(Generic[_Result_co]):
-    """What is asked of a graph. Its class says which verb it is, and becomes a frozen dataclass."""
+    """What is asked of a graph. Its class says which verb it is, and becomes a frozen dataclass.
+
+    What does not depend on the fields of a class is written here once: a dataclass compiles its own for each class, and
+    there are many.
+    """
 
     verb: ClassVar[str] = ""
     """The name of the verb, as in `branches.create`."""
@@ -125,7 +129,20 @@ class Request(Generic[_Result_co]):
     """Whether it always writes; `is_write` knows of those that write only sometimes."""
 
     def __init_subclass__(cls, *, kw_only: bool = False) -> None:
-        dataclass(frozen=True, kw_only=kw_only)(cls)
+        dataclass(frozen=True, eq=False, repr=False, kw_only=kw_only)(cls)
+
+    def __repr__(self) -> str:
+        values = ", ".join(f"{each.name}={getattr(self, each.name)!r}" for each in fields(self) if each.repr)
+        return f"{self.__class__.__qualname__}({values})"
+
+    def __eq__(self, other: object) -> bool:
+        return self.__class__ is other.__class__ and self._values() == cast("Request[Any]", other)._values()
+
+    def __hash__(self) -> int:
+        return hash(self._values())
+
+    def _values(self) -> tuple[Any, ...]:
+        return tuple(getattr(self, each.name) for each in fields(self) if each.compare)
 
     @property
     def is_write(self) -> bool:

@@ -38,7 +38,6 @@ from omnigraph.api.history import (
 )
 from omnigraph.api.values import Row, differing_columns, value_to_json
 from omnigraph.cli.commands import Values, request_from
-from omnigraph.cli.drawing import CommitNode, draw_lines, in_drawing_order
 from omnigraph.cli.grammar import named_graph
 from omnigraph.cli.opening import AnyGraph, open_graph
 from omnigraph.cli.output import (
@@ -237,6 +236,8 @@ def _draw_commits(graph: AnyGraph, values: Values) -> list[Commit]:
         heads.setdefault(each.head.graph_commit_id, []).append(each.name)
     newest_first = sorted(known, key=lambda commit_id: known[commit_id].created_at, reverse=True)
     parents = {commit_id: _parents(commit) for commit_id, commit in known.items()}
+    from omnigraph.cli.drawing import CommitNode, draw_lines, in_drawing_order  # noqa: PLC0415 - only a drawing
+
     order = in_drawing_order(parents, newest_first)[: values["limit"]]
     if not values["as_json"]:
         nodes = (CommitNode(id, parents[id], _commit_line(known[id], heads.get(id, []))) for id in order)
