@@ -56,9 +56,9 @@ class Session:
         return self.shared.adjacency
 
     @property
-    def opened(self) -> "KeptVersions[Table]":
+    def table_cache(self) -> "KeptVersions[Table]":
         """Tables that are open."""
-        return self.shared.opened
+        return self.shared.table_cache
 
     @property
     def resident(self) -> "ResidentCache":
@@ -127,7 +127,7 @@ class Session:
 
     def snapshot(self, manifest: Manifest) -> "Snapshot":
         """The state that a manifest pins."""
-        return self.branches.snapshot(manifest, self.opened)
+        return self.branches.snapshot(manifest, self.table_cache)
 
     def watch_removal(self, read: Iterator[_Result], *snapshots: "Snapshot") -> Iterator[_Result]:
         """Reads from snapshots lazily; raises `NotFound` if they are removed meanwhile."""

@@ -26,7 +26,7 @@ class SharedState:
         self._location = location
         self._branches = branches
         self._making = threading.RLock()
-        self.opened: KeptVersions[Table] = opened_tables(branches.head_versions)
+        self.table_cache: KeptVersions[Table] = opened_tables(branches.head_versions)
         """Tables that are open."""
 
     @lazy_property
@@ -59,7 +59,7 @@ class SharedState:
 
     def clear(self) -> None:
         """Empties the caches of tables."""
-        self.opened.clear()
+        self.table_cache.clear()
         for name in ("adjacency", "resident"):
             if name in vars(self):
                 getattr(self, name).clear()

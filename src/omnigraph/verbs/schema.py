@@ -142,7 +142,7 @@ def _purge(session: Session, doomed: Doomed, order: WriteOrder, held: WriteFence
         session.write(rewriting, run)
     purge(session.branches, doomed)
     # What was read of it may not be read again from memory.
-    session.opened.clear()
+    session.table_cache.clear()
     session.adjacency.clear()
 
 
