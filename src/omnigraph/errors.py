@@ -27,7 +27,8 @@ class OmnigraphError(Exception):
     """The message, with the names of fields in braces."""
 
     def __init_subclass__(cls, *, init: bool = True) -> None:
-        dataclass(eq=False, repr=False, init=init)(cls)
+        if "__annotations__" in vars(cls) or not init:  # otherwise it has the fields and `__init__` of its base
+            dataclass(eq=False, repr=False, init=init)(cls)
 
     def __post_init__(self) -> None:
         """Lists become tuples, as an error does not change, and the fields become `args`."""

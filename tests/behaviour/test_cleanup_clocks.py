@@ -17,7 +17,7 @@ import omnigraph as og
 from omnigraph import failpoints
 from omnigraph.storage.files import files_below, store_time
 from omnigraph.storage.location import location_of
-from omnigraph.storage.objects import store_at
+from omnigraph.storage.object_stores import store_at
 from tests import nursery
 from tests.behaviour.people import SCHEMA, START, ages, files, other_handle, set_age, small_world, write
 from tests.clocks import DAY, HOUR, MINUTE

@@ -33,7 +33,7 @@ DOORS = {
     "delete_branch": {
         "omnigraph.versioning.branches",
         "omnigraph.write.forks",
-        "omnigraph.branching.branches",
+        "omnigraph.branching.deletion",
         "omnigraph.maintenance.table_files",
     },
     "append_row": {"omnigraph.recovery.audit"},

@@ -8,6 +8,7 @@ import pytest
 import omnigraph as og
 from omnigraph.api import data, history, schema, upkeep
 from omnigraph.api.base import Request
+from omnigraph.api.graph import all_requests
 from omnigraph.graph.graph import VERBS
 
 SCHEMA = """
@@ -27,7 +28,8 @@ EARLY = [history.BranchListRequest, history.TagListRequest, data.QueryRequest]
 
 
 def _in_order() -> list[type[Request[object]]]:
-    others = [request for request in VERBS if request not in EARLY and request not in LATE]
+    requests = {request.verb: request for request in all_requests()}
+    others = [requests[verb] for verb in VERBS if requests[verb] not in (*EARLY, *LATE)]
     return [*EARLY, *others, *LATE]
 
 

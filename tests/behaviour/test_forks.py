@@ -360,7 +360,7 @@ def test_a_write_that_dies_while_its_branch_is_being_deleted_blocks_nobody(
     """The writer holds its tables while the delete looks for unfinished writes, and dies before it takes them."""
     kill(graph, "mutate.table_committed=crash@1")
     with monkeypatch.context() as patch:
-        patch.setattr("omnigraph.branching.branches.recover", lambda *_, **__: [])
+        patch.setattr("omnigraph.branching.deletion.recover", lambda *_, **__: [])
         graph.branches.delete(BRANCH)
     reopened = og.open(graph.uri)
     assert reopened.recoveries.pending() == []
@@ -382,7 +382,7 @@ def test_a_new_branch_never_meets_the_forks_of_one_that_had_its_name(
         raise og.StorageError(root.uri, "it does not answer")
 
     with monkeypatch.context() as patch:
-        patch.setattr("omnigraph.branching.branches.delete_branch", fail)
+        patch.setattr("omnigraph.branching.deletion.delete_branch", fail)
         graph.branches.delete(BRANCH)
     assert refs_of(graph, PERSON) == [old]
     graph.branches.create(BRANCH)

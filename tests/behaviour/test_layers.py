@@ -14,7 +14,7 @@ import omnigraph
 PACKAGE = Path(omnigraph.__file__).parent
 # From the ground up; a module may import from its own floor and those below it.
 FLOORS = (
-    {"codes", "strict_json"},
+    {"codes", "lazy", "strict_json"},
     {"diagnostics"},
     {"violations"},
     {"errors"},

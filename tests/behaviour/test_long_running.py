@@ -182,7 +182,7 @@ def test_what_is_kept_of_versions_stays_little_however_many_there_were(graph: og
         assert len(graph.query(everywhere)) == number + 2
     # Those of the heads of two branches, and a little of the past.
     assert len(graph._session.adjacency) <= 2 + 4 + 1
-    assert len(graph._session.opened) <= 2 * 3 + MOST_PAST + MOST_PAST // 4 + 1
+    assert len(graph._session.table_cache) <= 2 * 3 + MOST_PAST + MOST_PAST // 4 + 1
     kept = len(graph._session.adjacency)
     assert len(graph.query(everywhere, branch="work")) == 1
     assert len(graph._session.adjacency) == kept, "what a branch needs was not forgotten for what nobody needs"

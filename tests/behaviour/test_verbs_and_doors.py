@@ -6,7 +6,7 @@ import pytest
 
 import omnigraph as og
 from omnigraph.api.base import ParameterScope, Request, parameters_of
-from omnigraph.api.graph import REQUESTS, BranchesApi, CommitsApi, GraphApi, RecoveriesApi, SchemaApi, TagsApi
+from omnigraph.api.graph import BranchesApi, CommitsApi, GraphApi, RecoveriesApi, SchemaApi, TagsApi, all_requests
 from omnigraph.api.http import ADDRESSES
 from omnigraph.cli.commands import SPELLINGS, Spelling, request_named
 from omnigraph.cli.main import VERBS as COMMANDS
@@ -28,6 +28,7 @@ OTHER_SPELLINGS = {
 }
 """Parameters that a command takes under other names."""
 
+REQUESTS = all_requests()
 each_command = pytest.mark.parametrize("words", COMMANDS)
 each_verb = pytest.mark.parametrize("request_", REQUESTS, ids=[request.verb for request in REQUESTS])
 
@@ -35,13 +36,13 @@ each_verb = pytest.mark.parametrize("request_", REQUESTS, ids=[request.verb for 
 @each_verb
 def test_a_verb_is_a_method_of_every_graph(request_: type[Request[Any]]) -> None:
     part, _, name = request_.verb.rpartition(".")
-    method = vars(PARTS[part] if part else GraphApi)[name]
+    method = getattr(PARTS[part] if part else GraphApi, name)
     assert method.__wrapped__ is request_
 
 
 @each_verb
 def test_a_verb_is_run_by_a_graph_that_is_open_here(request_: type[Request[Any]]) -> None:
-    function = VERBS[request_].function()
+    function = VERBS[request_.verb].function()
     assert list(get_type_hints(function).values())[1] is request_
 
 

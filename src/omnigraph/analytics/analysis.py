@@ -19,7 +19,8 @@ from omnigraph.errors import UsageError
 from omnigraph.extras import ANALYTICS, require_extra
 from omnigraph.storage.equality import equal_rows
 from omnigraph.versioning import Snapshot
-from omnigraph.write import TableChange, WriteAttempt, validate, write_changes
+from omnigraph.write import TableChange, WriteAttempt, write_changes
+from omnigraph.write.validate import validate
 
 TYPE = "type"
 

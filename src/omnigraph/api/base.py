@@ -21,6 +21,7 @@ from typing import (
     ParamSpec,
     Protocol,
     TypeVar,
+    cast,
     dataclass_transform,
     get_args,
     get_origin,
@@ -114,9 +115,13 @@ class VerbParameter:
 
 
 @dataclass_transform(frozen_default=True)
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class Request(Generic[_Result_co]):
-    """What is asked of a graph. Its class says which verb it is, and becomes a frozen dataclass."""
+    """What is asked of a graph. Its class says which verb it is, and becomes a frozen dataclass.
+
+    What does not depend on the fields of a class is written here once: a dataclass compiles its own for each class, and
+    there are many.
+    """
 
     verb: ClassVar[str] = ""
     """The name of the verb, as in `branches.create`."""
@@ -124,7 +129,20 @@ class Request(Generic[_Result_co]):
     """Whether it always writes; `is_write` knows of those that write only sometimes."""
 
     def __init_subclass__(cls, *, kw_only: bool = False) -> None:
-        dataclass(frozen=True, kw_only=kw_only)(cls)
+        dataclass(frozen=True, eq=False, repr=False, kw_only=kw_only)(cls)
+
+    def __repr__(self) -> str:
+        values = ", ".join(f"{each.name}={getattr(self, each.name)!r}" for each in fields(self) if each.repr)
+        return f"{self.__class__.__qualname__}({values})"
+
+    def __eq__(self, other: object) -> bool:
+        return self.__class__ is other.__class__ and self._values() == cast("Request[Any]", other)._values()
+
+    def __hash__(self) -> int:
+        return hash(self._values())
+
+    def _values(self) -> tuple[Any, ...]:
+        return tuple(getattr(self, each.name) for each in fields(self) if each.compare)
 
     @property
     def is_write(self) -> bool:
@@ -200,18 +218,39 @@ class Runs(Protocol):
     def _run(self, request: Request[_Result]) -> _Result: ...
 
 
-def verb(request: Callable[_Params, Request[_Result]]) -> Callable[Concatenate[Any, _Params], _Result]:
-    """The method that builds a request out of its arguments and runs it."""
+def verb(request: Callable[[], Callable[_Params, Request[_Result]]]) -> Callable[Concatenate[Any, _Params], _Result]:
+    """The method that builds a request out of its arguments and runs it; `request` gives the class of the request.
 
+    The method is made when it is first looked up, because declaring all requests takes longer than a short command.
+    """
+    method: Any = _LazyMethod(request)
+    return cast("Callable[Concatenate[Any, _Params], _Result]", method)
+
+
+class _LazyMethod:
+    """Stands for a method of a class until it is looked up."""
+
+    def __init__(self, request: Callable[[], Any]) -> None:
+        self._request = request
+
+    def __set_name__(self, owner: type[Any], name: str) -> None:
+        self._owner, self._name = owner, name
+
+    def __get__(self, instance: Any, owner: type[Any]) -> Any:
+        method = _method_of(self._request())
+        setattr(self._owner, self._name, method)
+        return method if instance is None else method.__get__(instance, owner)
+
+
+def _method_of(request: type[Request[_Result]]) -> Any:
     @wraps(request)
-    def method(self: Runs, /, *arguments: _Params.args, **options: _Params.kwargs) -> _Result:
+    def method(self: Runs, /, *arguments: Any, **options: Any) -> _Result:
         return self._run(request(*arguments, **options))
 
-    kind: type[Request[_Result]] = request  # type: ignore[assignment]
-    method.__doc__ = _documentation(kind)
-    method.__signature__ = _signature(kind)  # type: ignore[attr-defined]
-    method.__name__ = kind.verb.rpartition(".")[2]
-    method.__qualname__ = kind.verb
+    method.__doc__ = _documentation(request)
+    method.__signature__ = _signature(request)  # type: ignore[attr-defined]
+    method.__name__ = request.verb.rpartition(".")[2]
+    method.__qualname__ = request.verb
     return method
 
 

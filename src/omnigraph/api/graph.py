@@ -4,7 +4,7 @@ from abc import ABC, abstractmethod
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
-from omnigraph.api import data, history, schema, upkeep
+from omnigraph import api
 from omnigraph.api.base import Part, Request, verb
 
 if TYPE_CHECKING:
@@ -16,36 +16,36 @@ _Result = TypeVar("_Result")
 class BranchesApi(Part):
     """The branches of a graph."""
 
-    create = verb(history.BranchCreateRequest)
-    delete = verb(history.BranchDeleteRequest)
-    list = verb(history.BranchListRequest)
+    create = verb(lambda: api.history.BranchCreateRequest)
+    delete = verb(lambda: api.history.BranchDeleteRequest)
+    list = verb(lambda: api.history.BranchListRequest)
 
 
 class TagsApi(Part):
     """The tags of a graph. To a policy, a tag is a branch of its name."""
 
-    create = verb(history.TagCreateRequest)
-    delete = verb(history.TagDeleteRequest)
-    show = verb(history.TagShowRequest)
-    list = verb(history.TagListRequest)
+    create = verb(lambda: api.history.TagCreateRequest)
+    delete = verb(lambda: api.history.TagDeleteRequest)
+    show = verb(lambda: api.history.TagShowRequest)
+    list = verb(lambda: api.history.TagListRequest)
 
 
 class CommitsApi(Part):
     """The commits of a graph."""
 
-    list = verb(history.CommitListRequest)
-    show = verb(history.CommitShowRequest)
-    changes = verb(history.CommitChangesRequest)
+    list = verb(lambda: api.history.CommitListRequest)
+    show = verb(lambda: api.history.CommitShowRequest)
+    changes = verb(lambda: api.history.CommitChangesRequest)
 
 
 class SchemaApi(Part):
     """The schema of a graph."""
 
-    at = verb(schema.SchemaShowRequest)
-    plan = verb(schema.SchemaPlanRequest)
-    diff = verb(schema.SchemaDiffRequest)
-    apply = verb(schema.SchemaApplyRequest)
-    catch_up = verb(schema.SchemaCatchUpRequest)
+    at = verb(lambda: api.schema.SchemaShowRequest)
+    plan = verb(lambda: api.schema.SchemaPlanRequest)
+    diff = verb(lambda: api.schema.SchemaDiffRequest)
+    apply = verb(lambda: api.schema.SchemaApplyRequest)
+    catch_up = verb(lambda: api.schema.SchemaCatchUpRequest)
 
     @property
     def text(self) -> str:
@@ -61,9 +61,9 @@ class SchemaApi(Part):
 class RecoveriesApi(Part):
     """The writes that did not finish."""
 
-    pending = verb(upkeep.RecoveryPendingRequest)
-    list = verb(upkeep.RecoveryListRequest)
-    show = verb(upkeep.RecoveryShowRequest)
+    pending = verb(lambda: api.upkeep.RecoveryPendingRequest)
+    list = verb(lambda: api.upkeep.RecoveryListRequest)
+    show = verb(lambda: api.upkeep.RecoveryShowRequest)
 
 
 class GraphApi(ABC):
@@ -72,28 +72,28 @@ class GraphApi(ABC):
     It is a context manager: leaving it closes what it holds open.
     """
 
-    query = verb(data.QueryRequest)
-    explain = verb(data.ExplainRequest)
-    entity = verb(data.EntityRequest)
-    export = verb(data.ExportRequest)
-    explain_export = verb(data.ExplainExportRequest)
-    analyze = verb(data.AnalyzeRequest)
-    mutate = verb(data.MutateRequest)
-    load = verb(data.LoadRequest)
-    explain_load = verb(data.ExplainLoadRequest)
-    embed = verb(data.EmbedRequest)
+    query = verb(lambda: api.data.QueryRequest)
+    explain = verb(lambda: api.data.ExplainRequest)
+    entity = verb(lambda: api.data.EntityRequest)
+    export = verb(lambda: api.data.ExportRequest)
+    explain_export = verb(lambda: api.data.ExplainExportRequest)
+    analyze = verb(lambda: api.data.AnalyzeRequest)
+    mutate = verb(lambda: api.data.MutateRequest)
+    load = verb(lambda: api.data.LoadRequest)
+    explain_load = verb(lambda: api.data.ExplainLoadRequest)
+    embed = verb(lambda: api.data.EmbedRequest)
 
-    diff = verb(history.DiffRequest)
-    changes = verb(history.ChangesRequest)
-    merge = verb(history.MergeRequest)
+    diff = verb(lambda: api.history.DiffRequest)
+    changes = verb(lambda: api.history.ChangesRequest)
+    merge = verb(lambda: api.history.MergeRequest)
 
-    status = verb(upkeep.StatusRequest)
-    verify = verb(upkeep.VerifyRequest)
-    cleanup = verb(upkeep.CleanupRequest)
-    optimize = verb(upkeep.OptimizeRequest)
-    repair = verb(upkeep.RepairRequest)
-    indexes = verb(upkeep.IndexListRequest)
-    ensure_indices = verb(upkeep.IndexBuildRequest)
+    status = verb(lambda: api.upkeep.StatusRequest)
+    verify = verb(lambda: api.upkeep.VerifyRequest)
+    cleanup = verb(lambda: api.upkeep.CleanupRequest)
+    optimize = verb(lambda: api.upkeep.OptimizeRequest)
+    repair = verb(lambda: api.upkeep.RepairRequest)
+    indexes = verb(lambda: api.upkeep.IndexListRequest)
+    ensure_indices = verb(lambda: api.upkeep.IndexBuildRequest)
 
     @abstractmethod
     def _run(self, request: Request[_Result]) -> _Result:
@@ -151,10 +151,11 @@ class GraphApi(ABC):
         self.close()
 
 
-REQUESTS: tuple[type[Request[Any]], ...] = tuple(
-    kind
-    for module in (data, history, schema, upkeep)
-    for kind in vars(module).values()
-    if isinstance(kind, type) and issubclass(kind, Request) and kind.verb
-)
-"""The request of every verb."""
+def all_requests() -> tuple[type[Request[Any]], ...]:
+    """The request of every verb."""
+    return tuple(
+        kind
+        for module in (api.data, api.history, api.schema, api.upkeep)
+        for kind in vars(module).values()
+        if isinstance(kind, type) and issubclass(kind, Request) and kind.verb
+    )

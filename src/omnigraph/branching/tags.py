@@ -4,14 +4,13 @@ from datetime import UTC, datetime
 
 from omnigraph.api.base import MAIN
 from omnigraph.api.history import Tag
-from omnigraph.branching.branches import place_of
+from omnigraph.branching.finding import place_of
 from omnigraph.errors import BranchExists
 from omnigraph.storage.location import Location
 from omnigraph.versioning import Branches
 from omnigraph.versioning.names import as_text, check_actor
 from omnigraph.versioning.tags import check_tag_name, delete_tag, write_tag
-from omnigraph.write import WriteFence
-from omnigraph.write.fence import EXISTENCE
+from omnigraph.write.fence import EXISTENCE, WriteFence
 from omnigraph.write.retention import holding_history
 
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Literal
 
 import typer
 
@@ -33,7 +33,7 @@ from omnigraph.api.words import LOCAL
 from omnigraph.cli.commands import Values, request_from
 from omnigraph.cli.grammar import named_graph
 from omnigraph.cli.opening import open_graph
-from omnigraph.cli.output import plural, print_commit, print_json, print_table, show_progress
+from omnigraph.cli.output import chosen_format, plural, print_commit, print_json, print_table, show_progress
 from omnigraph.diagnostics import any_of, quoted
 from omnigraph.errors import NotFound, StorageError, UsageError
 from omnigraph.strict_json import read_json
@@ -41,7 +41,6 @@ from omnigraph.strict_json import read_json
 if TYPE_CHECKING:
     from omnigraph.catalog import Catalog
 
-_Choice = TypeVar("_Choice", bound=StrEnum)
 _ROWS_OF_A_TABLE = 20
 _ROWS_AT_ONCE = 10_000
 _SUFFIXES = (".parquet", ".csv", ".jsonl")
@@ -56,14 +55,6 @@ class RowFormat(StrEnum):
     CSV = "csv"
     KV = "kv"
     ARROW = "arrow"
-
-
-def chosen_format(kind: type[_Choice], values: Values) -> _Choice:
-    """The format of the output that a command was given; `--json` wins."""
-    name = "json" if values["as_json"] else values["format"]
-    if name not in list(kind):
-        raise UsageError(f"invalid --format {name}: expected {any_of(list(kind))}")
-    return kind(name)
 
 
 def run_init(uri: str, schema: Path, *, durability: str | None, as_json: bool) -> None:

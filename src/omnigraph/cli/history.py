@@ -38,11 +38,18 @@ from omnigraph.api.history import (
 )
 from omnigraph.api.values import Row, differing_columns, value_to_json
 from omnigraph.cli.commands import Values, request_from
-from omnigraph.cli.data import chosen_format
-from omnigraph.cli.drawing import CommitNode, draw_lines, in_drawing_order
 from omnigraph.cli.grammar import named_graph
 from omnigraph.cli.opening import AnyGraph, open_graph
-from omnigraph.cli.output import plural, print_commit, print_fields, print_json, print_table, short_text, time_text
+from omnigraph.cli.output import (
+    chosen_format,
+    plural,
+    print_commit,
+    print_fields,
+    print_json,
+    print_table,
+    short_text,
+    time_text,
+)
 from omnigraph.errors import UsageError
 
 _DROPPED = {ConflictKind.DROPPED_TYPE, ConflictKind.DROPPED_PROPERTY}
@@ -229,6 +236,8 @@ def _draw_commits(graph: AnyGraph, values: Values) -> list[Commit]:
         heads.setdefault(each.head.graph_commit_id, []).append(each.name)
     newest_first = sorted(known, key=lambda commit_id: known[commit_id].created_at, reverse=True)
     parents = {commit_id: _parents(commit) for commit_id, commit in known.items()}
+    from omnigraph.cli.drawing import CommitNode, draw_lines, in_drawing_order  # noqa: PLC0415 - only a drawing
+
     order = in_drawing_order(parents, newest_first)[: values["limit"]]
     if not values["as_json"]:
         nodes = (CommitNode(id, parents[id], _commit_line(known[id], heads.get(id, []))) for id in order)

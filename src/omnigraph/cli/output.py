@@ -2,16 +2,26 @@
 # ruff: noqa: PLC0415 - Rich is imported when there is a table or a bar
 
 import json
+import os
 import sys
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import typer
 
 from omnigraph.api.progress import Progress, Report, no_report
-from omnigraph.diagnostics import Diagnostic, Severity
-from omnigraph.errors import MergeConflicts, OmnigraphError, PolicyError, QueryError, SchemaError, SchemaRefused
+from omnigraph.diagnostics import Diagnostic, Severity, any_of
+from omnigraph.errors import (
+    MergeConflicts,
+    OmnigraphError,
+    PolicyError,
+    QueryError,
+    SchemaError,
+    SchemaRefused,
+    UsageError,
+)
 
 if TYPE_CHECKING:
     from omnigraph.api.history import Commit, Tag
@@ -28,13 +38,25 @@ EXIT_CODES = {
 
 FAILED, REFUSED = 1, 3
 
+_Choice = TypeVar("_Choice", bound=StrEnum)
+
 _COLORS = {Severity.ERROR: typer.colors.RED, Severity.WARNING: typer.colors.YELLOW}
 _ID_LENGTH = 26
 _UNLIMITED_WIDTH = 10_000
 _LONGEST_VALUE = 60
+_FORCING = frozenset({"FORCE_COLOR", "TTY_COMPATIBLE"})
+"""Variables that make Rich write as to a terminal."""
 
 
 # --- JSON and lines ---
+
+
+def chosen_format(kind: type[_Choice], values: Mapping[str, Any]) -> _Choice:
+    """The format of the output that a command was given; `--json` wins."""
+    name = "json" if values["as_json"] else values["format"]
+    if name not in list(kind):
+        raise UsageError(f"invalid --format {name}: expected {any_of(list(kind))}")
+    return kind(name)
 
 
 def print_json(document: Any) -> None:
@@ -120,6 +142,11 @@ def print_table(
 
     Words are folded, ids are never cut since they are there to be copied, and numbers stand at the right.
     """
+    stream, cells = sys.stderr if err else sys.stdout, [tuple(row) for row in rows]
+    is_terminal = stream.isatty()
+    if not is_terminal and title is None and _is_plain(stream, (headings, *cells)):
+        stream.write(_plain_table(headings, cells, ids=ids, numbers=numbers))
+        return
     from rich.console import Console
     from rich.table import Column, Table
 
@@ -129,11 +156,41 @@ def print_table(
         return Column(name, overflow="fold", justify="right" if name in numbers else "left")
 
     table = Table(*map(column, headings), title=title, title_justify="left")
-    for row in rows:
+    for row in cells:
         table.add_row(*row)
-    is_terminal = (sys.stderr if err else sys.stdout).isatty()
     width = None if is_terminal else _UNLIMITED_WIDTH
-    Console(stderr=err, markup=False, highlight=False, width=width).print(table)
+    Console(stderr=err, markup=False, highlight=False, emoji=False, width=width).print(table)
+
+
+def _is_plain(stream: Any, rows: Sequence[Sequence[str]]) -> bool:
+    """Whether a table can be printed without Rich, whose import takes as long as a short command."""
+    return (
+        len(rows) > 1
+        and sum(max(map(len, column)) for column in zip(*rows, strict=True)) < _UNLIMITED_WIDTH // 2
+        and str(stream.encoding).lower() == "utf-8"
+        and not os.environ.keys() & _FORCING
+        and all(cell.isascii() and cell.isprintable() for row in rows for cell in row)
+    )
+
+
+def _plain_table(
+    headings: Sequence[str], rows: Sequence[Sequence[str]], *, ids: Collection[str], numbers: Collection[str]
+) -> str:
+    """A table of one-line ASCII texts, as Rich prints it where there is no terminal."""
+    least = [_ID_LENGTH if name in ids else 0 for name in headings]
+    widths = [
+        max(floor, *map(len, column)) for floor, column in zip(least, zip(headings, *rows, strict=True), strict=True)
+    ]
+    lines = {line: [line * (width + 2) for width in widths] for line in "━─"}
+
+    def text(row: Sequence[str], bar: str) -> str:
+        cells = zip(headings, row, widths, strict=True)
+        padded = (cell.rjust(width) if name in numbers else cell.ljust(width) for name, cell, width in cells)
+        return f"{bar} {f' {bar} '.join(padded)} {bar}"
+
+    head = ("┏" + "┳".join(lines["━"]) + "┓", text(headings, "┃"), "┡" + "╇".join(lines["━"]) + "┩")
+    body = (text(row, "│") for row in rows)
+    return "\n".join((*head, *body, "└" + "┴".join(lines["─"]) + "┘")) + "\n"
 
 
 @contextmanager

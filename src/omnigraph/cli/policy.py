@@ -8,10 +8,10 @@ from omnigraph.cli.output import FAILED, plural, print_diagnostic, print_json, p
 from omnigraph.diagnostics import did_you_mean, printable, quoted
 from omnigraph.errors import UsageError
 from omnigraph.policy import Action, Decision, Policy, policy_of
+from omnigraph.policy.actions import TYPED_ACTIONS
 from omnigraph.policy.cedar import cedar_entities, cedar_schema
 from omnigraph.policy.checking import CheckedRules, check_rules_file
 from omnigraph.policy.deciding import ExpectationResult, run_expectations
-from omnigraph.policy.rules import TYPED_ACTIONS
 
 
 def run_validate(file: Path, *, as_json: bool) -> int:

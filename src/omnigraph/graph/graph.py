@@ -8,15 +8,16 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar, cast
 
-from omnigraph.api import data, history, schema, upkeep
 from omnigraph.api.base import MAIN, Request, acting_actor
 from omnigraph.api.graph import GraphApi
-from omnigraph.policy import Action, Policy
+from omnigraph.policy import Action
 from omnigraph.session.session import Session
-from omnigraph.versioning import Snapshot
 
 if TYPE_CHECKING:
+    from omnigraph.api import history, schema, upkeep
+    from omnigraph.policy import Policy
     from omnigraph.verbs.query import PreparedRead
+    from omnigraph.versioning import Snapshot
 
 Durability = Literal["full", "fast"]
 _Result = TypeVar("_Result")
@@ -57,69 +58,70 @@ def _on_graph(action: Action) -> Callable[[Any], _Rights]:
     return lambda _request: [(action, None)]
 
 
-def _deletes(request: history.BranchDeleteRequest | history.TagDeleteRequest) -> _Rights:
+def _deletes(request: "history.BranchDeleteRequest | history.TagDeleteRequest") -> _Rights:
     return [(Action.BRANCH_DELETE, request.name)]
 
 
-def _repairs(request: upkeep.RepairRequest) -> _Rights:
+def _repairs(request: "upkeep.RepairRequest") -> _Rights:
     return [(Action.ADMIN if request.force else Action.MAINTAIN, request.branch)]
 
 
-def _merges(request: history.MergeRequest) -> _Rights:
+def _merges(request: "history.MergeRequest") -> _Rights:
     deletes = [(Action.BRANCH_DELETE, request.source)] if request.delete_branch else []
     return [(Action.BRANCH_MERGE, request.into), *deletes]
 
 
-def _applies(request: schema.SchemaApplyRequest) -> _Rights:
+def _applies(request: "schema.SchemaApplyRequest") -> _Rights:
     return [(Action.SCHEMA_APPLY, MAIN), *([(Action.ADMIN, MAIN)] if request.allow_data_loss else [])]
 
 
-VERBS: Mapping[type[Request[Any]], Verb] = {
-    data.QueryRequest: Verb("query.query"),
-    data.ExplainRequest: Verb("query.explain", _on_branch(Action.READ)),
-    data.EntityRequest: Verb("query.entity"),
-    data.ExportRequest: Verb("export.export"),
-    data.ExplainExportRequest: Verb("export.explain_export"),
-    data.AnalyzeRequest: Verb("analyze.analyze"),
-    data.MutateRequest: Verb("mutate.mutate", _on_branch(Action.CHANGE)),
-    data.LoadRequest: Verb("load.load", _on_branch(Action.CHANGE)),
-    data.ExplainLoadRequest: Verb("load.explain_load"),
-    data.EmbedRequest: Verb("embed.embed", _on_branch(Action.CHANGE)),
-    history.BranchCreateRequest: Verb("history.create_branch"),
-    history.BranchDeleteRequest: Verb("history.delete_branch", _deletes),
-    history.BranchListRequest: Verb("history.list_branches"),
-    history.TagCreateRequest: Verb("history.create_tag"),
-    history.TagDeleteRequest: Verb("history.delete_tag", _deletes),
-    history.TagShowRequest: Verb("history.show_tag", _on_graph(Action.READ)),
-    history.TagListRequest: Verb("history.list_tags", _on_graph(Action.READ)),
-    history.CommitListRequest: Verb("history.list_commits", _on_branch(Action.READ)),
-    history.CommitShowRequest: Verb("history.show_commit"),
-    history.CommitChangesRequest: Verb("history.commit_changes"),
-    history.DiffRequest: Verb("history.diff"),
-    history.ChangesRequest: Verb("history.changes", _on_branch(Action.READ)),
-    history.MergeRequest: Verb("merge.merge", _merges),
-    schema.SchemaShowRequest: Verb("schema.show"),
-    schema.SchemaPlanRequest: Verb("schema.plan", _on_branch(Action.READ)),
-    schema.SchemaDiffRequest: Verb("schema.diff"),
-    schema.SchemaApplyRequest: Verb("schema.apply", _applies),
-    schema.SchemaCatchUpRequest: Verb("schema.catch_up", _on_branch(Action.SCHEMA_APPLY)),
-    upkeep.StatusRequest: Verb("upkeep.status", _on_branch(Action.MAINTAIN)),
-    upkeep.VerifyRequest: Verb("upkeep.verify", _on_graph(Action.MAINTAIN)),
-    upkeep.CleanupRequest: Verb("upkeep.cleanup", _on_graph(Action.MAINTAIN)),
-    upkeep.IndexListRequest: Verb("upkeep.list_indexes", _on_branch(Action.MAINTAIN)),
-    upkeep.IndexBuildRequest: Verb("upkeep.build_indexes", _on_branch(Action.MAINTAIN)),
-    upkeep.OptimizeRequest: Verb("upkeep.optimize", _on_branch(Action.MAINTAIN)),
-    upkeep.RepairRequest: Verb("upkeep.repair", _repairs),
-    upkeep.RecoveryListRequest: Verb("upkeep.list_recoveries", _on_graph(Action.MAINTAIN)),
-    upkeep.RecoveryPendingRequest: Verb("upkeep.pending_writes", _on_graph(Action.MAINTAIN)),
-    upkeep.RecoveryShowRequest: Verb("upkeep.show_recovery", _on_graph(Action.MAINTAIN)),
+VERBS: Mapping[str, Verb] = {
+    "query": Verb("query.query"),
+    "explain": Verb("query.explain", _on_branch(Action.READ)),
+    "entity": Verb("query.entity"),
+    "export": Verb("export.export"),
+    "explain_export": Verb("export.explain_export"),
+    "analyze": Verb("analyze.analyze"),
+    "mutate": Verb("mutate.mutate", _on_branch(Action.CHANGE)),
+    "load": Verb("load.load", _on_branch(Action.CHANGE)),
+    "explain_load": Verb("load.explain_load"),
+    "embed": Verb("embed.embed", _on_branch(Action.CHANGE)),
+    "branches.create": Verb("history.create_branch"),
+    "branches.delete": Verb("history.delete_branch", _deletes),
+    "branches.list": Verb("history.list_branches"),
+    "tags.create": Verb("history.create_tag"),
+    "tags.delete": Verb("history.delete_tag", _deletes),
+    "tags.show": Verb("history.show_tag", _on_graph(Action.READ)),
+    "tags.list": Verb("history.list_tags", _on_graph(Action.READ)),
+    "commits.list": Verb("history.list_commits", _on_branch(Action.READ)),
+    "commits.show": Verb("history.show_commit"),
+    "commits.changes": Verb("changes.commit_changes"),
+    "diff": Verb("changes.diff"),
+    "changes": Verb("changes.changes", _on_branch(Action.READ)),
+    "merge": Verb("merge.merge", _merges),
+    "schema.at": Verb("schema.show"),
+    "schema.plan": Verb("schema.plan", _on_branch(Action.READ)),
+    "schema.diff": Verb("schema.diff"),
+    "schema.apply": Verb("schema.apply", _applies),
+    "schema.catch_up": Verb("schema.catch_up", _on_branch(Action.SCHEMA_APPLY)),
+    "status": Verb("upkeep.status", _on_branch(Action.MAINTAIN)),
+    "verify": Verb("upkeep.verify", _on_graph(Action.MAINTAIN)),
+    "cleanup": Verb("upkeep.cleanup", _on_graph(Action.MAINTAIN)),
+    "indexes": Verb("upkeep.list_indexes", _on_branch(Action.MAINTAIN)),
+    "ensure_indices": Verb("upkeep.build_indexes", _on_branch(Action.MAINTAIN)),
+    "optimize": Verb("upkeep.optimize", _on_branch(Action.MAINTAIN)),
+    "repair": Verb("upkeep.repair", _repairs),
+    "recoveries.list": Verb("upkeep.list_recoveries", _on_graph(Action.MAINTAIN)),
+    "recoveries.pending": Verb("upkeep.pending_writes", _on_graph(Action.MAINTAIN)),
+    "recoveries.show": Verb("upkeep.show_recovery", _on_graph(Action.MAINTAIN)),
 }
+"""What runs the requests, by the names of their verbs."""
 
 
 def run_verb(session: Session, request: Request[_Result]) -> _Result:
     """Runs a request for its actor: checks its values and the policy, then calls the verb."""
     request.check()
-    verb = VERBS[request.__class__]
+    verb = VERBS[request.verb]
     if request.is_write:
         session.check_writable()
     session = session.acting_as(acting_actor(request))
@@ -164,7 +166,7 @@ class Graph(GraphApi):
         """
         return self.__class__(self._session.acting_as(actor))
 
-    def under(self, policy: Policy | None) -> Self:
+    def under(self, policy: "Policy | None") -> Self:
         """The same graph under another policy, or under none. It shares everything that is open."""
         return self.__class__(self._session.under(policy))
 
@@ -179,9 +181,7 @@ class Graph(GraphApi):
 
     def close(self) -> None:
         """Releases what is kept in memory. The graph can still be used, and keeps again what it reads."""
-        self._session.opened.clear()
-        self._session.adjacency.clear()
-        self._session.resident.clear()
+        self._session.shared.clear()
 
     def prepare(self, source: str | Path, name: str | None = None, *, branch: str = MAIN) -> "PreparedRead":
         """Checks a query that reads once, and gives a handle that runs it with any parameters.
@@ -213,7 +213,7 @@ class Graph(GraphApi):
         self._session.check_writable()
         self._session.guard.check_load(branch, from_)
 
-    def snapshot(self, branch: str = MAIN) -> Snapshot:
+    def snapshot(self, branch: str = MAIN) -> "Snapshot":
         """The graph as it is now, without the types that may not be read."""
         return self._session.guard.readable(self._session.head(branch), branch)
 
@@ -224,7 +224,7 @@ class Graph(GraphApi):
         commit: str | None = None,
         time: datetime | None = None,
         branch: str = MAIN,
-    ) -> Snapshot:
+    ) -> "Snapshot":
         """The graph as it was: at a commit, or at a version of a branch or an instant in its history."""
         state = self._session.state_at(version=version, commit=commit, time=time, branch=branch)
         return self._session.guard.readable(*state)

@@ -4,15 +4,17 @@ import logging
 import os
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from omnigraph.errors import UsageError
 from omnigraph.graph.graph import Graph
-from omnigraph.policy import Policy, guard_of
+from omnigraph.policy import guard_of
 from omnigraph.session.session import Mode, open_session
-from omnigraph.source_files import schema_text
 from omnigraph.storage.location import Location, location_of
 from omnigraph.storage.locks import refuse_careless_store
-from omnigraph.write.creation import create_graph
+
+if TYPE_CHECKING:
+    from omnigraph.policy import Policy
 
 _logger = logging.getLogger(__name__)
 
@@ -24,11 +26,14 @@ def init(
     storage_options: dict[str, str] | None = None,
     durability: str | None = None,
     upkeep: bool | None = None,
-    policy: Policy | str | Path | None = None,
+    policy: "Policy | str | Path | None" = None,
     actor: str | None = None,
     id: str | None = None,
 ) -> Graph:
     """Creates a graph with this schema, given as text or as the path of a file; fails if a graph is there."""
+    from omnigraph.source_files import schema_text  # noqa: PLC0415 - the languages
+    from omnigraph.write.creation import create_graph  # noqa: PLC0415 - Lance
+
     location = _location(uri, storage_options, durability, upkeep)
     text, name = schema_text(schema)
     refuse_careless_store(location)
@@ -44,7 +49,7 @@ def open(
     storage_options: dict[str, str] | None = None,
     durability: str | None = None,
     upkeep: bool | None = None,
-    policy: Policy | str | Path | None = None,
+    policy: "Policy | str | Path | None" = None,
     actor: str | None = None,
     id: str | None = None,
 ) -> Graph:

@@ -9,7 +9,7 @@ from itertools import accumulate, takewhile
 
 from omnigraph.api.history import Commit, Place
 from omnigraph.api.upkeep import GRACE
-from omnigraph.branching.branches import is_there
+from omnigraph.branching.finding import is_there
 from omnigraph.errors import NotFound, StorageError, UsageError
 from omnigraph.versioning import Branches, CommitGraph, Manifest, ManifestLog
 from omnigraph.versioning.heads import Retained, milestone_of

@@ -18,7 +18,7 @@ from omnigraph.api.upkeep import (
     Status,
     TableStatus,
 )
-from omnigraph.branching.branches import list_branches
+from omnigraph.branching.finding import list_branches
 from omnigraph.catalog import EntityType
 from omnigraph.diagnostics import size_text
 from omnigraph.errors import NotFound, RecoveryFailed, StorageError

@@ -14,7 +14,7 @@ from omnigraph.api.history import (
     SchemaStep,
     schema_number,
 )
-from omnigraph.branching.branches import is_there
+from omnigraph.branching.finding import is_there
 from omnigraph.catalog import NodeType
 from omnigraph.catalog.model import DESTINATION, ID, SOURCE
 from omnigraph.errors import MergeConflicts, NotFound, SchemaBehind

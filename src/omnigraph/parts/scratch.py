@@ -22,7 +22,8 @@ from omnigraph.errors import StorageError
 from omnigraph.storage.files import files_below
 from omnigraph.storage.location import Location
 from omnigraph.storage.locks import LOCK_FOLDER, Lock, Taken, lock_file, locks_at, seems_abandoned
-from omnigraph.storage.objects import objects_at, reason_of, store_at
+from omnigraph.storage.object_stores import store_at
+from omnigraph.storage.objects import objects_at, reason_of
 
 _logger = logging.getLogger(__name__)
 

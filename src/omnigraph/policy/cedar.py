@@ -10,11 +10,10 @@ from collections.abc import Iterable, Mapping
 
 import cedarpy
 
+from omnigraph.policy.actions import TYPED_ACTIONS, Action
 from omnigraph.policy.rules import (
-    TYPED_ACTIONS,
     WILDCARD,
     AccessRequest,
-    Action,
     BranchKind,
     Effect,
     Names,

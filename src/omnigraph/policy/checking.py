@@ -8,11 +8,10 @@ from pathlib import Path
 from omnigraph.codes import Code
 from omnigraph.diagnostics import NOWHERE, Diagnostic, Findings, Source, Span, any_of, did_you_mean, quoted, size_text
 from omnigraph.errors import NotFound, UsageError
+from omnigraph.policy.actions import TYPED_ACTIONS, Action
 from omnigraph.policy.rules import (
-    TYPED_ACTIONS,
     WILDCARD,
     AccessRequest,
-    Action,
     BranchKind,
     Effect,
     Expectation,

@@ -7,7 +7,8 @@ from typing import Any
 
 from omnigraph.diagnostics import Source
 from omnigraph.errors import PolicyError, UsageError
-from omnigraph.policy.rules import AccessRequest, Action, Expectation, Rulebook
+from omnigraph.policy.actions import Action
+from omnigraph.policy.rules import AccessRequest, Expectation, Rulebook
 
 _CACHED_DECISIONS = 8_192
 _MAX_CACHED_CHARACTERS = 1_024

@@ -5,11 +5,14 @@ import os
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from omnigraph.diagnostics import printable
 from omnigraph.errors import PolicyDenied
-from omnigraph.policy.deciding import Policy, policy_of
-from omnigraph.policy.rules import Action
+from omnigraph.policy.actions import Action
+
+if TYPE_CHECKING:
+    from omnigraph.policy.deciding import Policy
 
 _logger = logging.getLogger("omnigraph.policy")
 _MAX_MESSAGE_CHARACTERS = 1_000
@@ -19,7 +22,7 @@ _MAX_MESSAGE_CHARACTERS = 1_000
 class Guard:
     """A policy, a graph and an actor. Without a policy, everything is allowed."""
 
-    policy: Policy | None
+    policy: "Policy | None"
     graph: str
     actor: str | None = None
 
@@ -64,11 +67,16 @@ def graph_id(uri: str) -> str:
     return uri.rstrip("/").rpartition("/")[2].removesuffix(".omni") or "graph"
 
 
-def guard_of(uri: str, policy: Policy | str | Path | None, actor: str | None, id: str | None = None) -> Guard:
+def guard_of(uri: str, policy: "Policy | str | Path | None", actor: str | None, id: str | None = None) -> Guard:
     """The guard of the graph at a URI; ``OMNIGRAPH_POLICY`` and ``OMNIGRAPH_ACTOR`` are used for what is not given."""
     if policy is None:
         policy = os.environ.get("OMNIGRAPH_POLICY") or None
     if actor is None:
         actor = os.environ.get("OMNIGRAPH_ACTOR") or None
-    rules = policy if policy is None or isinstance(policy, Policy) else policy_of(policy)
-    return Guard(rules, id or graph_id(uri), actor)
+    return Guard(None if policy is None else _policy_of(policy), id or graph_id(uri), actor)
+
+
+def _policy_of(policy: "Policy | str | Path") -> "Policy":
+    from omnigraph.policy.deciding import Policy, policy_of  # noqa: PLC0415 - a graph without a policy needs none
+
+    return policy if isinstance(policy, Policy) else policy_of(policy)

@@ -2,8 +2,10 @@
 
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import TYPE_CHECKING
 
-from omnigraph.recovery.observe import Observation, TableSighting
+if TYPE_CHECKING:
+    from omnigraph.recovery.observe import Observation, TableSighting
 
 
 class TableState(StrEnum):
@@ -43,10 +45,10 @@ class RecoveryDecision:
 
     action: RecoveryAction
     states: dict[str, TableState]
-    restore: tuple[TableSighting, ...] = ()
+    restore: "tuple[TableSighting, ...]" = ()
 
 
-def state_of(table: TableSighting) -> TableState:
+def state_of(table: "TableSighting") -> TableState:
     """The state of one table."""
     match table:
         case _ if table.head < table.pin:
@@ -61,7 +63,7 @@ def state_of(table: TableSighting) -> TableState:
             return TableState.UNEXPECTED_MULTISTEP
 
 
-def decide(seen: Observation, mode: Mode) -> RecoveryDecision:
+def decide(seen: "Observation", mode: Mode) -> RecoveryDecision:
     """One outcome for every table that a sidecar names, because its writer promised one commit.
 
     What the history has is never decided again. A write whose files are not all there is undone. A version that no

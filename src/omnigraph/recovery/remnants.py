@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from omnigraph.errors import FenceLost
 from omnigraph.recovery.apply import Unfinished
 from omnigraph.recovery.decide import Mode
-from omnigraph.recovery.sweep import settle
+from omnigraph.recovery.settle import settle
 from omnigraph.storage.drift import writes_after
 from omnigraph.storage.location import Location
 from omnigraph.versioning import ManifestLog, Pin, new_commit_id

@@ -2,23 +2,18 @@
 
 import logging
 from collections.abc import Collection
-from dataclasses import replace
+from typing import TYPE_CHECKING
 
-from omnigraph import failpoints
-from omnigraph.api.upkeep import Recovery
-from omnigraph.errors import Conflict, FenceHeld, FenceLost, HeadMoved, NotFound, OutcomeUnknown, RecoveryFailed
-from omnigraph.failpoints import Point
-from omnigraph.recovery.apply import Unfinished, abandon, apply
-from omnigraph.recovery.decide import Mode, RecoveryAction, RecoveryDecision, TableState, decide
-from omnigraph.recovery.observe import observe
+from omnigraph.errors import FenceHeld, FenceLost
+from omnigraph.recovery.decide import Mode
 from omnigraph.storage.location import Location
-from omnigraph.versioning import Branches, ManifestLog
-from omnigraph.versioning.history import commit_with_id
-from omnigraph.write.attempt import WriteAttempt
+from omnigraph.versioning import Branches
 from omnigraph.write.fence import WriteFence
-from omnigraph.write.sidecar import Sidecar, claim_completion, doom_sidecar, pending_operations, read_sidecar
+from omnigraph.write.sidecar import pending_operations, read_sidecar
 
-_ATTEMPTS = 5
+if TYPE_CHECKING:
+    from omnigraph.api.upkeep import Recovery
+
 _logger = logging.getLogger(__name__)
 
 
@@ -30,13 +25,13 @@ def recover(
     patient: bool,
     only: str | None = None,
     but: Collection[str] = (),
-) -> list[Recovery]:
+) -> "list[Recovery]":
     """Settles every sidecar whose writer finished or died, or only that of one write, or all but some; oldest first.
 
     The writer of a sidecar holds the locks of its tables from before it writes it until after it deletes it. So a lock
     that cannot be had means that the writer lives. A `patient` sweep waits until it can tell a dead one by its lease.
     """
-    settled = []
+    settled: list[Recovery] = []
     for operation_id in pending_operations(graph):
         if only not in (None, operation_id) or operation_id in but:
             continue
@@ -52,96 +47,10 @@ def recover(
             # A thread whose write fails says so while it still has the locks, and a writer that lost its own marks it.
             if operation_id in but or (sidecar := read_sidecar(graph, operation_id)) is None:
                 continue
+            from omnigraph.recovery.settle import settle_sidecar  # noqa: PLC0415 - Lance
+
             try:
-                if (log := _log_of(branches, sidecar)) is not None:
-                    settled += settle(Unfinished(graph, log, sidecar, fence), mode)
-                else:
-                    was_visible = _was_visible(branches, sidecar)
-                    settled.append(abandon(graph, sidecar, fence, was_visible=was_visible))
+                settled += settle_sidecar(graph, branches, sidecar, fence, mode)
             except FenceLost as error:
                 _logger.warning("%s is left to whoever has its tables now: %s", operation_id, error)
     return settled
-
-
-def _was_visible(branches: Branches, sidecar: Sidecar) -> bool:
-    """Whether the history has the commit of a write, also that of a branch that was deleted since."""
-    try:
-        commit_with_id(branches, sidecar.operation_id)
-    except NotFound:
-        return False
-    return True
-
-
-def give_up(attempt: WriteAttempt) -> Sidecar | None:
-    """Marks a write as failed, so that nobody completes it, whoever settles it; None if there is nothing to settle.
-
-    This needs no lock. Raises `OutcomeUnknown` for a write that somebody else is completing, which only happens to a
-    writer that lost its locks.
-    """
-    sidecar = doom_sidecar(attempt.base.location, attempt.operation_id)
-    if sidecar is not None and not sidecar.doomed:
-        raise OutcomeUnknown(attempt.operation_id)
-    return sidecar
-
-
-def undo(attempt: WriteAttempt, sidecar: Sidecar) -> None:
-    """Takes back what a write has done that was given up, under the locks that its writer still has."""
-    attempt.fence.check()
-    settle(Unfinished(attempt.base.location, attempt.log, sidecar, attempt.fence), Mode.UNDO)
-
-
-def _log_of(branches: Branches, sidecar: Sidecar) -> ManifestLog | None:
-    """The branch that a write was on, unless it was deleted since; another of its name is not it."""
-    try:
-        log = branches.log(sidecar.branch)
-    except NotFound:
-        return None
-    return log if log.incarnation == sidecar.incarnation else None
-
-
-def remove_torn_head(log: ManifestLog) -> None:
-    """Removes a version of the manifest that a power cut left torn; it was never acknowledged."""
-    with log.turn():
-        log.remove_torn_head()
-
-
-def settle(unfinished: Unfinished, mode: Mode) -> list[Recovery]:
-    """Observes, decides and applies; again from the start when another writer changed what the decision rested on.
-
-    Before a write is completed, its sidecar says so: from then on its writer, if it lives, may not report that it
-    failed. If that has done so already, it is undone.
-    """
-    for attempt in range(_ATTEMPTS):
-        sidecar = unfinished.sidecar
-        unfinished.fence.check()
-        seen = observe(unfinished.graph, unfinished.log, sidecar)
-        decision = decide(seen, mode)
-        if decision.action is RecoveryAction.ABORT:
-            raise RecoveryFailed(f"{sidecar.operation_id}.json", _violation_problem(decision))
-        if decision.action is RecoveryAction.DEFER:
-            _logger.warning("write %s did not finish and must be undone when the graph is opened", sidecar.operation_id)
-            return []
-        failpoints.hit(Point.RECOVERY_DECIDED)
-        if decision.action is RecoveryAction.ROLL_FORWARD:
-            unfinished.fence.check()
-            claimed = claim_completion(unfinished.graph, sidecar.operation_id)
-            if claimed is None:
-                raise FenceLost(f"{sidecar.branch}/{sidecar.locks[0]}")
-            failpoints.hit(Point.RECOVERY_CLAIMED)
-            unfinished = replace(unfinished, sidecar=claimed)
-            if claimed.doomed:
-                continue
-        try:
-            return [apply(unfinished, seen, decision)]
-        except FenceLost:
-            raise
-        except (Conflict, HeadMoved):
-            # The second is a late commit of a writer that lost its locks: it is undone together with the rest.
-            if attempt + 1 == _ATTEMPTS:
-                raise
-    raise AssertionError("the loop returns or raises")
-
-
-def _violation_problem(decision: RecoveryDecision) -> str:
-    tables = [key for key, state in decision.states.items() if state is TableState.INVARIANT_VIOLATION]
-    return f"the newest version of {', '.join(tables)} is older than the one the graph sees; nothing was changed"

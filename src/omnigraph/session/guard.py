@@ -3,15 +3,19 @@
 from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from omnigraph.api.base import MAIN
-from omnigraph.branching.branches import named_branch, place_of
-from omnigraph.catalog import Catalog, EdgeType, EntityType
+from omnigraph.branching.finding import named_branch, place_of
 from omnigraph.diagnostics import quoted
 from omnigraph.errors import ValidationError
 from omnigraph.policy import Action, Guard
-from omnigraph.versioning import Branches, Snapshot
+from omnigraph.versioning import Branches
 from omnigraph.violations import Rule, Violation
+
+if TYPE_CHECKING:
+    from omnigraph.catalog import Catalog, EntityType
+    from omnigraph.versioning import Snapshot
 
 _BROKEN = {
     Rule.VALUE: "a value is not allowed",
@@ -75,20 +79,20 @@ class GraphGuard:
         if from_ is not None and not self.is_open and branch not in self.branches.names():
             self.check_fork(branch, from_)
 
-    def check_tables(self, action: Action, at: Snapshot, branch: str, tables: Iterable[str]) -> None:
+    def check_tables(self, action: Action, at: "Snapshot", branch: str, tables: Iterable[str]) -> None:
         """Raises `PolicyDenied` with all denied types among these tables of a snapshot."""
         if not self.is_open:
             self.guard.check(action, branch)
             self.guard.check(action, branch, sorted(self._names_today(at, tables).values()))
 
-    def check_newest_tables(self, action: Action, at: Snapshot, tables: Iterable[str]) -> None:
+    def check_newest_tables(self, action: Action, at: "Snapshot", tables: Iterable[str]) -> None:
         """Like `check_tables`, for the newest state of `main`, which has the names that a policy uses."""
         if not self.is_open:
             known = {entity.table_key: entity.name for entity in at.catalog.entities}
             self.guard.check(action, MAIN)
             self.guard.check(action, MAIN, sorted(known[key] for key in tables))
 
-    def check_types(self, action: Action, at: Snapshot, branch: str, names: Collection[str] | None) -> None:
+    def check_types(self, action: Action, at: "Snapshot", branch: str, names: Collection[str] | None) -> None:
         """Like `check_tables`, for types by name, or for all types of a snapshot. Unknown names are reported later.
 
         An edge reveals the ids of its ends, so the types of its ends are checked too.
@@ -104,7 +108,7 @@ class GraphGuard:
         self.check_begun(branch, from_)
 
     @contextmanager
-    def hiding_details(self, branch: str, at: Callable[[], Snapshot]) -> Iterator[None]:
+    def hiding_details(self, branch: str, at: "Callable[[], Snapshot]") -> Iterator[None]:
         """Hides ids and values of types that the actor may not read from the errors of a write.
 
         `at` returns the state on which the write was refused. Errors about the actor's own files are not changed.
@@ -119,11 +123,11 @@ class GraphGuard:
             violations = [_without_details(each, snapshot.catalog, hidden) for each in error.violations]
             raise ValidationError(violations, error.total) from None
 
-    def changing(self, branch: str) -> Callable[[Snapshot, Iterable[str]], None]:
+    def changing(self, branch: str) -> "Callable[[Snapshot, Iterable[str]], None]":
         """The check that a write calls before its changes of tables become visible."""
         return lambda at, tables: self.check_tables(Action.CHANGE, at, branch, tables)
 
-    def readable(self, at: Snapshot, branch: str) -> Snapshot:
+    def readable(self, at: "Snapshot", branch: str) -> "Snapshot":
         """A snapshot without the tables that the actor must not read."""
         if self.is_open:
             return at
@@ -132,7 +136,7 @@ class GraphGuard:
         pins = {key: pin for key, pin in at.manifest.pins.items() if key not in hidden}
         return replace(at, manifest=replace(at.manifest, pins=pins))
 
-    def hidden_tables(self, at: Snapshot, branch: str) -> set[str]:
+    def hidden_tables(self, at: "Snapshot", branch: str) -> set[str]:
         """The tables of a snapshot that the actor must not read, including edges that would reveal ids in them."""
         if self.is_open:
             return set()
@@ -141,14 +145,14 @@ class GraphGuard:
         entities = at.catalog.entities
         return {each.table_key for each in entities if not denied.isdisjoint(_revealed_tables(at.catalog, each))}
 
-    def _names_today(self, at: Snapshot, tables: Iterable[str]) -> dict[str, str]:
+    def _names_today(self, at: "Snapshot", tables: Iterable[str]) -> dict[str, str]:
         """The names of the types of tables, as a policy uses them."""
         main = self.branches.schemas.get(self.branches.main.head().commit.schema_id).catalog
         known = {entity.table_key: entity for entity in at.catalog.entities}
         return {key: main.by_identity.get(known[key].identity, known[key]).name for key in tables}
 
 
-def _without_details(violation: Violation, catalog: Catalog, hidden: Collection[str]) -> Violation:
+def _without_details(violation: Violation, catalog: "Catalog", hidden: Collection[str]) -> Violation:
     entity = catalog.entity(violation.type)
     is_own = violation.rule is Rule.VALUE and violation.file is not None
     if is_own or not hidden or (entity is not None and entity.table_key not in hidden):
@@ -158,7 +162,9 @@ def _without_details(violation: Violation, catalog: Catalog, hidden: Collection[
     return violation._replace(problem=problem, id=None)
 
 
-def _revealed_tables(catalog: Catalog, entity: EntityType) -> tuple[str, ...]:
+def _revealed_tables(catalog: "Catalog", entity: "EntityType") -> tuple[str, ...]:
     """The tables whose ids the rows of a type reveal: its own and, for an edge, those of its ends."""
+    from omnigraph.catalog import EdgeType  # noqa: PLC0415 - a graph without a policy needs no types here
+
     ends = (entity.source, entity.destination) if isinstance(entity, EdgeType) else ()
     return (entity.table_key, *(catalog.nodes[end].table_key for end in ends))

@@ -4,22 +4,27 @@ from collections.abc import Collection, Iterator
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Literal, TypeVar
+from typing import TYPE_CHECKING, Literal, TypeVar
 
 from omnigraph.api.base import MAIN
 from omnigraph.api.words import State
-from omnigraph.branching.branches import named_branch, place_of
+from omnigraph.branching.finding import named_branch, place_of
 from omnigraph.errors import Damaged, UsageError
-from omnigraph.policy import Guard, Policy
-from omnigraph.query import AdjacencyCache
-from omnigraph.resident.cache import ResidentCache
+from omnigraph.policy import Guard
 from omnigraph.session.guard import GraphGuard
-from omnigraph.session.queries import QueryCache
-from omnigraph.session.writes import Prepare, Work, WriteOrder, Writes, open_for_writing
+from omnigraph.session.shared import SharedState
 from omnigraph.storage.location import Location
-from omnigraph.storage.tables import Table
-from omnigraph.versioning import Branches, Manifest, Snapshot, manifest_at_time, manifest_of_commit
-from omnigraph.versioning.kept import KeptVersions, opened_tables
+from omnigraph.versioning import Branches, Manifest, manifest_at_time, manifest_of_commit
+from omnigraph.versioning.kept import KeptVersions
+
+if TYPE_CHECKING:
+    from omnigraph.policy import Policy
+    from omnigraph.query import AdjacencyCache
+    from omnigraph.resident.cache import ResidentCache
+    from omnigraph.session.queries import QueryCache
+    from omnigraph.session.writes import Prepare, Work, WriteOrder, Writes
+    from omnigraph.storage.tables import Table
+    from omnigraph.versioning import Snapshot
 
 Mode = Literal["r", "rw"]
 _Result = TypeVar("_Result")
@@ -33,18 +38,39 @@ class Session:
     mode: Mode
     branches: Branches
     guard: GraphGuard
-    writes: Writes
-    queries: QueryCache
-    adjacency: AdjacencyCache
-    opened: KeptVersions[Table]
-    resident: ResidentCache
+    shared: SharedState
+
+    @property
+    def writes(self) -> "Writes":
+        """Runs writes."""
+        return self.shared.writes
+
+    @property
+    def queries(self) -> "QueryCache":
+        """Compiled queries."""
+        return self.shared.queries
+
+    @property
+    def adjacency(self) -> "AdjacencyCache":
+        """Edges as arrays."""
+        return self.shared.adjacency
+
+    @property
+    def table_cache(self) -> "KeptVersions[Table]":
+        """Tables that are open."""
+        return self.shared.table_cache
+
+    @property
+    def resident(self) -> "ResidentCache":
+        """Tables in memory."""
+        return self.shared.resident
 
     def acting_as(self, actor: str | None) -> "Session":
         """The same graph for another actor; with None, for the current one."""
         guard = self.guard.acting_as(actor)
         return self if guard is self.guard else replace(self, guard=guard)
 
-    def under(self, policy: Policy | None) -> "Session":
+    def under(self, policy: "Policy | None") -> "Session":
         """The same graph under another policy, or under none."""
         return replace(self, guard=replace(self.guard, guard=replace(self.guard.guard, policy=policy)))
 
@@ -55,12 +81,14 @@ class Session:
 
     # --- states ---
 
-    def head(self, branch: str = MAIN) -> Snapshot:
+    def head(self, branch: str = MAIN) -> "Snapshot":
         """The newest state of a branch, without a policy check."""
         return self.snapshot(self.branches.log(branch).head())
 
-    def locate(self, at: State, branch: str = MAIN) -> tuple[Snapshot, str]:
+    def locate(self, at: State, branch: str = MAIN) -> "tuple[Snapshot, str]":
         """A state and the branch that it belongs to, without a policy check; None is the newest state of `branch`."""
+        from omnigraph.versioning import Snapshot  # noqa: PLC0415 - Lance
+
         match at:
             case None:
                 return self.head(branch), branch
@@ -83,7 +111,7 @@ class Session:
         commit: str | None = None,
         time: datetime | None = None,
         branch: str = MAIN,
-    ) -> tuple[Snapshot, str]:
+    ) -> "tuple[Snapshot, str]":
         """An earlier state, and the branch that it belongs to."""
         if sum(each is not None for each in (version, commit, time)) != 1:
             raise UsageError("expected exactly one of version, commit and time")
@@ -97,30 +125,30 @@ class Session:
             raise UsageError(f"the datetime must be timezone-aware: {time.isoformat()}")
         return self.snapshot(manifest_at_time(self.branches, self.branches.log(branch), time)), branch
 
-    def snapshot(self, manifest: Manifest) -> Snapshot:
+    def snapshot(self, manifest: Manifest) -> "Snapshot":
         """The state that a manifest pins."""
-        return self.branches.snapshot(manifest, self.opened)
+        return self.branches.snapshot(manifest, self.table_cache)
 
-    def watch_removal(self, read: Iterator[_Result], *snapshots: Snapshot) -> Iterator[_Result]:
+    def watch_removal(self, read: Iterator[_Result], *snapshots: "Snapshot") -> Iterator[_Result]:
         """Reads from snapshots lazily; raises `NotFound` if they are removed meanwhile."""
         with self.branches.noticing_removal(*snapshots):
             yield from read
 
     # --- writes ---
 
-    def write(self, order: WriteOrder, work: Work[_Result]) -> _Result:
+    def write(self, order: "WriteOrder", work: "Work[_Result]") -> _Result:
         """Runs a write that depends on no schema, or on the one in its order."""
         self.check_writable()
         with self.guard.hiding_details(order.branch, lambda: self.head(order.branch)):
             return self.writes.run(order, work)
 
-    def write_persistent(self, order: WriteOrder, work: Work[_Result], tables: Collection[str]) -> _Result:
+    def write_persistent(self, order: "WriteOrder", work: "Work[_Result]", tables: Collection[str]) -> _Result:
         """Like `write`; if others change its tables meanwhile, it runs once more while it holds these tables."""
         self.check_writable()
         with self.guard.hiding_details(order.branch, lambda: self.head(order.branch)):
             return self.writes.run_persistent(order, work, lambda order: replace(order, tables=tables))
 
-    def write_prepared(self, branch: str, prepare: Prepare[_Result], *, persistent: bool = False) -> _Result:
+    def write_prepared(self, branch: str, prepare: "Prepare[_Result]", *, persistent: bool = False) -> _Result:
         """Runs a write that is prepared for the schema of a branch, and prepared again when the schema changes.
 
         A long write might never succeed against faster writers, so with `persistent` the second attempt holds all
@@ -139,17 +167,15 @@ def open_session(location: Location, mode: Mode, guard: Guard) -> Session:
         mode=mode,
         branches=branches,
         guard=GraphGuard(guard, branches),
-        writes=Writes(location, branches),
-        queries=QueryCache(),
-        adjacency=AdjacencyCache(heads=branches.head_versions),
-        opened=opened_tables(branches.head_versions),
-        resident=ResidentCache(),
+        shared=SharedState(location, branches),
     )
     # If the graph is damaged, other branches and old commits may be intact, and `verify` lists them.
     with suppress(Damaged) if mode == "r" else nullcontext():
         branches.main.head()
     if mode == "rw":
-        open_for_writing(location, branches)
+        from omnigraph.session.opening import settle_unfinished  # noqa: PLC0415 - reading needs none
+
+        settle_unfinished(location, branches)
     return session
 
 

@@ -20,14 +20,13 @@ from omnigraph.errors import (
     StorageError,
 )
 from omnigraph.failpoints import Writer
-from omnigraph.recovery import Mode, give_up, recover, remove_torn_head, undo, undo_remnants
+from omnigraph.recovery import Mode, give_up, recover, undo, undo_remnants
 from omnigraph.storage.location import Location
-from omnigraph.storage.locks import refuse_careless_store
 from omnigraph.versioning import Branches, Snapshot, new_commit_id
 from omnigraph.versioning.names import as_text, check_actor
 from omnigraph.write import Allowed, WriteAttempt, WriteFence, anything
 from omnigraph.write.fence import EXISTENCE
-from omnigraph.write.retention import holding_history, marked_as_writing, settle_schema_lock
+from omnigraph.write.retention import marked_as_writing
 from omnigraph.write.sidecar import read_sidecar
 
 _Result = TypeVar("_Result")
@@ -55,20 +54,6 @@ class WriteOrder:
 Work: TypeAlias = Callable[[WriteAttempt], _Result]
 Prepare: TypeAlias = Callable[[Snapshot], tuple[WriteOrder, Work[_Result]]]
 """Makes an order and its work for the newest state of a branch; called again when the schema has changed."""
-
-
-def open_for_writing(graph: Location, branches: Branches) -> None:
-    """Settles unfinished writes, before a graph is opened for writing."""
-    refuse_careless_store(graph)
-    if branches.is_older_layout:
-        # Imported here, as graphs of this version's layout need no Lance for their manifests.
-        from omnigraph.versioning.layout import migrate_layout  # noqa: PLC0415
-
-        with holding_history(graph, "layout migration"):
-            migrate_layout(branches)
-    remove_torn_head(branches.main)
-    recover(graph, branches, Mode.FULL, patient=True)
-    settle_schema_lock(branches)
 
 
 class Writes:

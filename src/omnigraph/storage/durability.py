@@ -7,11 +7,14 @@ object store acknowledges only what it has stored, so nothing is done there.
 import os
 import threading
 from collections.abc import Iterable
-from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from omnigraph.errors import StorageError
+
+if TYPE_CHECKING:
+    from concurrent.futures import ThreadPoolExecutor
 
 _THREADS = 8
 
@@ -91,5 +94,7 @@ def _sync(path: Path) -> None:
 
 
 @cache
-def _pool() -> ThreadPoolExecutor:
+def _pool() -> "ThreadPoolExecutor":
+    from concurrent.futures import ThreadPoolExecutor  # noqa: PLC0415 - a write of one file needs no threads
+
     return ThreadPoolExecutor(_THREADS, thread_name_prefix="omnigraph-sync")

@@ -19,7 +19,8 @@ from obstore.exceptions import BaseError
 
 from omnigraph.errors import StorageError
 from omnigraph.storage.location import Location
-from omnigraph.storage.objects import objects_at, reason_of, store_at
+from omnigraph.storage.object_stores import store_at
+from omnigraph.storage.objects import objects_at, reason_of
 
 _CLOCK = "__clock"
 _TOGETHER = 1_000

@@ -13,7 +13,8 @@ from obstore.exceptions import BaseError
 from omnigraph.diagnostics import printable
 from omnigraph.errors import NotFound, StorageError
 from omnigraph.storage.location import Location, location_of
-from omnigraph.storage.objects import reason_of, store_at
+from omnigraph.storage.object_stores import store_at
+from omnigraph.storage.objects import reason_of
 
 _READ_AHEAD = 8 * 1024 * 1024
 

@@ -19,7 +19,7 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 from urllib.parse import quote, unquote
 
 from omnigraph import failpoints
@@ -27,7 +27,10 @@ from omnigraph.errors import FenceLost, StorageError
 from omnigraph.failpoints import Point
 from omnigraph.storage.environment import seconds_setting
 from omnigraph.storage.location import Location
-from omnigraph.storage.objects import RemoteObjects, Tag, objects_at
+from omnigraph.storage.objects import Tag, objects_at
+
+if TYPE_CHECKING:
+    from omnigraph.storage.object_stores import RemoteObjects
 
 LOCK_FOLDER = "__locks"
 
@@ -193,7 +196,7 @@ class Leases:
 
     def __init__(self, location: Location) -> None:
         self._uri = location.uri
-        self._objects = RemoteObjects(location)
+        self._objects = _remote_objects(location)
 
     @property
     def patience(self) -> float:
@@ -269,7 +272,7 @@ def _state(content: bytes) -> _State | None:
 class Lease:
     """A lease that this process holds."""
 
-    objects: RemoteObjects
+    objects: "RemoteObjects"
     file: str
     purpose: str
     owner: str = field(default_factory=lambda: uuid.uuid4().hex)
@@ -356,7 +359,7 @@ def refuse_careless_store(location: Location) -> None:
     """Raises when a store ignores the condition of a conditional put: commits would be lost silently."""
     if location.path is not None or location in _careful:
         return
-    objects = RemoteObjects(location)
+    objects = _remote_objects(location)
     name = lock_file(f"probe-{uuid.uuid4().hex}")
     try:
         tag = objects.swap(name, b"first", None)
@@ -375,6 +378,12 @@ def refuse_careless_store(location: Location) -> None:
 
 
 _careful: set[Location] = set()
+
+
+def _remote_objects(location: Location) -> "RemoteObjects":
+    from omnigraph.storage.object_stores import RemoteObjects  # noqa: PLC0415 - a disk needs no client of stores
+
+    return RemoteObjects(location)
 
 
 Lock: TypeAlias = _LockedFile | Lease

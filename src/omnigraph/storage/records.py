@@ -7,15 +7,18 @@ without a checksum was written by an older version. It can be read, but is not v
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import MISSING, dataclass, fields, is_dataclass
+from datetime import UTC, datetime
 from functools import cache
-from typing import Any, TypeVar, cast
-
-from pydantic import TypeAdapter, ValidationError
+from types import NoneType, UnionType
+from typing import TYPE_CHECKING, Any, TypeVar, cast, get_args, get_type_hints
 
 from omnigraph.errors import Damaged
 from omnigraph.storage.location import Location
 from omnigraph.storage.objects import objects_at
+
+if TYPE_CHECKING:
+    from pydantic import TypeAdapter
 
 _CHECKSUM = "checksum"
 _METHOD = "sha256:"
@@ -70,8 +73,19 @@ def from_content(kind: type[_Kind], uri: str, content: Mapping[str, Any]) -> _Ki
     """The content of a record as a dataclass.
 
     Only values of exactly the declared types are accepted: the text "3" is not a version, although it could be
-    converted to a number.
+    converted to a number. Small records are decoded here; pydantic, whose import takes long, decodes all others and
+    finds what is wrong with a damaged one.
     """
+    try:
+        plain: _Kind = _decode_plain(kind, content)
+    except ValueError:
+        return _decode_any(kind, uri, content)
+    return plain
+
+
+def _decode_any(kind: type[_Kind], uri: str, content: Mapping[str, Any]) -> _Kind:
+    from pydantic import ValidationError  # noqa: PLC0415
+
     try:
         found: _Kind = _adapter(cast("Any", kind)).validate_json(json.dumps(content), strict=True)
     except ValidationError as error:
@@ -82,5 +96,58 @@ def from_content(kind: type[_Kind], uri: str, content: Mapping[str, Any]) -> _Ki
 
 
 @cache
-def _adapter(kind: Any) -> TypeAdapter[Any]:
+def _adapter(kind: Any) -> "TypeAdapter[Any]":
+    from pydantic import TypeAdapter  # noqa: PLC0415
+
     return TypeAdapter(kind)
+
+
+_PLAIN = (str, int, bool, NoneType)
+
+
+class _NotPlain(ValueError):
+    """The content has other values than its dataclass declares, or the dataclass declares others than plain ones."""
+
+
+def _decode_plain(kind: Any, content: Any) -> Any:
+    """A dataclass whose fields are plain values, times in UTC, JSON objects, and dataclasses of the same kind.
+
+    Raises `ValueError` for everything else, be it valid or not.
+    """
+    if not isinstance(content, Mapping):
+        raise _NotPlain
+    hints, required = _declared_fields(kind)
+    if not required <= content.keys() <= hints.keys():
+        raise _NotPlain
+    return kind(**{name: _plain_value(hints[name], value) for name, value in content.items()})
+
+
+def _plain_value(hint: Any, value: Any) -> Any:
+    if isinstance(hint, tuple) and type(value) in hint:
+        if isinstance(value, str):
+            value.encode()  # not with half a character
+        return value
+    if hint is datetime and type(value) is str:
+        time = datetime.fromisoformat(value)
+        if time.tzinfo is UTC and time.isoformat() == value:
+            return time
+    if hint == dict[str, Any] and type(value) is dict:
+        json.dumps(value, ensure_ascii=False).encode()
+        return value
+    if hint == list[int] and type(value) is list and all(type(each) is int for each in value):
+        return value
+    if isinstance(hint, type) and is_dataclass(hint):
+        return _decode_plain(hint, value)
+    raise _NotPlain
+
+
+@cache
+def _declared_fields(kind: Any) -> tuple[dict[str, Any], frozenset[str]]:
+    """The types of the fields, a tuple of types for a plain one; and the names of those without a default."""
+    hints = {}
+    for name, hint in get_type_hints(kind).items():
+        types = get_args(hint) if isinstance(hint, UnionType) else (hint,)
+        hints[name] = types if all(each in _PLAIN for each in types) else hint
+    return hints, frozenset(
+        each.name for each in fields(kind) if each.default is MISSING and each.default_factory is MISSING
+    )

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from omnigraph.analytics.analysis import AnalysisPlan, plan_analysis, run_analysis, write_back
 from omnigraph.api.data import PARAMETERS_OF_ALGORITHMS, Analysis, AnalyzeRequest
-from omnigraph.branching.branches import branch_for_write
+from omnigraph.branching.creation import branch_for_write
 from omnigraph.errors import UsageError
 from omnigraph.failpoints import Writer
 from omnigraph.policy import Action

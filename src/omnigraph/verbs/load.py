@@ -2,7 +2,7 @@
 
 from omnigraph.api.data import ExplainLoadRequest, LoadMode, LoadRequest, LoadResult
 from omnigraph.api.words import SPARK
-from omnigraph.branching.branches import branch_for_write
+from omnigraph.branching.creation import branch_for_write
 from omnigraph.errors import UsageError
 from omnigraph.failpoints import Writer
 from omnigraph.loading.inputs import load_input

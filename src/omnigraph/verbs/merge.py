@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import cast
 
 from omnigraph.api.history import MergeRequest, MergeResult
-from omnigraph.branching import branches as branching
+from omnigraph.branching import deletion
 from omnigraph.errors import BranchInUse, PreconditionFailed, UsageError
 from omnigraph.failpoints import Writer
 from omnigraph.merging.merge import MergeOptions
@@ -44,7 +44,7 @@ def merge(session: Session, request: MergeRequest) -> MergeResult:
 def _without_branch(session: Session, source: str, result: MergeResult) -> MergeResult:
     """Deletes a merged branch. One that has new commits since the merge, or that others began on, stays."""
     try:
-        branching.delete(session.location, session.branches, source, if_commit=result.merged_commit_id)
+        deletion.delete(session.location, session.branches, source, if_commit=result.merged_commit_id)
     except (PreconditionFailed, BranchInUse) as error:
         _logger.warning("branch %s was merged but not deleted: %s", source, error)
         return result

@@ -99,7 +99,7 @@ def query_at_once(session: Session, request: QueryRequest) -> QueryResult | None
     """
     if request.branch != MAIN or request.snapshot is not None or request.engine == SPARK:
         return None
-    at = session.branches.snapshot_at_once(session.opened)
+    at = session.branches.snapshot_at_once(session.table_cache)
     view = None if at is None else session.resident.view_at_once(at)
     if at is None or view is None or not isinstance(request.source, str):
         return None

@@ -13,7 +13,7 @@ from omnigraph.api.schema import (
     SchemaPlanRequest,
     SchemaShowRequest,
 )
-from omnigraph.branching.branches import commit_at
+from omnigraph.branching.finding import commit_at
 from omnigraph.diagnostics import Source
 from omnigraph.evolution.apply import (
     SchemaApplyResult,
@@ -142,7 +142,7 @@ def _purge(session: Session, doomed: Doomed, order: WriteOrder, held: WriteFence
         session.write(rewriting, run)
     purge(session.branches, doomed)
     # What was read of it may not be read again from memory.
-    session.opened.clear()
+    session.table_cache.clear()
     session.adjacency.clear()
 
 

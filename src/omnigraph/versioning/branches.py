@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 from omnigraph import failpoints
@@ -14,11 +14,10 @@ from omnigraph.api.base import MAIN
 from omnigraph.api.history import MAIN_INCARNATION, Commit, Place
 from omnigraph.errors import BranchExists, Damaged, NotFound, StorageError
 from omnigraph.failpoints import Point
-from omnigraph.storage.branches import branch_location
+from omnigraph.lazy import lazy_property
 from omnigraph.storage.location import Location
 from omnigraph.storage.objects import objects_at
 from omnigraph.storage.records import encode_record, read_record
-from omnigraph.storage.tables import Table
 from omnigraph.versioning.heads import delete_notes, noted_branches, read_head_note
 from omnigraph.versioning.kept import KeptVersions, opened_tables
 from omnigraph.versioning.line import FileLine, line_folder
@@ -26,9 +25,11 @@ from omnigraph.versioning.log import FIRST_VERSION, ManifestLog, open_main
 from omnigraph.versioning.manifest import Manifest, commit_from_json, commit_to_json
 from omnigraph.versioning.names import archive_file, check_branch_name, logical_name, physical_name
 from omnigraph.versioning.refs import FileRefs, Ref, Refs
-from omnigraph.versioning.removal import REMOVED
-from omnigraph.versioning.schemas import Schemas
-from omnigraph.versioning.snapshot import Snapshot
+
+if TYPE_CHECKING:
+    from omnigraph.storage.tables import Table
+    from omnigraph.versioning.schemas import Schemas
+    from omnigraph.versioning.snapshot import Snapshot
 
 _INTERNAL = "__"
 _logger = logging.getLogger(__name__)
@@ -57,10 +58,16 @@ class Branches:
         self.graph = graph
         """The location of the graph."""
         self._logs: dict[str, ManifestLog] = {}
-        self._lock = threading.RLock()
+        self._lock = self._making = threading.RLock()
         self._last_snapshot: Snapshot | None = None
         self.main = open_main(graph)
-        self.schemas = Schemas(graph)
+
+    @lazy_property
+    def schemas(self) -> "Schemas":
+        """The schemas of the graph."""
+        from omnigraph.versioning.schemas import Schemas  # noqa: PLC0415 - the catalog
+
+        return Schemas(self.graph)
 
     @property
     def refs(self) -> Refs:
@@ -182,17 +189,19 @@ class Branches:
             raise StorageError(self.graph.uri, "this graph has an older layout; open it for writing to migrate it")
         return self.refs
 
-    def snapshot(self, manifest: Manifest, opened: KeptVersions[Table] | None = None) -> Snapshot:
+    def snapshot(self, manifest: Manifest, opened: "KeptVersions[Table] | None" = None) -> "Snapshot":
         """The graph at a manifest, with the schema that its commit names."""
         known = self._last_snapshot
         if known is not None and known.manifest is manifest and known.opened is opened:
             return known
+        from omnigraph.versioning.snapshot import Snapshot  # noqa: PLC0415 - Lance
+
         accepted = self.schemas.get(manifest.commit.schema_id)
         found = Snapshot(self.graph, accepted.catalog, manifest, opened_tables() if opened is None else opened)
         self._last_snapshot = found
         return found
 
-    def snapshot_at_once(self, opened: KeptVersions[Table]) -> Snapshot | None:
+    def snapshot_at_once(self, opened: "KeptVersions[Table]") -> "Snapshot | None":
         """The newest state of `main` if it was used last and is known to be the newest; None if it must be read."""
         known = self._last_snapshot
         if known is None or known.opened is not opened or known.manifest is not self.main.head_at_once():
@@ -200,7 +209,7 @@ class Branches:
         return known
 
     @contextmanager
-    def noticing_removal(self, *snapshots: Snapshot) -> Iterator[None]:
+    def noticing_removal(self, *snapshots: "Snapshot") -> Iterator[None]:
         """Raises `NotFound` with the reason if data is removed while it is read, with its branch or by cleanup."""
         try:
             yield
@@ -208,11 +217,13 @@ class Branches:
             self.raise_removal(error, *snapshots)
             raise
 
-    def raise_removal(self, error: NotFound | StorageError, *snapshots: Snapshot) -> None:
+    def raise_removal(self, error: NotFound | StorageError, *snapshots: "Snapshot") -> None:
         """Raises `NotFound` with the reason if an error came up because data was removed while it was read."""
         for snapshot in snapshots:
             self._log_at(snapshot.commit.place)
             if isinstance(error, StorageError) and (missing := snapshot.missing_tables()):
+                from omnigraph.versioning.removal import REMOVED  # noqa: PLC0415 - Lance
+
                 raise NotFound("table", missing[0], REMOVED) from error
 
     def head_versions(self) -> frozenset[tuple[str, int]]:
@@ -311,11 +322,6 @@ class Branches:
         assert log.origin is not None
         archived = _Archived(log.origin, [commit_to_json(each) for each in commits])
         objects_at(self.graph).replace(archive_file(log.incarnation), encode_record(asdict(archived)))
-
-
-def fork_location(table_root: Location, log: ManifestLog) -> Location:
-    """The location of a table that is forked for a branch."""
-    return branch_location(table_root, fork_name(log))
 
 
 def fork_name(log: ManifestLog) -> str:

@@ -3,9 +3,10 @@
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Hashable
-from typing import Generic, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeAlias, TypeVar
 
-from omnigraph.storage.tables import Table
+if TYPE_CHECKING:
+    from omnigraph.storage.tables import Table
 
 Version: TypeAlias = Hashable
 """Identifies the content of a table: its location and its version number."""
@@ -100,6 +101,6 @@ class KeptVersions(Generic[Value]):
         return not is_last
 
 
-def opened_tables(heads: Heads | None = None) -> KeptVersions[Table]:
+def opened_tables(heads: Heads | None = None) -> "KeptVersions[Table]":
     """A cache of open tables: opening one takes a millisecond, and an open table has its indexes loaded."""
     return KeptVersions(most=MOST_OPENED, past=MOST_PAST, heads=heads)

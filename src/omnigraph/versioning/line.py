@@ -13,15 +13,17 @@ import hashlib
 import json
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from omnigraph.api.history import Commit
 from omnigraph.errors import Damaged, StorageError
 from omnigraph.storage.durability import sync_files
-from omnigraph.storage.files import StoredFile
 from omnigraph.storage.location import Location
 from omnigraph.storage.objects import objects_at
 from omnigraph.versioning.manifest import LAYOUT, Manifest, Pin, commit_from_json, commit_to_json
+
+if TYPE_CHECKING:
+    from omnigraph.storage.files import StoredFile
 
 LINES = "__manifest/lines"
 _SUFFIX = ".jsonl"
@@ -122,7 +124,7 @@ def version_in(name: str) -> int | None:
     return int(digits) if is_version else None
 
 
-def written_versions(files: Iterable[StoredFile]) -> dict[str, dict[int, StoredFile]]:
+def written_versions(files: "Iterable[StoredFile]") -> "dict[str, dict[int, StoredFile]]":
     """The versions of each line among files of a graph, by the folder of the line."""
     found: dict[str, dict[int, StoredFile]] = {}
     for file in files:

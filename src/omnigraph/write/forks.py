@@ -16,11 +16,11 @@ from omnigraph.errors import (
     StorageError,
 )
 from omnigraph.failpoints import Point
-from omnigraph.storage.branches import branch_ref, create_branch, delete_branch
+from omnigraph.storage.branches import branch_location, branch_ref, create_branch, delete_branch
 from omnigraph.storage.location import Location
 from omnigraph.storage.tables import Table
 from omnigraph.versioning import Branches, ManifestLog, Snapshot
-from omnigraph.versioning.branches import fork_location, fork_name
+from omnigraph.versioning.branches import fork_name
 from omnigraph.versioning.names import logical_name
 from omnigraph.write.sidecar import announcing_operation
 
@@ -43,6 +43,11 @@ def table_root(path: str) -> str:
 def is_own(log: ManifestLog, path: str) -> bool:
     """Whether a table already lies where writes of this branch go."""
     return log.origin is None or path.endswith(f"{_TREE}{fork_name(log)}")
+
+
+def fork_location(root: Location, log: ManifestLog) -> Location:
+    """The location of a table that is forked for a branch."""
+    return branch_location(root, fork_name(log))
 
 
 def fork_table(base: Snapshot, log: ManifestLog, table_key: str) -> Table:

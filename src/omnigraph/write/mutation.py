@@ -9,8 +9,9 @@ from omnigraph.catalog import Catalog, EdgeType, EntityType, NodeType, Value, no
 from omnigraph.compiler import CompiledQuery, bound_parameters, ir
 from omnigraph.errors import UsageError
 from omnigraph.versioning.publisher import Publication, check_expectations
-from omnigraph.write import WriteAttempt, validate, write_changes
+from omnigraph.write import WriteAttempt, write_changes
 from omnigraph.write.staging import MutationStaging, Resolve
+from omnigraph.write.validate import validate
 
 
 def run_mutation(attempt: WriteAttempt, query: CompiledQuery, parameters: Mapping[str, Any]) -> MutationResult:

@@ -12,7 +12,6 @@ from datetime import UTC, datetime, timedelta
 from omnigraph import failpoints
 from omnigraph.errors import FenceHeld, StorageError
 from omnigraph.failpoints import Point
-from omnigraph.storage.files import files_below
 from omnigraph.storage.location import Location
 from omnigraph.storage.locks import LOCK_FOLDER, LocalLocks, Lock, Taken, lock_file, locks_at, seems_abandoned
 from omnigraph.storage.objects import objects_at
@@ -106,6 +105,8 @@ def oldest_seen_writer(graph: Location) -> datetime | None:
 
 def _beginnings(graph: Location) -> dict[str, datetime]:
     """When each writer with a mark began, by the clock of the store."""
+    from omnigraph.storage.files import files_below  # noqa: PLC0415 - who only takes a lock needs none
+
     marks = graph.child(_WRITERS)
     written = {file.name: file.modified - CLOCK_TICK for file in files_below(marks.child(_BEGAN))}
     names = {*objects_at(marks).names(LOCK_FOLDER), *objects_at(marks).names(_BEGAN)}

@@ -1,0 +1,54 @@
+"""What is imported or made when it is first used, because most processes use little of it."""
+
+from collections.abc import Callable, Mapping
+from importlib import import_module
+from typing import Any, Generic, TypeVar, overload
+
+_Value = TypeVar("_Value")
+
+
+def lazy_names(package: str, homes: Mapping[str, str]) -> Callable[[str], Any]:
+    """The `__getattr__` of a package that imports each of its names from a module when the name is first used.
+
+    Args:
+        package: The name of the package.
+        homes: The names of each module of the package, with spaces between them.
+
+    Returns:
+        The function. Importers declare the same names for type checkers, under `TYPE_CHECKING`.
+    """
+    modules = {name: f"{package}.{module}" for module, names in homes.items() for name in names.split()}
+
+    def find(name: str) -> Any:
+        if name not in modules:
+            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        return getattr(import_module(modules[name]), name)
+
+    return find
+
+
+class lazy_property(Generic[_Value]):  # noqa: N801 - used as `property` is
+    """A property that is made when it is first used, once for each object, whichever thread is first.
+
+    Objects have a lock of their own, `_making`, which the thread that holds it may take again.
+    """
+
+    def __init__(self, make: Callable[[Any], _Value]) -> None:
+        self._make = make
+        self._name = make.__name__
+        self.__doc__ = make.__doc__
+
+    @overload
+    def __get__(self, holder: None, owner: type[Any]) -> "lazy_property[_Value]": ...
+
+    @overload
+    def __get__(self, holder: object, owner: type[Any] | None = None) -> _Value: ...
+
+    def __get__(self, holder: Any, owner: type[Any] | None = None) -> Any:
+        if holder is None:
+            return self
+        with holder._making:
+            made = vars(holder)
+            if self._name not in made:
+                made[self._name] = self._make(holder)
+            return made[self._name]

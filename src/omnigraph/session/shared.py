@@ -1,0 +1,65 @@
+"""What all views of one open graph share: its writes and its caches."""
+
+import threading
+from typing import TYPE_CHECKING
+
+from omnigraph.lazy import lazy_property
+from omnigraph.storage.location import Location
+from omnigraph.versioning import Branches
+from omnigraph.versioning.kept import KeptVersions, opened_tables
+
+if TYPE_CHECKING:
+    from omnigraph.query import AdjacencyCache
+    from omnigraph.resident.cache import ResidentCache
+    from omnigraph.session.queries import QueryCache
+    from omnigraph.session.writes import Writes
+    from omnigraph.storage.tables import Table
+
+
+class SharedState:
+    """The writes and the caches of an open graph, each made when it is first used. Safe to share between threads.
+
+    A process that only reads branches and commits then imports neither Lance nor the languages.
+    """
+
+    def __init__(self, location: Location, branches: Branches) -> None:
+        self._location = location
+        self._branches = branches
+        self._making = threading.RLock()
+        self.table_cache: KeptVersions[Table] = opened_tables(branches.head_versions)
+        """Tables that are open."""
+
+    @lazy_property
+    def writes(self) -> "Writes":
+        """Runs writes."""
+        from omnigraph.session.writes import Writes  # noqa: PLC0415 - Lance
+
+        return Writes(self._location, self._branches)
+
+    @lazy_property
+    def queries(self) -> "QueryCache":
+        """Compiled queries."""
+        from omnigraph.session.queries import QueryCache  # noqa: PLC0415 - the languages
+
+        return QueryCache()
+
+    @lazy_property
+    def adjacency(self) -> "AdjacencyCache":
+        """Edges as arrays."""
+        from omnigraph.query.adjacency import AdjacencyCache  # noqa: PLC0415 - pyarrow
+
+        return AdjacencyCache(heads=self._branches.head_versions)
+
+    @lazy_property
+    def resident(self) -> "ResidentCache":
+        """Tables in memory."""
+        from omnigraph.resident.cache import ResidentCache  # noqa: PLC0415 - pyarrow
+
+        return ResidentCache()
+
+    def clear(self) -> None:
+        """Empties the caches of tables."""
+        self.table_cache.clear()
+        for name in ("adjacency", "resident"):
+            if name in vars(self):
+                getattr(self, name).clear()
