@@ -12,8 +12,8 @@ from typing import Any
 
 
 @contextmanager
-def bare_route(body: bytes) -> Iterator[tuple[str, int]]:
-    """The address of a route that answers every request with these bytes, until the block ends."""
+def bare_route(body: bytes) -> Iterator[tuple[str, int, int]]:
+    """The host, the port and the process id of a route that answers all requests with these bytes, for a block."""
     command = [sys.executable, "-m", "benchmarks.bare_route"]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
         assert process.stdin is not None
@@ -21,7 +21,7 @@ def bare_route(body: bytes) -> Iterator[tuple[str, int]]:
         process.stdin.write(body)
         process.stdin.close()
         try:
-            yield "127.0.0.1", int(process.stdout.readline())
+            yield "127.0.0.1", int(process.stdout.readline()), process.pid
         finally:
             process.kill()
 

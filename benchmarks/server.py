@@ -127,27 +127,40 @@ def _beside_bare_route(server: RunningServer, load: Load) -> Figure:
     with server.client(ACTORS[0]) as client:
         document = {"source": load.reads[0], "params": {"name": "person 7"}}
         answer = client.post(f"/graphs/{load.graph}/query", json=document).content
-    ours, bare = [], []
-    with bare_route(answer) as (host, port):
+    with bare_route(answer) as (host, port, pid):
+        sides = {
+            "ours": (load, server.process.pid),
+            "bare": (replace(load, host=host, port=port), pid),
+        }
+        rates: dict[str, list[_Rate]] = {name: [] for name in sides}
+        busy = dict.fromkeys(sides, 0.0)
         for turn in range(ROUNDS + 1):
-            found = _rate_over_http(load), _rate_over_http(replace(load, host=host, port=port))
-            if turn:  # the first warms up
-                ours.append(found[0])
-                bare.append(found[1])
-    sides = {"ours": ours, "bare": bare}
+            for name, (asked, process) in sides.items():
+                before = _cpu_seconds(process)
+                found = _rate_over_http(asked)
+                if turn:  # the first warms up
+                    rates[name].append(found)
+                    busy[name] += _cpu_seconds(process) - before
     raw = []
-    for name, measured in sides.items():
+    for name, measured in rates.items():
         seconds = [each for one in measured for each in one.seconds]
         rate = statistics.median(each.rate for each in measured)
-        quantiles = [_quantile(seconds, hundredth) * 1e3 for hundredth in (50, 99)]
-        raw.append(f"{name} {rate:.0f}/s, p50 {quantiles[0]:.2f} ms, p99 {quantiles[1]:.2f} ms")
+        p50, p99 = (_quantile(seconds, hundredth) * 1e3 for hundredth in (50, 99))
+        cpu = busy[name] / len(seconds) * 1e6
+        raw.append(f"{name} {rate:.0f}/s, p50 {p50:.2f} ms, p99 {p99:.2f} ms, {cpu:.0f} us of CPU each")
     return Figure(
         name=f"{LOOKUP} over HTTP, {_way(load.clients)}: rate of a bare uvicorn route / ours",
-        value=statistics.median(there.rate / here.rate for here, there in zip(ours, bare, strict=True)),
+        value=statistics.median(there.rate / here.rate for here, there in zip(*rates.values(), strict=True)),
         unit="x",
         bound=2.0,
         raw="; ".join(raw),
     )
+
+
+def _cpu_seconds(process: int) -> float:
+    """The CPU time that a process has used, which depends less on what else runs than its rate does."""
+    used = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[11:13]
+    return sum(map(int, used)) / os.sysconf("SC_CLK_TCK")
 
 
 def _way(clients: int) -> str:
