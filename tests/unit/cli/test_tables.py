@@ -25,7 +25,8 @@ def printed(
             patch.setattr(output, "_is_plain", lambda *_: False)
         output.print_table(HEADINGS, rows, ids=["id"], numbers=["count"])
     stream.flush()
-    return stream.buffer.getvalue().decode(encoding)  # type: ignore[attr-defined]
+    stream.seek(0)
+    return stream.read()
 
 
 @pytest.mark.parametrize("rows", ROWS)
