@@ -1,7 +1,7 @@
 """Limits how much an actor has in flight at once: requests, and bytes."""
 
 import threading
-from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from omnigraph.errors import TooBusy
@@ -10,13 +10,16 @@ RETRY_AFTER = 1
 FREE_BYTES = 64 * 1024
 """Each request may send and hold this much in any case, so that large requests do not block small ones."""
 
+_KINDS = _SENT, _HELD = "sent", "held"
+"""What bytes are counted for: bodies, and rows that queries hold."""
+
 
 @dataclass(slots=True)
 class _Share:
     """What an actor has in flight."""
 
     requests: int = 0
-    taken: Counter[str] = field(default_factory=Counter)
+    taken: dict[str, int] = field(default_factory=lambda: dict.fromkeys(_KINDS, 0))
 
 
 class Ticket:
@@ -28,16 +31,16 @@ class Ticket:
         self.holder = holder
         self._admission = admission
         self._share = share
-        self._taken: Counter[str] = Counter()
+        self._taken = dict.fromkeys(_KINDS, 0)
         self._released = False
 
     def take(self, count: int) -> None:
         """Takes bytes of a body; raises `TooBusy` when the other requests of the actor leave no room for them."""
-        self._count("sent", count)
+        self._count(_SENT, count)
 
     def hold(self, count: int) -> None:
         """The same for bytes of rows that a query holds. Bodies do not count here: a load is on disk."""
-        self._count("held", count)
+        self._count(_HELD, count)
 
     def _count(self, kind: str, count: int) -> None:
         with self._admission.lock:
@@ -86,11 +89,12 @@ class Admission:
             self._in_flight += 1
             return Ticket(self, holder, share)
 
-    def forget(self, holder: str, taken: Counter[str]) -> None:
+    def forget(self, holder: str, taken: Mapping[str, int]) -> None:
         """Releases what a ticket held; called by the ticket, which has the lock."""
         share = self._shares[holder]
         share.requests -= 1
-        share.taken.subtract(taken)
+        for kind, count in taken.items():
+            share.taken[kind] -= count
         self._in_flight -= 1
         if not share.requests:
             del self._shares[holder]

@@ -15,6 +15,9 @@ _USUAL = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "ta
 FIELDS = "omnigraph_fields"
 """The attribute of a record that has its fields together, which is quicker than to tell them from those of logging."""
 
+_UNUSED = ("logThreads", "logProcesses", "logMultiprocessing")
+"""The switches of logging for what no line shows, and what takes time to find for each record."""
+
 _ENCODER = json.JSONEncoder(default=str)
 
 
@@ -57,12 +60,15 @@ def json_logs(level: int = logging.INFO) -> Iterator[None]:
     handler.setFormatter(JsonLines())
     root, ours = logging.getLogger(), logging.getLogger("omnigraph")
     before = root.handlers[:], root.level, ours.level
+    unused = {name: getattr(logging, name) for name in _UNUSED}
     root.handlers[:] = [handler]
     root.setLevel(logging.WARNING)
     ours.setLevel(level)
+    vars(logging).update(dict.fromkeys(_UNUSED, False))
     try:
         yield
     finally:
         root.handlers[:] = before[0]
         root.setLevel(before[1])
         ours.setLevel(before[2])
+        vars(logging).update(unused)
