@@ -157,28 +157,33 @@ def test_a_write_happens_once_or_fails_whole(
 
 
 @pytest.mark.parametrize(
-    "fault",
+    ("fault", "reads_manifests"),
     [
-        pytest.param(Fault(1, 403), id="nothing-is-answered"),
-        pytest.param(Fault(1, 403, method="GET", path="/data/"), id="no-rows-can-be-read"),
+        pytest.param(Fault(1, 403), True, id="nothing-is-answered"),
+        pytest.param(Fault(1, 403, method="GET", path="/__manifest/lines/"), True, id="no-manifest-can-be-read"),
+        pytest.param(Fault(1, 403, method="GET", path="/data/"), False, id="no-rows-can-be-read"),
     ],
 )
-def test_what_cannot_be_read_is_a_storage_error(fault: Fault, proxy: FaultyProxy, s3_uri: str, tmp_path: Path) -> None:
+def test_what_cannot_be_read_is_a_storage_error(
+    fault: Fault, reads_manifests: bool, proxy: FaultyProxy, s3_uri: str, tmp_path: Path
+) -> None:
     graph = og.init(s3_uri, SCHEMA, storage_options=proxy.options)
     Change(0).mutate(graph)
     graph = og.open(s3_uri, storage_options=proxy.options)
-    actions: list[Callable[[], object]] = [
+    of_manifests: list[Callable[[], object]] = [
         lambda: og.open(s3_uri, storage_options=proxy.options).snapshot(),
         lambda: og.open(s3_uri, mode="r", storage_options=proxy.options).snapshot(),
+    ]
+    actions: list[Callable[[], object]] = [
         lambda: graph.query("query all { match { $p: Person } return { $p.name } }"),
         lambda: graph.entity("Person", "a0"),
         lambda: graph.export(tmp_path / "export.jsonl"),
-        lambda: graph.snapshot_at(version=1).table("node:Person").scan(),
+        lambda: graph.snapshot_at(version=2).table("node:Person").scan(),
         lambda: Change(0).mutate(graph),
         lambda: Change(1).load(graph, tmp_path / "data.jsonl"),
         lambda: graph.mutate('query all { delete Knows where src != "" }'),
     ]
-    for action in actions:
+    for action in [*(of_manifests if reads_manifests else ()), *actions]:
         with proxy.failing(fault), pytest.raises(og.StorageError):
             action()
     assert rows_of(graph) == Change(0).rows
