@@ -80,7 +80,7 @@ def test_every_parameter_is_documented(request_: type[Request[Any]]) -> None:
     assert request_.__doc__
     for each in parameters_of(request_):
         assert each.doc.endswith("."), each.name
-        assert f"{each.name}: {each.doc}" in (vars(_home(request_))[_name(request_)].__doc__ or "")
+        assert f"{each.name}: {each.doc}" in (getattr(_home(request_), _name(request_)).__doc__ or "")
 
 
 def test_every_write_takes_a_message() -> None:
