@@ -26,24 +26,19 @@ LANCE_WRITES = {
 }
 # Functions that commit or make visible, and the only modules that may call them.
 DOORS = {
-    "commit_staged": {"omnigraph.storage.commits", "omnigraph.versioning.log", "omnigraph.write.protocol"},
-    "commit_created": {"omnigraph.storage.commits", "omnigraph.versioning.log", "omnigraph.write.creation"},
+    # A migration commits the version that closes an old manifest.
+    "commit_staged": {"omnigraph.storage.commits", "omnigraph.versioning.older_layouts", "omnigraph.write.protocol"},
+    "commit_created": {"omnigraph.storage.commits", "omnigraph.write.creation"},
     "restore": {"omnigraph.recovery.apply"},
-    "create_branch": {"omnigraph.versioning.branches", "omnigraph.write.forks"},
+    "create_branch": {"omnigraph.write.forks"},
     "delete_branch": {
-        "omnigraph.versioning.branches",
         "omnigraph.write.forks",
         "omnigraph.branching.deletion",
         "omnigraph.maintenance.table_files",
     },
     "append_row": {"omnigraph.recovery.audit"},
-    # Repair and the migration of a layout commit nothing to tables, so they have no phases to go through.
-    "publish": {
-        "omnigraph.write.protocol",
-        "omnigraph.recovery.apply",
-        "omnigraph.maintenance.repair",
-        "omnigraph.versioning.layout",
-    },
+    # Repair commits nothing to tables, so it has no phases to go through.
+    "publish": {"omnigraph.write.protocol", "omnigraph.recovery.apply", "omnigraph.maintenance.repair"},
     "write_sidecar": {"omnigraph.write.protocol", "omnigraph.recovery.remnants"},
     "delete_sidecar": {"omnigraph.write.protocol", "omnigraph.recovery.apply"},
 }

@@ -183,7 +183,7 @@ def test_what_does_not_fit_is_answered_from_the_tables(tmp_path: Path) -> None:
     graph = og.init(tmp_path / "graph.omni", SCHEMA)
     graph.load({"Person": [{"name": name, "age": 1, "city": "x" * 1000} for name in NAMES]})
     session = graph._session
-    object.__setattr__(session, "resident", ResidentCache(most_bytes=4_000))
+    vars(session.shared)["resident"] = ResidentCache(most_bytes=4_000)
     assert graph.query(READS, "cities").rows() == [{"p.city": "x" * 1000, "n": 12, "a": 1.0, "m": 1}]
     assert session.resident.memory.nbytes <= 4_000
 
@@ -226,7 +226,7 @@ def test_memory_stays_within_its_bound_and_answers_stay_right(tmp_path: Path, si
         ends = {"from": names, "to": [names[at * 31 % size.count] for at in range(size.count)]}
         graph.load({kind: pa.table(rows), f"{kind}To": pa.table(ends)}, engine="local")
     session = graph._session
-    object.__setattr__(session, "resident", ResidentCache(most_bytes=size.bound))
+    vars(session.shared)["resident"] = ResidentCache(most_bytes=size.bound)
     chance = random.Random(5)  # noqa: S311
     peak = 0
     for _ in range(size.queries):
@@ -279,10 +279,10 @@ def test_ends_of_edges_are_kept_as_numbers_alone(tmp_path: Path) -> None:
 def test_bytes_of_a_program_that_gave_up_do_not_count(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     graph = people(tmp_path)
     source = "query q { match { $p: Person  $p knows $q } return { $p.name, $q.name } }"
-    object.__setattr__(graph._session, "resident", ResidentCache(most_bytes=0))
+    vars(graph._session.shared)["resident"] = ResidentCache(most_bytes=0)
     counted: list[int] = []
     expected = graph.query(source, cancellation=og.Cancellation(count=counted.append)).rows()
-    object.__setattr__(graph._session, "resident", ResidentCache())
+    vars(graph._session.shared)["resident"] = ResidentCache()
 
     def give_up(*_: Any, cancellation: og.Cancellation, **__: Any) -> Any:
         cancellation.hold(1 << 20)
@@ -474,7 +474,7 @@ def test_columns_that_do_not_fit_are_not_read_in_vain_each_time(
     graph = people(tmp_path)
     graph.load({"Person": [{"name": "p0000", "city": "x" * 100_000}]}, mode="merge")
     session = graph._session
-    object.__setattr__(session, "resident", ResidentCache(most_bytes=50_000))
+    vars(session.shared)["resident"] = ResidentCache(most_bytes=50_000)
     source = "query q { match { $p: Person } return { $p.city } }"
     ages = "query q { match { $p: Person } return { $p.age } }"
     graph.query(ages)
@@ -495,7 +495,7 @@ def test_a_table_that_did_not_fit_is_tried_again(tmp_path: Path, monkeypatch: py
     monkeypatch.setattr(resident_cache, "_RETRIED_AFTER", 6)
     graph = people(tmp_path)
     session = graph._session
-    object.__setattr__(session, "resident", ResidentCache(most_bytes=100))
+    vars(session.shared)["resident"] = ResidentCache(most_bytes=100)
     assert not isinstance(graph.query(READS, "cities"), MemoryResult)
     session.resident.memory.most_bytes = 1_000_000  # as when other queries held it
     answers = [graph.query(READS, "cities") for _ in range(6)]

@@ -33,6 +33,7 @@ FULL_DISK = """
 import sys
 from pathlib import Path
 import omnigraph as og
+from omnigraph import failpoints
 from tests.crash.test_write_faults import check_after
 from tests.crash.world import SCHEMA, Kind, perform, prepare, state_after, state_before, state_of
 disk, folder = Path(sys.argv[1]), Path(sys.argv[2])
@@ -102,12 +103,18 @@ NO_PERMISSION = """
 import os, sys
 from pathlib import Path
 import omnigraph as og
+from omnigraph import failpoints
 from tests.crash.test_write_faults import check_after
 from tests.crash.world import SCHEMA, Kind, perform, prepare, state_before, state_of
 folder = Path(sys.argv[1])
 graph = og.init(folder / "graph", SCHEMA)
 for _ in range(2):
     prepare(graph, 5, folder)
+    try:
+        with failpoints.armed("mutate.after_phase_b=error"):
+            perform(graph, Kind.MUTATE, 5, folder)
+    except og.StorageError:
+        pass
     check_after(graph, folder)
 folders = [Path(graph.uri), *(path for path in Path(graph.uri).rglob("*") if path.is_dir())]
 if os.geteuid() == 0:
