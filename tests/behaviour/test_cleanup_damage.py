@@ -138,7 +138,7 @@ def test_a_damaged_version_that_a_tag_keeps_keeps_its_table(graph: og.Graph) -> 
     assert code == 1
     assert version_file(named.version) in errors_in(output)[PERSON]
     assert files(graph, named.path) == before
-    with pytest.raises(Damaged, match=version_name(named.version)):
+    with pytest.raises(Damaged, match=version_file(named.version)):
         other_handle(graph).snapshot_at(commit="old").table(PERSON)
 
 
