@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from functools import cache
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar, cast
@@ -11,6 +12,7 @@ from omnigraph import api
 from omnigraph.api.base import MAIN, Request, acting_actor
 from omnigraph.api.graph import GraphApi
 from omnigraph.errors import UsageError
+from omnigraph.lazy import importing
 from omnigraph.policy import Action
 from omnigraph.session.session import Session
 
@@ -38,9 +40,15 @@ class Verb:
 
     def function(self) -> Callable[[Session, Any], Any]:
         """What runs the request."""
-        module, _, function = self.name.partition(".")
+        return _find_function(self.name)
+
+
+@cache
+def _find_function(name: str) -> Callable[[Session, Any], Any]:
+    module, _, function = name.partition(".")
+    with importing:
         found: Callable[[Session, Any], Any] = getattr(import_module(f"omnigraph.verbs.{module}"), function)
-        return found
+    return found
 
 
 def _on_branch(action: Action) -> Callable[[Any], _Rights]:
@@ -216,8 +224,9 @@ class Graph(GraphApi):
             >>> older.run({"age": 40}).rows()
             [{'p.name': 'Bob'}]
         """
-        from omnigraph.source_files import text_of  # noqa: PLC0415 - the languages
-        from omnigraph.syntax import QUERY  # noqa: PLC0415
+        with importing:
+            from omnigraph.source_files import text_of  # noqa: PLC0415 - the languages
+            from omnigraph.syntax import QUERY  # noqa: PLC0415
 
         text = source if isinstance(source, str) else text_of(source, QUERY)
         session = self._session
