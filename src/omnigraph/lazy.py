@@ -1,10 +1,19 @@
 """What is imported or made when it is first used, because most processes use little of it."""
 
+import threading
 from collections.abc import Callable, Mapping
 from importlib import import_module
 from typing import Any, Generic, TypeVar, overload
 
 _Value = TypeVar("_Value")
+
+importing = threading.RLock()
+"""Held by a function that imports modules which in turn import Lance, Arrow or the languages.
+
+If one thread imports a package and another a module of it, each may wait for the other, and Python raises a deadlock
+error. So threads that use an open graph for the first time import one after another. The top level of a module never
+takes the lock: it might run while another thread, which has the lock, waits for that module.
+"""
 
 
 def lazy_names(package: str, homes: Mapping[str, str]) -> Callable[[str], Any]:

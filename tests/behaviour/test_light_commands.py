@@ -1,5 +1,7 @@
 """Verbs that need only manifests start quickly: they import neither Lance nor Arrow, an engine or a language."""
 
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -86,3 +88,46 @@ def test_a_query_after_a_light_verb_reads_as_ever(uri: str) -> None:
     assert [each.name for each in graph.branches.list()] == ["main", "review"]
     rows = graph.query("query q { match { $a: A } return { $a.x as x } order { $a.x asc } }", branch="review").rows()
     assert rows == [{"x": "one"}, {"x": "two"}]
+
+
+FIRST_USES = """
+import sys, threading
+import omnigraph as og
+graph = og.open(sys.argv[1])
+read = "query q { match { $a: A } return { $a.x as x } }"
+jobs = [
+    lambda: graph.query(read).rows(),
+    lambda: graph.query(read, branch="review").rows(),
+    lambda: graph.mutate('query add { insert A { x: "three" } }'),
+    lambda: graph.branches.delete("spare"),
+    lambda: graph.branches.create("draft", from_="v1"),
+    lambda: [*graph.diff("v1", "review")],
+    lambda: [*graph.export()],
+    lambda: graph.schema.text,
+    lambda: graph.status(),
+    lambda: graph.prepare(read).run().rows(),
+    lambda: graph.snapshot().as_json(),
+    lambda: graph.tags.create("v2"),
+]
+start, failures = threading.Barrier(len(jobs)), []
+
+def run(job):
+    start.wait()
+    try:
+        job()
+    except BaseException as error:
+        failures.append(error)
+
+threads = [threading.Thread(target=run, args=(job,)) for job in jobs]
+for thread in threads:
+    thread.start()
+for thread in threads:
+    thread.join()
+assert not failures, failures
+"""
+
+
+@pytest.mark.parametrize("turn", range(3))
+def test_threads_that_use_a_graph_for_the_first_time_import_one_after_another(uri: str, turn: int) -> None:
+    og.open(uri).branches.create("spare")
+    subprocess.run([sys.executable, "-c", FIRST_USES, uri], check=True, timeout=300)

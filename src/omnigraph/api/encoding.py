@@ -3,6 +3,8 @@
 from functools import cache
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from omnigraph.lazy import importing
+
 if TYPE_CHECKING:
     from pydantic import TypeAdapter
 
@@ -33,6 +35,7 @@ def adapter_of(kind: Any) -> "TypeAdapter[Any]":
 
 @cache
 def _adapter(kind: Any) -> "TypeAdapter[Any]":
-    from pydantic import TypeAdapter  # noqa: PLC0415 - it takes longer than a command that only asks for help
+    with importing:
+        from pydantic import TypeAdapter  # noqa: PLC0415 - it takes longer than a command that only asks for help
 
     return TypeAdapter(kind)

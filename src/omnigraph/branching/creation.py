@@ -9,6 +9,7 @@ from omnigraph.api.history import BranchInfo, Place
 from omnigraph.branching.finding import describe_branch, place_of
 from omnigraph.errors import BranchExists, NotFound, OmnigraphError, TagExists, UsageError
 from omnigraph.failpoints import Point
+from omnigraph.lazy import importing
 from omnigraph.storage.location import Location
 from omnigraph.versioning import Branches, CommitGraph
 from omnigraph.versioning.names import check_branch_name
@@ -44,7 +45,8 @@ def _check_whole(branches: Branches, place: Place) -> None:
         return
     snapshot = branches.snapshot(branches.manifest_at(place))
     if missing := snapshot.missing_tables():
-        from omnigraph.versioning.removal import REMOVED  # noqa: PLC0415 - Lance
+        with importing:
+            from omnigraph.versioning.removal import REMOVED  # noqa: PLC0415 - Lance
 
         raise NotFound("whole snapshot of commit", snapshot.commit_id, f"{', '.join(missing)}: {REMOVED}")
 
@@ -63,7 +65,8 @@ def branch_for_write(graph: Location, branches: Branches, name: str, from_: str 
         yield
     except BaseException as error:
         if head is not None:
-            from omnigraph.branching.deletion import delete  # noqa: PLC0415 - Lance
+            with importing:
+                from omnigraph.branching.deletion import delete  # noqa: PLC0415 - Lance
 
             try:
                 delete(graph, branches, name, if_commit=head)

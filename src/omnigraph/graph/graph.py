@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar, cast
 
 from omnigraph.api.base import MAIN, Request, acting_actor
 from omnigraph.api.graph import GraphApi
+from omnigraph.lazy import importing
 from omnigraph.policy import Action
 from omnigraph.session.session import Session
 
@@ -44,7 +45,8 @@ class Verb:
 @cache
 def _verb_function(name: str) -> Callable[[Session, Any], Any]:
     module, _, function = name.partition(".")
-    found: Callable[[Session, Any], Any] = getattr(import_module(f"omnigraph.verbs.{module}"), function)
+    with importing:
+        found: Callable[[Session, Any], Any] = getattr(import_module(f"omnigraph.verbs.{module}"), function)
     return found
 
 

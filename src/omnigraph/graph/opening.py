@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from omnigraph.errors import UsageError
 from omnigraph.graph.graph import Graph
+from omnigraph.lazy import importing
 from omnigraph.policy import guard_of
 from omnigraph.session.session import Mode, open_session
 from omnigraph.storage.location import Location, location_of
@@ -31,8 +32,9 @@ def init(
     id: str | None = None,
 ) -> Graph:
     """Creates a graph with this schema, given as text or as the path of a file; fails if a graph is there."""
-    from omnigraph.source_files import schema_text  # noqa: PLC0415 - the languages
-    from omnigraph.write.creation import create_graph  # noqa: PLC0415 - Lance
+    with importing:
+        from omnigraph.source_files import schema_text  # noqa: PLC0415 - the languages
+        from omnigraph.write.creation import create_graph  # noqa: PLC0415 - Lance
 
     location = _location(uri, storage_options, durability, upkeep)
     text, name = schema_text(schema)

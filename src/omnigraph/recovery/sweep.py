@@ -5,6 +5,7 @@ from collections.abc import Collection
 from typing import TYPE_CHECKING
 
 from omnigraph.errors import FenceHeld, FenceLost
+from omnigraph.lazy import importing
 from omnigraph.recovery.decide import Mode
 from omnigraph.storage.location import Location
 from omnigraph.versioning import Branches
@@ -47,7 +48,8 @@ def recover(
             # A thread whose write fails says so while it still has the locks, and a writer that lost its own marks it.
             if operation_id in but or (sidecar := read_sidecar(graph, operation_id)) is None:
                 continue
-            from omnigraph.recovery.settle import settle_sidecar  # noqa: PLC0415 - Lance
+            with importing:
+                from omnigraph.recovery.settle import settle_sidecar  # noqa: PLC0415 - Lance
 
             try:
                 settled += settle_sidecar(graph, branches, sidecar, fence, mode)

@@ -9,6 +9,7 @@ from omnigraph.api.base import MAIN
 from omnigraph.branching.finding import named_branch, place_of
 from omnigraph.diagnostics import quoted
 from omnigraph.errors import ValidationError
+from omnigraph.lazy import importing
 from omnigraph.policy import Action, Guard
 from omnigraph.versioning import Branches
 from omnigraph.violations import Rule, Violation
@@ -164,7 +165,8 @@ def _without_details(violation: Violation, catalog: "Catalog", hidden: Collectio
 
 def _revealed_tables(catalog: "Catalog", entity: "EntityType") -> tuple[str, ...]:
     """The tables whose ids the rows of a type reveal: its own and, for an edge, those of its ends."""
-    from omnigraph.catalog import EdgeType  # noqa: PLC0415 - a graph without a policy needs no types here
+    with importing:
+        from omnigraph.catalog import EdgeType  # noqa: PLC0415 - a graph without a policy needs no types here
 
     ends = (entity.source, entity.destination) if isinstance(entity, EdgeType) else ()
     return (entity.table_key, *(catalog.nodes[end].table_key for end in ends))

@@ -1,5 +1,6 @@
 """Settles what other writers left unfinished, before a graph is opened for writing."""
 
+from omnigraph.lazy import importing
 from omnigraph.recovery import Mode, recover
 from omnigraph.storage.location import Location
 from omnigraph.storage.locks import refuse_careless_store
@@ -11,7 +12,8 @@ def settle_unfinished(graph: Location, branches: Branches) -> None:
     """Migrates an older layout, removes a torn manifest, and settles unfinished writes and schema changes."""
     refuse_careless_store(graph)
     if branches.is_older_layout:
-        from omnigraph.versioning.layout import migrate_layout  # noqa: PLC0415 - Lance
+        with importing:
+            from omnigraph.versioning.layout import migrate_layout  # noqa: PLC0415 - Lance
 
         with holding_history(graph, "layout migration"):
             migrate_layout(branches)

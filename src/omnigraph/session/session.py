@@ -10,6 +10,7 @@ from omnigraph.api.base import MAIN
 from omnigraph.api.words import State
 from omnigraph.branching.finding import named_branch, place_of
 from omnigraph.errors import Damaged, UsageError
+from omnigraph.lazy import importing
 from omnigraph.policy import Guard
 from omnigraph.session.guard import GraphGuard
 from omnigraph.session.shared import SharedState
@@ -87,7 +88,8 @@ class Session:
 
     def locate(self, at: State, branch: str = MAIN) -> "tuple[Snapshot, str]":
         """A state and the branch that it belongs to, without a policy check; None is the newest state of `branch`."""
-        from omnigraph.versioning import Snapshot  # noqa: PLC0415 - Lance
+        with importing:
+            from omnigraph.versioning.snapshot import Snapshot  # noqa: PLC0415 - Lance
 
         match at:
             case None:

@@ -3,7 +3,7 @@
 import threading
 from typing import TYPE_CHECKING
 
-from omnigraph.lazy import lazy_property
+from omnigraph.lazy import importing, lazy_property
 from omnigraph.storage.location import Location
 from omnigraph.versioning import Branches
 from omnigraph.versioning.kept import KeptVersions, opened_tables
@@ -32,28 +32,32 @@ class SharedState:
     @lazy_property
     def writes(self) -> "Writes":
         """Runs writes."""
-        from omnigraph.session.writes import Writes  # noqa: PLC0415 - Lance
+        with importing:
+            from omnigraph.session.writes import Writes  # noqa: PLC0415 - Lance
 
         return Writes(self._location, self._branches)
 
     @lazy_property
     def queries(self) -> "QueryCache":
         """Compiled queries."""
-        from omnigraph.session.queries import QueryCache  # noqa: PLC0415 - the languages
+        with importing:
+            from omnigraph.session.queries import QueryCache  # noqa: PLC0415 - the languages
 
         return QueryCache()
 
     @lazy_property
     def adjacency(self) -> "AdjacencyCache":
         """Edges as arrays."""
-        from omnigraph.query.adjacency import AdjacencyCache  # noqa: PLC0415 - pyarrow
+        with importing:
+            from omnigraph.query.adjacency import AdjacencyCache  # noqa: PLC0415 - pyarrow
 
         return AdjacencyCache(heads=self._branches.head_versions)
 
     @lazy_property
     def resident(self) -> "ResidentCache":
         """Tables in memory."""
-        from omnigraph.resident.cache import ResidentCache  # noqa: PLC0415 - pyarrow
+        with importing:
+            from omnigraph.resident.cache import ResidentCache  # noqa: PLC0415 - pyarrow
 
         return ResidentCache()
 

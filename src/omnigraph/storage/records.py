@@ -14,6 +14,7 @@ from types import NoneType, UnionType
 from typing import TYPE_CHECKING, Any, TypeVar, cast, get_args, get_type_hints
 
 from omnigraph.errors import Damaged
+from omnigraph.lazy import importing
 from omnigraph.storage.location import Location
 from omnigraph.storage.objects import objects_at
 
@@ -84,7 +85,8 @@ def from_content(kind: type[_Kind], uri: str, content: Mapping[str, Any]) -> _Ki
 
 
 def _decode_any(kind: type[_Kind], uri: str, content: Mapping[str, Any]) -> _Kind:
-    from pydantic import ValidationError  # noqa: PLC0415
+    with importing:
+        from pydantic import ValidationError  # noqa: PLC0415
 
     try:
         found: _Kind = _adapter(cast("Any", kind)).validate_json(json.dumps(content), strict=True)
@@ -97,7 +99,8 @@ def _decode_any(kind: type[_Kind], uri: str, content: Mapping[str, Any]) -> _Kin
 
 @cache
 def _adapter(kind: Any) -> "TypeAdapter[Any]":
-    from pydantic import TypeAdapter  # noqa: PLC0415
+    with importing:
+        from pydantic import TypeAdapter  # noqa: PLC0415
 
     return TypeAdapter(kind)
 

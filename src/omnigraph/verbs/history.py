@@ -7,6 +7,7 @@ from omnigraph.api.base import MAIN
 from omnigraph.branching import creation, finding
 from omnigraph.branching import tags as tagging
 from omnigraph.errors import NotFound
+from omnigraph.lazy import importing
 from omnigraph.policy import Action
 from omnigraph.session.session import Session
 from omnigraph.versioning import CommitGraph, commit_with_id
@@ -21,7 +22,8 @@ def create_branch(session: Session, request: history.BranchCreateRequest) -> his
 
 
 def delete_branch(session: Session, request: history.BranchDeleteRequest) -> None:
-    from omnigraph.branching import deletion  # noqa: PLC0415 - Lance
+    with importing:
+        from omnigraph.branching import deletion  # noqa: PLC0415 - Lance
 
     deletion.delete(session.location, session.branches, request.name)
 

@@ -14,7 +14,7 @@ from omnigraph.api.base import MAIN
 from omnigraph.api.history import MAIN_INCARNATION, Commit, Place
 from omnigraph.errors import BranchExists, Damaged, NotFound, StorageError
 from omnigraph.failpoints import Point
-from omnigraph.lazy import lazy_property
+from omnigraph.lazy import importing, lazy_property
 from omnigraph.storage.location import Location
 from omnigraph.storage.objects import objects_at
 from omnigraph.storage.records import encode_record, read_record
@@ -65,7 +65,8 @@ class Branches:
     @lazy_property
     def schemas(self) -> "Schemas":
         """The schemas of the graph."""
-        from omnigraph.versioning.schemas import Schemas  # noqa: PLC0415 - the catalog
+        with importing:
+            from omnigraph.versioning.schemas import Schemas  # noqa: PLC0415 - the catalog
 
         return Schemas(self.graph)
 
@@ -194,7 +195,8 @@ class Branches:
         known = self._last_snapshot
         if known is not None and known.manifest is manifest and known.opened is opened:
             return known
-        from omnigraph.versioning.snapshot import Snapshot  # noqa: PLC0415 - Lance
+        with importing:
+            from omnigraph.versioning.snapshot import Snapshot  # noqa: PLC0415 - Lance
 
         accepted = self.schemas.get(manifest.commit.schema_id)
         found = Snapshot(self.graph, accepted.catalog, manifest, opened_tables() if opened is None else opened)
@@ -222,7 +224,8 @@ class Branches:
         for snapshot in snapshots:
             self._log_at(snapshot.commit.place)
             if isinstance(error, StorageError) and (missing := snapshot.missing_tables()):
-                from omnigraph.versioning.removal import REMOVED  # noqa: PLC0415 - Lance
+                with importing:
+                    from omnigraph.versioning.removal import REMOVED  # noqa: PLC0415 - Lance
 
                 raise NotFound("table", missing[0], REMOVED) from error
 
@@ -302,7 +305,8 @@ class Branches:
     def _open_log(self, ref: Ref) -> ManifestLog:
         line = None
         if self.is_older_layout:
-            from omnigraph.versioning.older_layouts import LanceLine  # noqa: PLC0415 - Lance
+            with importing:
+                from omnigraph.versioning.older_layouts import LanceLine  # noqa: PLC0415 - Lance
 
             line = LanceLine(self.graph, ref.name)
         return ManifestLog(

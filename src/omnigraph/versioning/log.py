@@ -14,6 +14,7 @@ from omnigraph.api.base import MAIN
 from omnigraph.api.history import MAIN_INCARNATION, Commit, Place
 from omnigraph.errors import Damaged, HeadMoved, NotDurable, NotFound, StorageError
 from omnigraph.failpoints import Point
+from omnigraph.lazy import importing
 from omnigraph.storage.location import Location
 from omnigraph.storage.locks import Lock, Taken, locks_at
 from omnigraph.storage.objects import objects_at
@@ -463,7 +464,8 @@ def open_main(graph: Location) -> ManifestLog:
     log = ManifestLog(graph)
     if log.line.has(FIRST_VERSION):
         return log
-    from omnigraph.versioning.older_layouts import LanceLine, LanceRefs, has_older_layout  # noqa: PLC0415 - needs Lance
+    with importing:
+        from omnigraph.versioning.older_layouts import LanceLine, LanceRefs, has_older_layout  # noqa: PLC0415 - Lance
 
     if not has_older_layout(graph):
         return log
