@@ -62,7 +62,11 @@ def main() -> int:
         )
     }
     chosen = [name for name in sys.argv[1:] if name in modules] or [name for name in modules if name not in _LONG]
-    figures = [figure for name in chosen for figure in modules[name].figures()]
+    figures = []
+    for name in chosen:
+        for figure in modules[name].figures():
+            print(f"{figure.name}: {figure.value:.2f} {figure.unit} ({figure.raw})", file=sys.stderr, flush=True)
+            figures.append(figure)
     if "--json" in sys.argv:
         print(
             json.dumps(

@@ -2,6 +2,7 @@
 
 import os
 import sys
+from collections.abc import Iterator
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -55,6 +56,29 @@ edge Counts: Counter -> Counter { weight: F64 }
 def catalog() -> Catalog:
     """A small world with every kind of type in it."""
     return compile_schema(SOCIAL_SCHEMA)
+
+
+def carry_rows(patch: pytest.MonkeyPatch, most: int) -> None:
+    """Lets the manifest carry up to a number of rows of a table, in this process and in those that it starts."""
+    patch.setenv("OMNIGRAPH_CARRIED_ROWS", str(most))
+    patch.setattr("omnigraph.write.carried.CARRIED_ROWS", most)
+
+
+@pytest.fixture
+def rows_in_tables(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every write changes tables through the four phases, in this process and in those that it starts.
+
+    For tests about tables, forks, sidecars and recovery, whose writes would otherwise be carried in the manifest.
+    """
+    carry_rows(monkeypatch, 0)
+
+
+@pytest.fixture(scope="module")
+def module_with_rows_in_tables() -> Iterator[None]:
+    """The same for a module, and for what its tests share."""
+    with pytest.MonkeyPatch.context() as patch:
+        carry_rows(patch, 0)
+        yield
 
 
 @pytest.hookimpl(trylast=True)

@@ -28,11 +28,13 @@ from typing import IO, Any, Self
 from omnigraph import failpoints
 from omnigraph.catalog import compile_schema
 from omnigraph.storage import locks
-from omnigraph.storage.environment import seconds_setting
+from omnigraph.storage.environment import CARRIED_ROWS, bytes_setting, seconds_setting
+from omnigraph.write import carried
 
 ROOT = Path(__file__).parents[1]
 _PATIENCE = 120.0
 _STOPPED = "stopped"
+CARRIED = "OMNIGRAPH_CARRIED_ROWS"
 _LENGTH_BYTES = 8
 _PIPES = 3
 _IMPORTED = (
@@ -173,7 +175,7 @@ class _Nursery:
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             cwd=ROOT,
-            env={**os.environ, **environment},
+            env={**{name: os.environ[name] for name in os.environ if name != CARRIED}, **environment},
             pass_fds=[theirs.fileno()],
         )
         theirs.close()
@@ -271,3 +273,4 @@ def _take_over(environment: Mapping[str, str]) -> None:
     os.environ.update(environment)
     failpoints._armed.update(failpoints._parse(environment.get(failpoints.VARIABLE, "")))
     locks._SECONDS = seconds_setting("OMNIGRAPH_LEASE_SECONDS", locks._SECONDS)
+    vars(carried)["CARRIED_ROWS"] = bytes_setting(CARRIED, CARRIED_ROWS, unit="rows")

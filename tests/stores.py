@@ -3,6 +3,7 @@
 import subprocess
 import sys
 import threading
+import time
 import urllib.request
 import uuid
 from collections.abc import Callable, Iterator
@@ -147,6 +148,10 @@ class FaultyProxy:
         self._turn = threading.Lock()
         self._seen = 0
         self.faults = 0
+        self.requests: list[tuple[str, str]] = []
+        """The method and the path of each request that came."""
+        self.delay = 0.0
+        """How many seconds each request takes longer."""
         self.ignores_conditions = False
         self._server = _Server(("127.0.0.1", 0), self._handler())
 
@@ -229,6 +234,8 @@ class FaultyProxy:
 
     def _answer(self, request: BaseHTTPRequestHandler) -> None:
         body = request.rfile.read(int(request.headers.get("content-length", 0)))
+        self.requests.append((request.command, request.path))
+        time.sleep(self.delay)
         hold = self._held(request)
         if hold is not None and hold.alone:
             hold.keep()

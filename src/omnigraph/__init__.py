@@ -6,6 +6,9 @@ Names are imported when they are first used, so that `import omnigraph` and the 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from omnigraph.first_imports import around_import, let_idle_threads_sleep
+from omnigraph.lazy import importing
+
 if TYPE_CHECKING:
     from omnigraph import spark
     from omnigraph.api.data import EmbedResult, LoadResult, MutationResult, QueryResult
@@ -186,6 +189,9 @@ _HOMES = {
 """The modules of the names that are not errors."""
 
 
+around_import("numpy", let_idle_threads_sleep)
+
+
 def __getattr__(name: str) -> Any:
     if name == "__version__":
         from importlib.metadata import version  # noqa: PLC0415 - reading the metadata costs as much as the command line
@@ -195,7 +201,8 @@ def __getattr__(name: str) -> Any:
         return import_module("omnigraph.spark")
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(_HOMES.get(name, "omnigraph.errors")), name)
+    with importing:
+        return getattr(import_module(_HOMES.get(name, "omnigraph.errors")), name)
 
 
 def __dir__() -> list[str]:

@@ -7,15 +7,15 @@ with one from after it. A property that only one of them has is a difference of 
 import base64
 import json
 from collections.abc import Callable, Collection, Iterator, Mapping
-from dataclasses import dataclass
 from functools import partial
 
 import pyarrow as pa
 
-from omnigraph.api.history import Change, ChangeBlock, ChangeKind
+from omnigraph.api.history import Change, ChangeBlock, ChangeKind, Commit
 from omnigraph.catalog import Catalog, EntityType
 from omnigraph.catalog.conversion import continued_columns, kept_columns
 from omnigraph.catalog.model import ID
+from omnigraph.dataclass_later import dataclass
 from omnigraph.errors import ChangesGap, NotFound, UsageError
 from omnigraph.storage.column_match import ColumnMatch
 from omnigraph.storage.differences import difference_batches
@@ -154,18 +154,28 @@ def blocks_after(
         try:
             yield from diff_snapshots(snapshot(before), snapshot(after), types)
         except NotFound as error:
-            raise ChangesGap(log.branch, after.version) from error
+            raise ChangesGap(log.branch, after.commit.manifest_version) from error
 
     oldest = log.first_version if log.origin is not None else log.first_version - 1
-    version = oldest if cursor is None else _position(cursor, log)
+    version, ahead = (oldest, 0) if cursor is None else _position(cursor, log)
     head = log.head().version
-    before = _read(log, version) if version >= log.first_version else None
-    while version < head:
-        version += 1
-        manifest = _read(log, version)
-        changed = partial(changes, before, manifest) if before is not None else partial(iter, ())
-        yield ChangeBlock(manifest.commit, _cursor(log, manifest.version), changed)
-        before = manifest
+    before = _read(log, version).before_last(ahead) if version >= log.first_version else None
+    while version < head or ahead:
+        if not ahead:
+            version += 1
+        try:
+            manifest = _read(log, version)
+        except ChangesGap:
+            # Cleanup may have removed a version that published no commit.
+            if any(each.manifest == version for each in log.commits_to(version)):
+                raise
+            continue
+        for commit in manifest.own_commits[-ahead:]:
+            after = manifest.before_last(commit.ahead)
+            changed = partial(changes, before, after) if before is not None else partial(iter, ())
+            yield ChangeBlock(commit, _cursor(log, commit), changed)
+            before = after
+        ahead = 0
 
 
 def _read(log: ManifestLog, version: int) -> Manifest:
@@ -175,20 +185,26 @@ def _read(log: ManifestLog, version: int) -> Manifest:
         raise ChangesGap(log.branch, version) from error
 
 
-def _cursor(log: ManifestLog, version: int) -> str:
-    state = {"branch": log.branch, "incarnation": log.incarnation, "version": version}
+def _cursor(log: ManifestLog, commit: Commit) -> str:
+    state = {"branch": log.branch, "incarnation": log.incarnation, "version": commit.manifest}
+    if commit.ahead:
+        state["ahead"] = commit.ahead
     return base64.urlsafe_b64encode(json.dumps(state).encode()).decode().rstrip("=")
 
 
-def _position(cursor: str, log: ManifestLog) -> int:
-    """The version that a cursor stands at; refuses one of another branch, or of one that had this name before."""
+def _position(cursor: str, log: ManifestLog) -> tuple[int, int]:
+    """The version that a cursor stands at, and how many commits of it come after the cursor.
+
+    Refuses a cursor of another branch, or of one that had this name before.
+    """
     try:
         state = json.loads(base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4)))
         branch, incarnation, version = state["branch"], state["incarnation"], int(state["version"])
+        ahead = int(state.get("ahead", 0))
     except (ValueError, KeyError, TypeError, OverflowError, RecursionError) as error:
         raise UsageError(f"invalid cursor {cursor!r}") from error
     if branch != log.branch:
         raise UsageError(f"the cursor belongs to branch `{branch}`, not to `{log.branch}`")
     if incarnation != log.incarnation:
         raise UsageError(f"the cursor belongs to a deleted branch `{branch}`; start again without a cursor")
-    return version
+    return version, ahead

@@ -9,12 +9,13 @@ import re
 import unicodedata
 from bisect import bisect_right
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from enum import StrEnum
 from functools import cached_property
 from typing import Any, NamedTuple
 
 from omnigraph.codes import Code
+from omnigraph.dataclass_later import dataclass
 
 _EXCERPT_WIDTH = 120
 _LONGEST_NAME = 64

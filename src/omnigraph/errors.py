@@ -5,9 +5,10 @@ survives the pickle of a Spark worker or a process pool whole.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from typing import Any, ClassVar, dataclass_transform
 
+from omnigraph.dataclass_later import dataclass
 from omnigraph.diagnostics import Diagnostic, render_all
 from omnigraph.violations import Violation
 

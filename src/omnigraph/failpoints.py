@@ -14,9 +14,9 @@ import signal
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from enum import StrEnum
 
+from omnigraph.dataclass_later import dataclass
 from omnigraph.errors import StorageError, UsageError
 
 VARIABLE = "OMNIGRAPH_FAILPOINTS"
@@ -32,6 +32,7 @@ class Writer(StrEnum):
     OPTIMIZE = "optimize"
     MERGE = "merge"
     SCHEMA_APPLY = "schema_apply"
+    FOLD = "fold"
 
 
 class WriteStep(StrEnum):

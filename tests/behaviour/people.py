@@ -5,6 +5,8 @@ from typing import Any
 
 import omnigraph as og
 from omnigraph.api.history import Commit
+from omnigraph.failpoints import Writer
+from omnigraph.session.writes import WriteOrder
 
 SCHEMA = """
 node Person { name: String @key, age: I32? }
@@ -57,3 +59,15 @@ def forks(graph: og.Graph, branch: str) -> set[str]:
 
 def other_handle(graph: og.Graph) -> og.Graph:
     return og.open(graph.uri, durability="fast")
+
+
+def fold(graph: og.Graph, branch: str = "main") -> None:
+    """Moves what the manifest carries into the tables, as a write that needs it there does first."""
+    with graph._session.writes.attempt(WriteOrder(kind=Writer.OPTIMIZE, branch=branch, actor=None, message="")):
+        pass
+
+
+def carried(graph: og.Graph, branch: str = "main") -> int:
+    """How many rows and ids of all tables the manifest carries."""
+    pins = graph.snapshot(branch).manifest.pins.values()
+    return sum(each.count + len(each.deleted) for pin in pins for each in pin.carried)

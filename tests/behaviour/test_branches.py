@@ -146,6 +146,7 @@ def test_a_graph_opened_for_reading_shows_branches_and_makes_none(graph: og.Grap
 # --- writing ---
 
 
+@pytest.mark.usefixtures("rows_in_tables")
 def test_a_table_is_forked_at_its_first_write_and_no_other_is(graph: og.Graph) -> None:
     graph.branches.create("b")
     main_files = files(graph, "edges")

@@ -40,6 +40,8 @@ from tests.manifest_files import line_of
 from tests.nursery import Child
 from tests.stores import Options
 
+pytestmark = pytest.mark.usefixtures("module_with_rows_in_tables")
+
 FOLDERS = ("nodes", "edges", "__manifest")
 WRITER = """
 import json, sys
@@ -540,7 +542,7 @@ def test_nobody_takes_the_gap_for_the_end_of_the_history(graph: og.Graph) -> Non
     assert idle.snapshot().commit != head
     for handle in (idle, other_handle(graph)):
         set_age(handle, 81)
-    assert other_handle(graph).snapshot().manifest.version == 164
+    assert other_handle(graph).snapshot().commit.manifest_version == 164
 
 
 def test_a_publisher_that_was_stopped_does_not_publish_into_the_gap(graph: og.Graph) -> None:

@@ -120,7 +120,7 @@ def test_what_a_writer_began_on_stays_whatever_its_clock_says(graph: og.Graph, r
             write(graph, f'insert City {{ name: "{name}" }}')
             write(graph, f'insert Knows {{ id: "{name}", from: "Ada", to: "Bob" }}')
         clean(graph)
-        again = other_handle(graph).snapshot_at(version=began_on.manifest.version)
+        again = other_handle(graph).snapshot_at(version=began_on.commit.manifest_version)
         assert [again.table(key).count() for key in ("node:City", "edge:Knows")] == [0, 1]
     finally:
         ended = resumed(child)
@@ -128,7 +128,7 @@ def test_what_a_writer_began_on_stays_whatever_its_clock_says(graph: og.Graph, r
     assert ages(other_handle(graph))["Eve"] == 7
     clean(graph)
     with pytest.raises(og.NotFound):
-        graph.snapshot_at(version=began_on.manifest.version)
+        graph.snapshot_at(version=began_on.commit.manifest_version)
 
 
 @pytest.mark.parametrize("skew", [10 * MINUTE, -HOUR])
@@ -223,6 +223,7 @@ def test_files_of_a_write_that_was_announced_stay(graph: og.Graph, records: Path
     assert ages(settled) == {"Ada": 3, "Bob": 1}
 
 
+@pytest.mark.usefixtures("rows_in_tables")
 @pytest.mark.parametrize("durability", ["fast", "full"])
 def test_a_load_whose_files_are_gone_is_refused_and_nothing_is_lost(
     graph: og.Graph, records: Path, durability: str
@@ -242,6 +243,7 @@ def test_a_load_whose_files_are_gone_is_refused_and_nothing_is_lost(
     assert ages(other_handle(graph)) == {"Ada": 4, "Bob": 1}
 
 
+@pytest.mark.usefixtures("rows_in_tables")
 def test_a_load_whose_files_are_gone_from_an_object_store_is_refused(
     s3_store: Options, s3_uri: str, records: Path
 ) -> None:

@@ -40,6 +40,20 @@ def test_a_process_ends_with_the_same_exit_code_and_no_traceback(arguments: list
     assert "Traceback" not in result.stderr
 
 
+@pytest.mark.parametrize("query", ["{ $a.x }", "{ $a.y, count($a) as n, max($a.x) as last } order { n desc }"])
+@pytest.mark.parametrize("uses_duckdb", [True, False])
+def test_a_process_ends_without_a_report_of_what_is_left(tmp_path: Path, query: str, *, uses_duckdb: bool) -> None:
+    """DuckDB would write one."""
+    schema, graph = tmp_path / "a.pg", str(tmp_path / "g.omni")
+    schema.write_text("node A { x: String @key, y: I32? }")
+    omnigraph_cli("init", graph, "--schema", schema)
+    arguments = ["omnigraph", "query", graph, "-e", f"query q {{ match {{ $a: A }} return {query} }}"]
+    before = "import duckdb; duckdb.connect().execute('select 1')" if uses_duckdb else ""
+    script = f"import sys\n{before}\nsys.argv = {arguments!r}\nfrom omnigraph.cli.main import run\nrun()"
+    result = subprocess.run([sys.executable, "-c", script], check=False, capture_output=True, text=True)
+    assert (result.returncode, result.stderr) == (0, "0 rows\n")
+
+
 def as_json(result: subprocess.CompletedProcess[str]) -> Any:
     return json.loads(result.stdout)
 

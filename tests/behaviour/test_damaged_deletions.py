@@ -12,6 +12,8 @@ import pytest
 import omnigraph as og
 from omnigraph.storage import soundness
 
+pytestmark = pytest.mark.usefixtures("module_with_rows_in_tables")
+
 ROWS = 2_000
 READS = """
 import sys

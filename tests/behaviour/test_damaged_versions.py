@@ -18,6 +18,8 @@ from omnigraph.storage.tables import version_file
 from omnigraph.versioning.file_checksums import CHECKSUM_FOLDER
 from tests import nursery
 
+pytestmark = pytest.mark.usefixtures("module_with_rows_in_tables")
+
 TOWN = "node:Town"
 SCHEMA = "node Town { name: String @key, note: String, size: I64? @index }\nnode Other { name: String @key }"
 NEXT_SCHEMA = SCHEMA.replace("note: String", "note: String, nick: String?")

@@ -10,6 +10,7 @@ import omnigraph as og
 from omnigraph.api.history import Change
 from tests.behaviour.contents import diff_counts
 from tests.behaviour.people import write
+from tests.conftest import carry_rows
 
 FIRST = """
 node Person { name: String @key, age: I32?, city: String?, nick: String? }
@@ -122,9 +123,16 @@ def test_branches_that_have_one_schema_by_different_ways_differ_by_their_rows_al
     ]
 
 
-def test_what_differs_between_branches_that_caught_up_is_found_by_a_small_read(tmp_path: Path) -> None:
+@pytest.mark.parametrize("is_carried", [False, True])
+def test_what_differs_between_branches_that_caught_up_is_found_by_a_small_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, is_carried: bool
+) -> None:
+    """Rows that carried ones replace are found by their ids, for which there is an index."""
+    carry_rows(monkeypatch, 512 if is_carried else 0)
     graph = og.init(tmp_path / "graph.omni", FIRST, durability="fast")
     graph.load({"Person": [{"name": f"n{number}", "age": number, "city": f"c{number}"} for number in range(30_000)]})
+    if is_carried:
+        graph.ensure_indices()
     graph.branches.create("b")
     graph.schema.apply(SECOND)
     graph.schema.catch_up("b")

@@ -37,8 +37,17 @@ DOORS = {
         "omnigraph.maintenance.table_files",
     },
     "append_row": {"omnigraph.recovery.audit"},
-    # Repair commits nothing to tables, so it has no phases to go through.
-    "publish": {"omnigraph.write.protocol", "omnigraph.recovery.apply", "omnigraph.maintenance.repair"},
+    # Repair, small writes and the end of a reservation commit nothing to tables, so they have no phases to go through.
+    "publish": {
+        "omnigraph.session.writes",
+        "omnigraph.versioning.publisher",
+        "omnigraph.write.protocol",
+        "omnigraph.write.carried",
+        "omnigraph.recovery.apply",
+        "omnigraph.maintenance.repair",
+    },
+    "publish_reservation": {"omnigraph.session.writes", "omnigraph.write.protocol"},
+    "append_next": {"omnigraph.versioning.publisher", "omnigraph.write.groups"},
     "write_sidecar": {"omnigraph.write.protocol", "omnigraph.recovery.remnants"},
     "delete_sidecar": {"omnigraph.write.protocol", "omnigraph.recovery.apply"},
 }

@@ -210,7 +210,7 @@ def test_an_export_is_of_a_branch_or_of_any_commit(graph: og.Graph, tmp_path: Pa
     graph.mutate('query q { delete Note where text = "" }')
     counts = {name: len(lines_of(graph, types="Note", branch=name)) for name in ("main", "b")}
     assert counts == {"main": 1, "b": 3}
-    for at in (before, before.commit_id, before.manifest.version, before.commit.created_at):
+    for at in (before, before.commit_id, before.commit.manifest_version, before.commit.created_at):
         assert graph.export(tmp_path / "old.jsonl", types=["Note"], snapshot=at) == 2
         assert len(lines_of(graph, types=["Note"], snapshot=at)) == 2
 

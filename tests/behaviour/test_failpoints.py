@@ -18,6 +18,10 @@ import pytest
 import omnigraph as og
 from omnigraph import failpoints
 from omnigraph.failpoints import Point, Writer, WriteStep
+from omnigraph.session.writes import WriteOrder
+from tests.conftest import carry_rows
+
+pytestmark = pytest.mark.usefixtures("module_with_rows_in_tables")
 
 PACKAGE = Path(og.__file__).parent
 PAGE = Path(__file__).parents[2] / "docs" / "reference" / "failpoints.md"
@@ -249,6 +253,12 @@ def _schema_apply(graph: og.Graph, folder: Path) -> None:
     graph.schema.apply(SCHEMA.replace("name: String @key", "name: String @key, note: String?"))
 
 
+def _fold(graph: og.Graph, folder: Path) -> None:
+    """What comes before an optimize, without the optimize."""
+    with graph._session.writes.attempt(WriteOrder(kind=Writer.OPTIMIZE, actor=None, message="")):
+        pass
+
+
 WRITERS: dict[Writer, Callable[[og.Graph, Path], None]] = {
     Writer.MUTATE: _mutate,
     Writer.LOAD: _load,
@@ -257,6 +267,7 @@ WRITERS: dict[Writer, Callable[[og.Graph, Path], None]] = {
     Writer.OPTIMIZE: _optimize,
     Writer.MERGE: _merge,
     Writer.SCHEMA_APPLY: _schema_apply,
+    Writer.FOLD: _fold,
 }
 
 
@@ -266,8 +277,10 @@ def test_every_writer_is_tried() -> None:
 
 @pytest.mark.parametrize("writer", list(Writer))
 def test_a_write_reaches_every_step_of_its_writer_and_of_no_other(
-    writer: Writer, graph: og.Graph, tmp_path: Path
+    writer: Writer, graph: og.Graph, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    if writer is Writer.FOLD:
+        carry_rows(monkeypatch, 512)
     _add(graph, "Zoe", "both")
     graph.branches.create("other")
     graph.mutate(ADD, "both", {"name": "Yan"}, branch="other")
@@ -278,6 +291,19 @@ def test_a_write_reaches_every_step_of_its_writer_and_of_no_other(
     expected = {f"{writer}.{step}": tables if step in per_table else 1 for step in WriteStep}
     steps = {f"{each}.{step}" for each in Writer for step in WriteStep}
     assert {name: count for name, count in reached.items() if name in steps and count} == expected
+
+
+def test_a_mutation_that_the_manifest_carries_has_no_phases(graph: og.Graph, monkeypatch: pytest.MonkeyPatch) -> None:
+    carry_rows(monkeypatch, 512)
+    with failpoints.armed(";".join(f"{name}={NEVER}" for name in failpoints.names())) as reached:
+        _add(graph, "Zoe", "both")
+    assert {name for name, count in reached.items() if count} == {
+        Point.SIDECAR_LIST,
+        "mutate.before_phase_a",
+        Point.PUBLISH_BEFORE_SWAP,
+        Point.PUBLISH_AFTER_SWAP,
+        "mutate.after_phase_c",
+    }
 
 
 def test_creating_a_graph_and_writing_to_it_reach_the_steps_that_all_writers_share(tmp_path: Path) -> None:

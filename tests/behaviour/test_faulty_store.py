@@ -18,6 +18,8 @@ from omnigraph.storage.locks import locks_at
 from tests.crash.invariants import assert_heads_are_pinned, assert_history_is_linear
 from tests.stores import Fault, FaultyProxy, Options
 
+pytestmark = pytest.mark.usefixtures("module_with_rows_in_tables")
+
 SCHEMA = "node Person { name: String @key }\nedge Knows: Person -> Person\n"
 CHANGES = 6
 Rows = Counter[tuple[str, ...]]

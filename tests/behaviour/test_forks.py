@@ -31,6 +31,8 @@ from tests import nursery
 from tests.crash.invariants import assert_forks_are_placed, assert_heads_are_pinned, assert_history_is_linear
 from tests.manifest_files import line_of, ref_file
 
+pytestmark = pytest.mark.usefixtures("module_with_rows_in_tables")
+
 SCHEMA = """
 node Person { name: String @key, age: I32? }
 node City { name: String @key }

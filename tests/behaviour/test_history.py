@@ -15,7 +15,7 @@ from omnigraph.session.writes import WriteOrder
 from omnigraph.storage.commits import commit_staged
 from omnigraph.storage.staging import stage_append
 from omnigraph.versioning import ManifestLog, Publication, new_commit_id, publish
-from omnigraph.versioning.manifest import REMEMBERED_COMMITS, Pin
+from omnigraph.versioning.manifest import REMEMBERED_COMMITS, TableUpdate
 from omnigraph.write.mutation import run_mutation
 
 SCHEMA = "node Person { name: String @key, age: I32? }\nnode City { name: String @key }\n"
@@ -135,7 +135,10 @@ def test_writers_of_one_table_cannot_both_win_from_one_version(graph: og.Graph) 
 
     def publication() -> Publication:
         return Publication(
-            commit_id=new_commit_id(), pins={"node:Person": Pin(pin.path, 2)}, expected={"node:Person": pin.version}
+            commit_id=new_commit_id(),
+            based_on=1,
+            tables={"node:Person": TableUpdate(path=pin.path, version=2)},
+            places={"node:Person": pin.version},
         )
 
     publish(log, publication())
@@ -168,7 +171,7 @@ def test_of_racing_writers_each_wins_or_is_told(graph: og.Graph) -> None:
     assert len(outcomes) == 20
     assert sorted(stored) == sorted(won)
     assert len(graph.commits.list()) == 1 + len(won)
-    assert not list(Path(graph.uri, "__recovery").iterdir())
+    assert not list(Path(graph.uri).glob("__recovery/*"))
 
 
 def test_what_a_failed_write_left_is_undone_before_the_next(graph: og.Graph) -> None:

@@ -1,7 +1,15 @@
-"""A graph that an older version laid out can be read as it is, and whoever writes to it brings it to this version's."""
+"""A graph that an older version laid out can be read as it is, and whoever writes to it brings it to this version's.
 
+A graph of the fourth layout is not migrated: each write adds a version of the manifest in the layout of today.
+"""
+
+import io
 import json
+import os
+import shutil
 import signal
+import subprocess
+import sys
 import tarfile
 from collections.abc import Callable
 from dataclasses import replace
@@ -17,15 +25,18 @@ from omnigraph.api.history import FIRST_SCHEMA, Commit
 from omnigraph.storage.location import location_of
 from omnigraph.versioning import Branches, Snapshot
 from omnigraph.versioning.layout import migrate_layout
-from omnigraph.versioning.line import encode_manifest
+from omnigraph.versioning.line import LINES, encode_manifest
 from omnigraph.versioning.manifest import LAYOUT, Manifest
 from omnigraph.versioning.older_layouts import LanceLine, _manifest_to_rows
+from omnigraph.write.sidecar import Sidecar
 from tests.crash.children import Children
 from tests.crash.invariants import assert_heads_are_pinned, assert_history_is_linear
 from tests.file_damages import Damage, cut, empty, remove
 from tests.manifest_files import manifest_file
 
 FIXTURES = Path(__file__).parents[1] / "fixtures"
+CLOSED = 4
+"""The layout that closes the manifest of an older one: OmniGraph that knows none after the third refuses it."""
 # What the graph of the fixture holds at each version of its manifest: names of people, with their ages.
 PEOPLE: dict[int, dict[str, int | None]] = {
     1: {},
@@ -146,7 +157,7 @@ def test_older_versions_of_omnigraph_refuse_a_migrated_graph(uri: str) -> None:
     newest = old.read(5)
     assert newest is not None
     og.open(uri)
-    assert closing_stamp(uri) == LAYOUT
+    assert closing_stamp(uri) == CLOSED
     assert old.is_closed()
     assert not old.close(newest)  # nobody can add a version after the one that an older writer knows
 
@@ -207,7 +218,7 @@ def test_a_migrated_graph_can_do_all_that_a_new_one_can(uri: str) -> None:
     graph.branches.delete("side")
     graph.optimize()
     assert graph.cleanup(keep=1, grace="0s", confirm=True).failed == ()
-    assert closing_stamp(uri) == LAYOUT
+    assert closing_stamp(uri) == CLOSED
     assert len([*Path(uri, "__manifest", "_versions").glob("*.manifest")]) == 1
     reopened = og.open(uri)
     assert reopened.entity("Human", "Dan") is not None
@@ -331,7 +342,7 @@ def test_what_an_older_writer_adds_before_the_line_is_closed_is_copied_too(uri: 
             commit = replace(
                 head.commit, manifest_version=added[0], graph_commit_id="later", parent_commit_id=parent, generation=99
             )
-            rows = _manifest_to_rows(Manifest(head.pins, (*head.commits, commit)))
+            rows = _manifest_to_rows(Manifest(added[0], head.pins, (*head.commits, commit)))
             metadata = {**(rows.schema.metadata or {}), b"omnigraph:internal_schema_version": b"3"}
             lance.write_dataset(rows.replace_schema_metadata(metadata), line.location.uri, mode="overwrite")
         return found
@@ -455,3 +466,110 @@ def test_a_migration_that_is_killed_between_branches_is_done_by_the_next_one(
     assert people_on(graph) == ON_BRANCHES
     assert history_of(graph) == before
     record_property("kills", 1)
+
+
+# --- the fourth layout: nothing is carried, and versions of the manifest do not say when a table changed ---
+
+IN_FOURTH: dict[int, dict[str, int | None]] = {
+    1: {},
+    2: {"Ada": 36, "Bob": None},
+    3: {"Ada": 36, "Bob": None, "Cleo": 20},
+    4: {"Ada": 37, "Bob": None, "Cleo": 20},
+    5: {"Ada": 37, "Bob": None, "Cleo": 20},
+    6: {"Ada": 37, "Cleo": 20},
+}
+BEFORE = "d08f652"
+"""The last commit of this repository that wrote the fourth layout."""
+READ_AND_WRITE = """
+import sys
+import omnigraph as og
+for mode in ("r", "rw"):
+    try:
+        og.open(sys.argv[1], mode).entity("Person", "Ada")
+    except og.StorageError as error:
+        print(error)
+"""
+
+
+@pytest.fixture
+def fourth(tmp_path: Path) -> str:
+    """A graph of the fourth layout: a branch, a tag, indexes, and a write that died before it was published."""
+    return unpacked("layout_4", tmp_path)
+
+
+def layouts(uri: str, line: str = "main") -> list[int]:
+    """The layout of each version of the manifest of a branch."""
+    files = sorted(Path(uri, LINES, line).glob("*.jsonl"))
+    return [json.loads(file.read_bytes().partition(b"\n")[0])["layout"] for file in files]
+
+
+def test_a_graph_of_the_fourth_layout_is_read_as_it_is(fourth: str) -> None:
+    before = contents(fourth)
+    graph = og.open(fourth, "r")
+    for version, expected in IN_FOURTH.items():
+        assert people(graph, graph.snapshot_at(version=version)) == expected
+    assert people(graph, graph.snapshot("side")) == IN_FOURTH[5]
+    assert people(graph, graph.snapshot_at(commit="first")) == IN_FOURTH[2]
+    assert [commit.message for commit in graph.commits.list()] == ["a", "indexes", "a", "a", "a", "init"]
+    assert [(each.kind, each.id) for each in graph.diff(3, 6)] == [
+        ("update", "Ada"),
+        ("delete", "Bob"),
+        ("delete", "k2"),
+    ]
+    (pending,) = graph.recoveries.pending()
+    assert isinstance(pending, Sidecar)
+    assert (pending.kind, pending.actor, pending.is_commit) == ("mutate", "ada", True)
+    assert contents(fourth) == before
+
+
+def test_a_graph_of_the_fourth_layout_is_written_directly(fourth: str) -> None:
+    graph = og.open(fourth)
+    (completed,) = graph.recoveries.list()
+    assert completed.recovery_kind == "RolledForward"
+    expected = {**IN_FOURTH[6], "Dora": 5}
+    assert people(graph) == expected
+    graph.mutate(ADD, params={"name": "Eve"})
+    graph.mutate('query q { insert Knows { from: "Eve", to: "Ada" } delete Person where name = "Cleo" }')
+    expected = {"Ada": 37, "Dora": 5, "Eve": None}
+    assert people(og.open(fourth)) == expected
+    assert graph.snapshot().table("node:Person").deltas
+    assert layouts(fourth) == [4] * 6 + [LAYOUT] * 3
+    graph.mutate(ADD, params={"name": "Fay"}, branch="side")
+    graph.merge("side")
+    expected = {**expected, "Fay": None}
+    assert people(graph) == expected
+    graph.optimize()
+    assert not any(graph.snapshot().table(key).deltas for key in graph.snapshot().manifest.pins)
+    assert people(graph) == expected
+    for version, earlier in IN_FOURTH.items():
+        assert people(graph, graph.snapshot_at(version=version)) == earlier
+    assert_history_is_linear(graph)
+    assert_heads_are_pinned(graph)
+    assert graph.verify(data=True).whole
+    assert graph.cleanup(keep=1, grace="0s", confirm=True).failed == ()
+    assert people(og.open(fourth)) == expected
+
+
+def test_a_write_on_a_branch_leaves_others_in_the_fourth_layout(fourth: str) -> None:
+    og.open(fourth).mutate(ADD, params={"name": "Fay"}, branch="side")
+    (line,) = (path.name for path in Path(fourth, LINES).iterdir() if path.name != "main")
+    assert layouts(fourth, line) == [4, LAYOUT]
+    assert layouts(fourth) == [4] * 6 + [LAYOUT]  # the write that was completed
+
+
+def test_the_release_before_refuses_what_was_written(fourth: str, tmp_path: Path) -> None:
+    repository = Path(__file__).parents[2]
+    git = shutil.which("git") or "false"
+    archive = subprocess.run([git, "archive", BEFORE, "src"], cwd=repository, capture_output=True, check=False)
+    if archive.returncode:
+        pytest.skip(f"the history of this repository does not have commit {BEFORE}")
+    with tarfile.open(fileobj=io.BytesIO(archive.stdout)) as sources:
+        sources.extractall(tmp_path / "before", filter="data")
+    og.open(fourth).mutate(ADD, params={"name": "Eve"})
+    before = contents(fourth)
+    environment = {**os.environ, "PYTHONPATH": str(tmp_path / "before" / "src")}
+    command = [sys.executable, "-W", "ignore", "-c", READ_AND_WRITE, fourth]
+    ended = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    assert ended.returncode == 0, ended.stderr
+    assert ended.stdout.count(f"newer version (layout {LAYOUT}); upgrade omnigraph first") == 2
+    assert contents(fourth) == before

@@ -138,6 +138,7 @@ def test_cleanup_by_another_process_takes_nothing_from_the_next_query(graph: og.
 # --- what others leave is completed ---
 
 
+@pytest.mark.usefixtures("rows_in_tables")
 @pytest.mark.parametrize("verb", ["write", "refresh"])
 def test_a_write_of_a_killed_process_is_completed_by_a_handle_that_lives(graph: og.Graph, verb: str) -> None:
     assert count(graph) == 2
@@ -153,6 +154,7 @@ def test_a_write_of_a_killed_process_is_completed_by_a_handle_that_lives(graph: 
     assert [each.recovery_kind for each in graph.recoveries.list()] == ["RolledForward"]
 
 
+@pytest.mark.usefixtures("rows_in_tables")
 def test_a_write_of_a_killed_process_on_a_branch_is_completed_by_a_write_elsewhere(graph: og.Graph) -> None:
     graph.branches.create("work")
     Other(graph, "mutate.after_phase_b=crash").dies_doing(mutation('insert Person { name: "Cid" }', branch="work"))
@@ -161,6 +163,7 @@ def test_a_write_of_a_killed_process_on_a_branch_is_completed_by_a_write_elsewhe
     assert (count(graph), count(graph, branch="work")) == (2, 3)
 
 
+@pytest.mark.usefixtures("rows_in_tables")
 def test_a_write_of_ours_that_could_not_be_undone_is_undone_before_the_next(graph: og.Graph) -> None:
     with failpoints.armed("mutate.after_phase_b=error; recovery.before_restore=error"), pytest.raises(og.StorageError):
         write(graph, 'insert Person { name: "Cid" }')

@@ -173,6 +173,6 @@ def test_threads_that_write_one_table_all_get_their_turn(graph: og.Graph) -> Non
         thread.start()
     for thread in threads:
         thread.join()
-    # They stand in line, so nobody comes twice while another waits; the first and the last round are not whole.
-    assert max(written.values()) - min(written[number] for number in range(8)) <= 3
+    # Those who wait are published together, so nobody waits for more than those before; but not all are equally quick.
+    assert 2 * min(written[number] for number in range(8)) >= max(written.values())
     assert graph.query(COUNT).rows() == [{"n": written.total() + 1}]

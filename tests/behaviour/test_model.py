@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 import omnigraph as og
 from tests.behaviour.model import Model, ModelType, Refused
+from tests.conftest import carry_rows
 
 HISTORIES = int(os.environ.get("OMNIGRAPH_HISTORIES", "500"))
 
@@ -79,7 +80,8 @@ def _histories(draw: st.DrawFn) -> tuple[list[ModelType], list[tuple[Any, ...]]]
     insert = st.tuples(st.just("insert"), _record(types))
     update = st.tuples(st.just("update"), st.sampled_from(types), _numbers, st.integers(-3, 6))
     delete = st.tuples(st.just("delete"), st.sampled_from(types), st.integers(-3, 6))
-    return types, draw(st.lists(st.one_of(load, load, insert, update, delete), min_size=1, max_size=6))
+    steps = st.one_of(load, load, insert, insert, update, delete, st.just(("optimize",)))
+    return types, draw(st.lists(steps, min_size=1, max_size=8))
 
 
 def _load(graph: og.Graph, folder: Path, records: list[tuple[str, dict[str, Any]]], mode: str) -> None:
@@ -138,6 +140,8 @@ def _apply(step: tuple[Any, ...], graph: og.Graph, model: Model, folder: Path) -
                 graph.mutate(f"query q {{ update {type.name} set {{ n: {value} }} where n < {below} }}")
             case ("delete", type, below):
                 graph.mutate(f"query q {{ delete {type.name} where n < {below} }}")
+            case ("optimize",):
+                graph.optimize()
         accepted = True
     except (og.ValidationError, og.QueryError, og.KeyConflict):
         accepted = False
@@ -146,11 +150,19 @@ def _apply(step: tuple[Any, ...], graph: og.Graph, model: Model, folder: Path) -
 
 @pytest.mark.long
 @settings(max_examples=HISTORIES)
-@given(_histories())
+@given(_histories(), st.sampled_from([512, 3, 0]))
 def test_the_graph_holds_what_the_model_holds(
-    tmp_path_factory: pytest.TempPathFactory, history: tuple[list[ModelType], list[tuple[Any, ...]]]
+    tmp_path_factory: pytest.TempPathFactory, history: tuple[list[ModelType], list[tuple[Any, ...]]], carried: int
 ) -> None:
-    types, steps = history
+    """Whether the manifest carries all rows of small writes, some, or none."""
+    with pytest.MonkeyPatch.context() as patch:
+        carry_rows(patch, carried)
+        _check_history(tmp_path_factory, *history)
+
+
+def _check_history(
+    tmp_path_factory: pytest.TempPathFactory, types: list[ModelType], steps: list[tuple[Any, ...]]
+) -> None:
     folder = tmp_path_factory.mktemp("model")
     graph = og.init(folder / "graph", "\n".join(type.declaration() for type in types))
     model = Model(types)

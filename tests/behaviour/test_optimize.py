@@ -48,6 +48,8 @@ from tests.behaviour.test_cli import omnigraph_cli
 from tests.crash.invariants import assert_heads_are_pinned, assert_history_is_linear
 from tests.stores import Options
 
+pytestmark = pytest.mark.usefixtures("module_with_rows_in_tables")
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 

@@ -67,7 +67,7 @@ def test_a_query_reads_the_past(graph: og.Graph) -> None:
     graph.mutate(QUERIES, "add")
     now = graph.query(QUERIES, "friends", {"name": "Ada"})
     assert [row["f.name"] for row in now] == ["Bob", "Eve"]
-    for past in (before, before.commit_id, before.manifest.version, before.commit.created_at):
+    for past in (before, before.commit_id, before.commit.manifest_version, before.commit.created_at):
         assert [row["f.name"] for row in graph.query(QUERIES, "friends", {"name": "Ada"}, snapshot=past)] == ["Bob"]
 
 

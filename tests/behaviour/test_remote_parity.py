@@ -314,7 +314,8 @@ def started(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, Ru
         (root / name).write_text(text)
     first, second = root / "store" / "people.omni", root / "served" / "people.omni"
     og.init(first, root / "schema.pg", durability="fast")
-    nursery.ended(CRASH, str(first), environment={failpoints.VARIABLE: "mutate.after_phase_b=crash"})
+    environment = {failpoints.VARIABLE: "mutate.after_phase_b=crash", nursery.CARRIED: "0"}
+    nursery.ended(CRASH, str(first), environment=environment)
     assert len(og.open(first, durability="fast").recoveries.list()) == 1
     shutil.copytree(first, second)
     shutil.copytree(first, root / "verbs.omni")

@@ -29,6 +29,8 @@ from tests.crash.invariants import assert_heads_are_pinned, assert_history_is_li
 from tests.servers import running_server
 from tests.stores import Options
 
+pytestmark = pytest.mark.usefixtures("module_with_rows_in_tables")
+
 PERSON, CITY, KNOWS = "node:Person", "node:City", "edge:Knows"
 NOBODY = pa.table({"id": ["X"], "name": ["X"], "age": pa.array([None], pa.int32())})
 

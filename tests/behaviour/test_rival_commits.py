@@ -25,12 +25,12 @@ def test_a_commit_is_refused_once_the_history_has_the_one_that_it_excludes(
     since = log.head().version
     ids = [new_commit_id(), new_commit_id()]
     first, second = ids if is_undone else reversed(ids)
-    publish(log, Publication(commit_id=first, pins={}, expected={}, rival_id=second, since=since))
+    publish(log, Publication(commit_id=first, based_on=since, rival_id=second, since=since))
     for number in range(between):
-        publish(log, Publication(commit_id=new_commit_id(), pins={}, expected={}, message=str(number)))
+        publish(log, Publication(commit_id=new_commit_id(), based_on=since, message=str(number)))
     with pytest.raises(og.FenceLost):
-        publish(log, Publication(commit_id=second, pins={}, expected={}, rival_id=first, since=since))
+        publish(log, Publication(commit_id=second, based_on=since, rival_id=first, since=since))
     with pytest.raises(og.FenceLost):
-        publish(log, Publication(commit_id=first, pins={}, expected={}, rival_id=second, since=since))
+        publish(log, Publication(commit_id=first, based_on=since, rival_id=second, since=since))
     assert commit_since(log, second, since) is None
     assert commit_since(log, first, since) is not None

@@ -186,6 +186,7 @@ def test_rows_are_judged_with_the_values_that_they_get(graph: og.Graph) -> None:
     assert [each[2] for each in broken(graph, same)] == ["Bob", "Cyd", "Dee"]
 
 
+@pytest.mark.usefixtures("rows_in_tables")
 def test_only_the_columns_of_the_rules_are_read(graph: og.Graph, monkeypatch: pytest.MonkeyPatch) -> None:
     read: list[set[str]] = []
     stored = Table.fragment_batches
@@ -277,6 +278,7 @@ def test_rows_get_the_defaults_of_properties_of_every_type(graph: og.Graph) -> N
     assert found == [row, row]
 
 
+@pytest.mark.usefixtures("rows_in_tables")
 def test_wider_numbers_are_the_same_numbers_and_the_rest_is_only_arranged_anew(graph: og.Graph) -> None:
     text = changed(
         ("    nick: String?\n", ""),

@@ -8,7 +8,7 @@ import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Self
@@ -21,7 +21,7 @@ from omnigraph.api.schema import SchemaCatchUpRequest
 from omnigraph.errors import ExpectedVersionMismatch
 from omnigraph.evolution.apply import schema_of_main
 from omnigraph.failpoints import Writer
-from omnigraph.session.writes import WriteOrder
+from omnigraph.session.writes import PreparedWrite, WriteOrder
 from omnigraph.verbs import schema as schemas
 from omnigraph.versioning import Snapshot
 from omnigraph.write import WriteAttempt
@@ -241,7 +241,7 @@ def _tables_held(graph: og.Graph) -> list[str]:
         return sorted(attempt.base.manifest.pins)
 
     order = WriteOrder(kind=Writer.MERGE, actor=None, message="all tables")
-    return graph._session.write_prepared(MAIN, lambda _: (order, work), persistent=True)
+    return graph._session.write_prepared(MAIN, lambda _: PreparedWrite(order, work), persistent=True)
 
 
 def test_a_reader_keeps_the_schema_and_the_rows_that_it_began_with(graph: og.Graph) -> None:
@@ -296,14 +296,14 @@ def test_and_is_prepared_anew(graph: og.Graph) -> None:
     other = og.open(graph.uri)
     seen: list[int] = []
 
-    def prepare(head: Snapshot) -> tuple[WriteOrder, Callable[[WriteAttempt], str]]:
+    def prepare(head: Snapshot) -> PreparedWrite[str]:
         seen.append(graph.schema.at(head).number)
         if len(seen) == 1:
             other.schema.apply(SECOND)
         request = WriteOrder(
             kind=Writer.MUTATE, actor=None, message="prepared", schema_id=head.commit.schema_id, tables=("node:Kept",)
         )
-        return request, lambda attempt: attempt.base.commit.schema_id
+        return PreparedWrite(request, lambda attempt: attempt.base.commit.schema_id)
 
     assert graph._session.write_prepared(MAIN, prepare) == other.schema.at().id
     assert seen == [1, 2]

@@ -18,6 +18,7 @@ from omnigraph.maintenance.status import advice_on
 from omnigraph.storage.locks import locks_at
 from tests.behaviour.people import SCHEMA, files, other_handle, set_age, small_world, write
 from tests.behaviour.test_cli import omnigraph_cli
+from tests.conftest import carry_rows
 from tests.manifest_files import line_of
 from tests.stores import Options
 
@@ -55,6 +56,7 @@ def test_it_says_where_and_what_the_graph_is(graph: og.Graph) -> None:
     assert (status.pending, status.tags, status.leftovers, status.last_recovery) == ((), (), (), None)
 
 
+@pytest.mark.usefixtures("rows_in_tables")
 def test_it_measures_every_table(graph: og.Graph) -> None:
     write(graph, 'insert Person { name: "Cid" }')
     write(graph, 'delete Person where name = "Ada"')
@@ -69,6 +71,19 @@ def test_it_measures_every_table(graph: og.Graph) -> None:
     assert seen.stored_bytes == sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
     assert not seen.drifted
     assert (table(graph.status(), CITY).rows, table(graph.status(), CITY).deleted_share) == (0, 0.0)
+
+
+def test_carried_rows_count_and_a_fold_is_no_commit(graph: og.Graph, monkeypatch: pytest.MonkeyPatch) -> None:
+    carry_rows(monkeypatch, 512)
+    write(graph, 'insert Person { name: "Cid" }')
+    write(graph, 'delete Person where name = "Ada"')
+    carried = graph.status()
+    assert (table(carried).rows, table(carried).carried_rows, table(carried).fragments) == (2, 2, 0)
+    graph.optimize()
+    folded = graph.status()
+    assert (table(folded).rows, table(folded).carried_rows, table(folded).fragments) == (2, 0, 1)
+    assert folded.commits == len(graph.commits.list()) == carried.commits + 1
+    assert graph.snapshot().manifest.version > folded.commits
 
 
 def test_it_tells_which_indexes_are_there_missing_or_behind(graph: og.Graph) -> None:
@@ -128,6 +143,7 @@ def test_drift_is_seen_and_repair_is_advised(graph: og.Graph) -> None:
     assert not table(graph.status()).drifted
 
 
+@pytest.mark.usefixtures("rows_in_tables")
 def test_drift_of_a_branch_is_its_own(graph: og.Graph) -> None:
     graph.branches.create("b")
     raw(graph).delete("id = 'Bob'")
@@ -170,6 +186,7 @@ def test_a_table_that_cannot_be_read_does_not_hide_the_others(graph: og.Graph) -
     assert any(line.startswith(f"{PERSON} cannot be read") for line in status.advice)
 
 
+@pytest.mark.usefixtures("rows_in_tables")
 def test_a_write_that_did_not_finish_is_shown_with_its_kind_and_age(graph: og.Graph) -> None:
     with failpoints.armed(f"mutate.table_committed=error;{Point.RECOVERY_BEFORE_RESTORE}=error"):
         with pytest.raises(og.StorageError):
@@ -292,6 +309,7 @@ def test_a_healthy_graph_gets_no_advice(graph: og.Graph) -> None:
     assert graph.status().advice == ()
 
 
+@pytest.mark.usefixtures("rows_in_tables")
 def test_pending_writes_of_other_branches_hide_no_drift(graph: og.Graph) -> None:
     other = other_handle(graph)
     other.branches.create("b")

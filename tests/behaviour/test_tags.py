@@ -261,7 +261,7 @@ def test_the_commands_create_list_and_delete(graph: og.Graph) -> None:
     made = omnigraph_cli("tag", "create", "v1", graph.uri, "--at", first, "-m", "the first", "--as", "ada", "--json")
     assert made.returncode == 0
     assert json.loads(made.stdout)["graph_commit_id"] == first
-    version = str(graph.snapshot().manifest.version)
+    version = str(graph.snapshot().commit.manifest_version)
     assert omnigraph_cli("tag", "create", "v2", graph.uri, "--at", version).returncode == 0
     again = omnigraph_cli("tag", "create", "v1", graph.uri)
     assert (again.returncode, "error[tag_exists]" in again.stderr) == (3, True)

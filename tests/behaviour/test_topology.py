@@ -54,7 +54,7 @@ from omnigraph.storage.objects import LocalObjects
 created = LocalObjects.create
 def die(self, name, content):
     if name.startswith("_topology/"):
-        self._draft(name, content[: len(content) // 2], durable=False)
+        self._draft(self._root / name, content[: len(content) // 2], durable=False)
         os.kill(os.getpid(), signal.SIGKILL)
     return created(self, name, content)
 LocalObjects.create = die

@@ -13,6 +13,8 @@ from tests.behaviour.people import SCHEMA, ages, set_age, write
 from tests.behaviour.tended import fragments, table_of, uncovered
 from tests.crash.invariants import assert_heads_are_pinned, assert_history_is_linear
 
+pytestmark = pytest.mark.usefixtures("module_with_rows_in_tables")
+
 PERSON, KNOWS = "node:Person", "edge:Knows"
 FEW = 4
 

@@ -23,6 +23,8 @@ from tests.consistency.journal import Outcome
 from tests.crash.children import SOAKING
 from tests.stores import Concerns, FaultyProxy, Options
 
+pytestmark = pytest.mark.usefixtures("module_with_rows_in_tables")
+
 LEASE = "1"
 AN_HOUR = 3600
 BEFORE_LOOKING, BEFORE_PUTTING = "before it looks", "before it puts"

@@ -108,7 +108,7 @@ def leave(variant: Variant, uri: Path) -> None:
 
 def kill(uri: Path, failpoint: str, work: str) -> None:
     """A process that dies at a failpoint while it changes the graph or its schema."""
-    code, errors = nursery.ended(_KILLED, str(uri), failpoint, work)
+    code, errors = nursery.ended(_KILLED, str(uri), failpoint, work, environment={nursery.CARRIED: "0"})
     assert code == -9, errors
 
 

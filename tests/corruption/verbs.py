@@ -157,7 +157,7 @@ def _changes(place: Place, _: Any) -> Any:
     blocks = []
     for branch, count in (("main", 4), (BRANCH, 2)):
         log = graph._session.branches.log(branch)
-        start = graph.commits.list(branch, limit=count + 1)[-1].manifest_version
+        start = graph.commits.list(branch, limit=count + 1)[-1].manifest
         state = {"branch": branch, "incarnation": log.incarnation, "version": start}
         cursor = base64.urlsafe_b64encode(json.dumps(state).encode()).decode().rstrip("=")
         blocks += [

@@ -21,6 +21,8 @@ from tests.crash.invariants import assert_heads_are_pinned, assert_history_is_li
 from tests.nursery import Child
 from tests.stores import Options
 
+pytestmark = pytest.mark.usefixtures("module_with_rows_in_tables")
+
 SCHEMA = "node Person { name: String @key, age: I32? }\nnode City { name: String @key }\n"
 PERSON = "node:Person"
 LEASE_SECONDS = 3.0

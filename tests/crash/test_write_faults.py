@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 import omnigraph as og
+from tests.conftest import carry_rows
 from tests.crash.invariants import assert_heads_are_pinned, assert_history_is_linear
 from tests.crash.world import SCHEMA, Kind, perform, prepare, state_after, state_before, state_of
 
@@ -72,15 +73,19 @@ def may_mount() -> bool:
 
 
 @pytest.mark.skipif(not may_mount(), reason="no file system can be mounted here")
-def test_a_full_disk_is_an_error_that_passes(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("carried", "least"), [(0, 3), (512, 1)])
+def test_a_full_disk_is_an_error_that_passes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, carried: int, least: int
+) -> None:
+    carry_rows(monkeypatch, carried)
     disk = tmp_path / "disk"
     disk.mkdir()
-    mount = f'mount -t tmpfs -o size=6m tmpfs {disk} && exec {sys.executable} -c "$PROGRAM" {disk} {tmp_path}'
+    mount = f'mount -t tmpfs -o size=12m tmpfs {disk} && exec {sys.executable} -c "$PROGRAM" {disk} {tmp_path}'
     command = ["unshare", "--map-root-user", "--mount", "sh", "-c", mount]
     environment = {**os.environ, "PROGRAM": FULL_DISK}
     ended = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
     assert ended.returncode == 0, ended.stderr
-    assert int(ended.stdout) >= 3
+    assert int(ended.stdout) >= least
 
 
 def test_a_file_that_may_not_grow_is_an_error_that_passes(tmp_path: Path) -> None:
@@ -138,7 +143,11 @@ print(refused)
 """
 
 
-def test_a_folder_that_may_not_be_written_is_an_error_that_passes(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("carried", "least"), [(0, 10), (512, 1)])
+def test_a_folder_that_may_not_be_written_is_an_error_that_passes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, carried: int, least: int
+) -> None:
+    carry_rows(monkeypatch, carried)
     for folder in (tmp_path, *tmp_path.parents):
         if folder == Path(tempfile.gettempdir()):
             break
@@ -146,4 +155,4 @@ def test_a_folder_that_may_not_be_written_is_an_error_that_passes(tmp_path: Path
     command = [sys.executable, "-c", NO_PERMISSION, str(tmp_path)]
     ended = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert ended.returncode == 0, ended.stderr
-    assert int(ended.stdout) >= 10
+    assert int(ended.stdout) >= least

@@ -12,6 +12,7 @@ by less may change places.
 import math
 import multiprocessing
 import re
+import time
 from multiprocessing.synchronize import Event
 from pathlib import Path
 from typing import Any
@@ -98,7 +99,6 @@ def _commit(seed: int, path: Path, begun: Event, ended: Event) -> None:
 
 def test_executors_agree_while_another_process_commits(tmp_path: Path) -> None:
     context = multiprocessing.get_context("spawn")
-    commits = set()
     for seed in range(1000, 1000 + SEEDS // 4):
         folder = tmp_path / str(seed)
         folder.mkdir()
@@ -107,8 +107,11 @@ def test_executors_agree_while_another_process_commits(tmp_path: Path) -> None:
         writer = context.Process(target=_commit, args=(seed, folder / "graph.omni", begun, ended))
         writer.start()
         assert begun.wait(60)
+        asked, commits, late = 0, set[str](), time.monotonic() + 60
         try:
-            for _ in range(QUERIES_MEANWHILE * 4):
+            # However slowly the other process comes to its commits.
+            while asked < QUERIES_MEANWHILE * 4 or (len(commits) < 2 and time.monotonic() < late):
+                asked += 1
                 text = chance.query()
                 found = graph.query(text, engine="local")
                 at = graph._session.state_at(commit=found.commit_id)[0]
@@ -118,4 +121,4 @@ def test_executors_agree_while_another_process_commits(tmp_path: Path) -> None:
             ended.set()
             writer.join(60)
         assert writer.exitcode == 0
-    assert len(commits) > SEEDS // 4
+        assert len(commits) > 1

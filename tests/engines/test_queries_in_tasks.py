@@ -70,7 +70,7 @@ def test_the_texts_of_a_model_are_made_vectors_once(world: BothWorld) -> None:
 
 def test_a_table_that_a_task_cannot_read_is_an_error_of_ours(world: BothWorld, monkeypatch: pytest.MonkeyPatch) -> None:
     def of_another_version(table: Table, **options: Any) -> list[TablePart]:
-        return [replace(part, version=99) for part in parts_of(table, **options)]
+        return [replace(part, table=replace(part.table, version=99)) for part in parts_of(table, **options)]
 
     monkeypatch.setattr(relations, "parts_of", of_another_version)
     with pytest.raises(StorageError, match="cannot open version 99"):

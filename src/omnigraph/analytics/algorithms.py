@@ -4,7 +4,7 @@ What computes an analysis is imported when it runs: scipy takes a while to load.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from typing import Any, ClassVar, Literal, Protocol, TypeAlias
 
 import numpy as np
@@ -14,6 +14,7 @@ from omnigraph.analytics.edges import Numbers, Positions
 from omnigraph.analytics.numbered import NumberedGraph
 from omnigraph.analytics.triangles import count_triangles
 from omnigraph.api.progress import Progress, Report
+from omnigraph.dataclass_later import dataclass
 from omnigraph.diagnostics import any_of, did_you_mean, quoted
 from omnigraph.errors import UsageError
 

@@ -1,11 +1,10 @@
 """Analyses a graph as a whole, and writes the result back as properties of the nodes."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from omnigraph.analytics.algorithms import Algorithm, algorithm_named
 from omnigraph.analytics.numbered import Selection, read_numbered, select_types
@@ -14,6 +13,8 @@ from omnigraph.api.progress import Progress, Report, no_report
 from omnigraph.catalog import Catalog, NodeType, Scalar, arrow_type, table_schema
 from omnigraph.catalog.model import ID
 from omnigraph.catalog.types import FLOATS, INTEGERS
+from omnigraph.compute_later import pc
+from omnigraph.dataclass_later import dataclass
 from omnigraph.diagnostics import any_of, quoted
 from omnigraph.errors import UsageError
 from omnigraph.extras import ANALYTICS, require_extra

@@ -1,13 +1,13 @@
 """Communities: groups of nodes with more edges among each other than expected by chance, by the Louvain method."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from omnigraph.analytics.edges import Edges, Floats, Numbers, Positions
 from omnigraph.analytics.sparse import find_components
+from omnigraph.dataclass_later import dataclass
 
 _ROUNDS = 100
 _LEVELS = 30

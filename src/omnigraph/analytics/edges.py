@@ -3,11 +3,12 @@
 An edge takes 8 bytes, or 16 with a weight: numbers are 32 bits wide, and a graph has fewer than 2³¹ nodes.
 """
 
-from dataclasses import dataclass
 from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
+
+from omnigraph.dataclass_later import dataclass
 
 Numbers: TypeAlias = NDArray[np.int32]
 Positions: TypeAlias = NDArray[np.int64]

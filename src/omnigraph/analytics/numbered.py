@@ -6,12 +6,10 @@ of those few million edges, and 8 bytes for each edge that was read, or 16 with 
 
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from omnigraph.analytics.edges import Edges, Floats, Numbers, Positions
@@ -19,6 +17,8 @@ from omnigraph.api.progress import Progress, Report, no_report
 from omnigraph.catalog import Catalog, EdgeType
 from omnigraph.catalog.model import DESTINATION, ID, SOURCE
 from omnigraph.catalog.types import NUMBERS
+from omnigraph.compute_later import pc
+from omnigraph.dataclass_later import dataclass
 from omnigraph.diagnostics import did_you_mean, quoted
 from omnigraph.errors import NotFound, UsageError, ensure
 from omnigraph.resident.numbers import distinct

@@ -1,7 +1,6 @@
 """Analyses that scipy computes over a sparse matrix of the edges: PageRank, components and shortest paths."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
@@ -9,6 +8,7 @@ from scipy.sparse import coo_array, csr_array
 from scipy.sparse.csgraph import connected_components, dijkstra
 
 from omnigraph.analytics.edges import Edges, Floats, Numbers, Positions
+from omnigraph.dataclass_later import dataclass
 
 NOWHERE = -1
 

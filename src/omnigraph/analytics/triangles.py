@@ -1,12 +1,12 @@
 """Triangles: how many pairs of neighbours of a node are neighbours of each other."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from omnigraph.analytics.edges import Edges, Floats, Positions
+from omnigraph.dataclass_later import dataclass
 from omnigraph.resident.numbers import distinct
 
 _PAIRS_AT_ONCE = 4_000_000

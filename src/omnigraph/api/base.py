@@ -8,7 +8,7 @@ from the same fields. So a new parameter is one line of a request, and its use i
 import inspect
 import re
 from collections.abc import Callable
-from dataclasses import MISSING, Field, dataclass, fields
+from dataclasses import MISSING, Field, fields
 from enum import Enum
 from functools import cache, wraps
 from types import NoneType
@@ -28,6 +28,7 @@ from typing import (
     get_type_hints,
 )
 
+from omnigraph.dataclass_later import dataclass
 from omnigraph.diagnostics import any_of
 from omnigraph.errors import UsageError
 

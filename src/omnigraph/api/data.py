@@ -1,8 +1,7 @@
 """The verbs about data: queries, mutations, loads, exports, analyses and vectors."""
 
-import html
 from collections.abc import Callable, Collection, Iterator, Mapping
-from dataclasses import KW_ONLY, dataclass, field, fields, replace
+from dataclasses import KW_ONLY, field, fields, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
@@ -28,6 +27,8 @@ from omnigraph.api.words import (
     StorageOptions,
     Types,
 )
+from omnigraph.compute_later import pc
+from omnigraph.dataclass_later import dataclass
 from omnigraph.errors import UsageError
 
 if TYPE_CHECKING:
@@ -120,6 +121,8 @@ class QueryResult(Result):
 
     def _repr_html_(self) -> str:
         """A table for notebooks, of the first rows."""
+        import html  # noqa: PLC0415 - only notebooks need it
+
         head = "".join(f"<th>{html.escape(name)}</th>" for name in self.columns)
         body = "".join(
             f"<tr>{''.join(f'<td>{html.escape(_cell(value))}</td>' for value in row.values())}</tr>"
@@ -146,8 +149,6 @@ class Analysis(QueryResult):
 
     def top(self, count: int | None = None) -> "Analysis":
         """The rows that matter most, first; where several matter as much, in the order of types and ids."""
-        import pyarrow.compute as pc  # noqa: PLC0415 - a request needs none
-
         order = pc.sort_indices(self.table, sort_keys=[*self.order, (TYPE, "ascending"), (ID, "ascending")])
         return replace(self, table=self.table.take(order.slice(0, count)))
 

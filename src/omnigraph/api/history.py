@@ -1,7 +1,7 @@
 """The verbs about history: branches, tags, commits, merges, and what changed."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import KW_ONLY, dataclass, field
+from dataclasses import KW_ONLY, field
 from datetime import datetime
 from enum import StrEnum
 from typing import Annotated, Any, NamedTuple
@@ -10,6 +10,7 @@ from omnigraph.api.base import MAIN, Choices, Doc, Request, WireName
 from omnigraph.api.encoding import Result
 from omnigraph.api.values import differing_columns, fields_to_json
 from omnigraph.api.words import Actor, Branch, Limit, Message, QueryTypes, State
+from omnigraph.dataclass_later import dataclass
 
 MAIN_INCARNATION = ""
 FIRST_SCHEMA = "initial"
@@ -27,14 +28,16 @@ def schema_number(schema_id: str) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where the manifest of a commit lies: a version of one incarnation of a branch.
+    """Where the manifest of a commit lies: a version of the manifest of one incarnation of a branch.
 
-    A branch that is deleted and created again is another incarnation, whose versions mean other things.
+    A branch that is deleted and created again is another incarnation, whose versions mean other things. Commits that
+    were published together have one manifest; `ahead` is the number of those that come after the commit.
     """
 
     branch: str
     incarnation: str
     version: int
+    ahead: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,11 +56,15 @@ class Commit(Result):
     generation: int = field(default=0, metadata=_INTERNAL)
     """One more than that of its parents, so that an ancestor always has a smaller one."""
     incarnation: str = field(default=MAIN_INCARNATION, metadata=_INTERNAL)
+    manifest: int = field(default=0, metadata=_INTERNAL)
+    """The version of the manifest that published it."""
+    ahead: int = field(default=0, metadata=_INTERNAL)
+    """How many commits come after it that this manifest published too."""
     merged_place: Place | None = field(default=None, metadata=_INTERNAL)
 
     @property
     def place(self) -> Place:
-        return Place(self.branch, self.incarnation, self.manifest_version)
+        return Place(self.branch, self.incarnation, self.manifest, self.ahead)
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,12 +115,8 @@ class Tag(Result):
     created_at: Annotated[datetime, Doc("When it was created.")]
     actor: Annotated[str | None, Doc("Who created it.")] = None
     message: Annotated[str | None, Doc("Why it was created.")] = None
-    incarnation: str = field(default=MAIN_INCARNATION, metadata=_INTERNAL)
-
-    @property
-    def place(self) -> Place:
-        """Where the manifest of the commit lies."""
-        return Place(self.branch, self.incarnation, self.manifest_version)
+    place: Place = field(default=Place(MAIN, MAIN_INCARNATION, 0), metadata=_INTERNAL)
+    """Where the manifest of the commit lies."""
 
 
 class ChangeKind(StrEnum):

@@ -1,11 +1,11 @@
 """Where each verb is on a server: the address below a graph, and the method. Server and client share this table."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from omnigraph.api import data, history, schema, upkeep
 from omnigraph.api.base import Request
+from omnigraph.dataclass_later import dataclass
 
 
 @dataclass(frozen=True, slots=True)

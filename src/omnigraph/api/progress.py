@@ -1,8 +1,9 @@
 """How far long work is, and where it runs."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TypeAlias
+
+from omnigraph.dataclass_later import dataclass
 
 
 @dataclass(frozen=True, slots=True)

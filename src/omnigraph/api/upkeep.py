@@ -1,7 +1,7 @@
 """The verbs that keep a graph healthy: status, indexes, optimize, repair, cleanup, verify and recoveries."""
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any
@@ -11,6 +11,7 @@ from omnigraph.api.encoding import Result
 from omnigraph.api.history import BranchInfo, Commit, Tag, schema_number
 from omnigraph.api.progress import no_report
 from omnigraph.api.words import AUTO, Actor, Branch, Engine, Message, OnProgress
+from omnigraph.dataclass_later import dataclass
 
 if TYPE_CHECKING:
     from omnigraph.errors import RecoveryFailed
@@ -183,6 +184,7 @@ class TableStatus(Result):
 
     table_key: Annotated[str, Doc("The table.")]
     rows: Annotated[int, Doc("How many rows it has.")] = 0
+    carried_rows: Annotated[int, Doc("How many of them small writes left in the manifest.")] = 0
     fragments: Annotated[int, Doc("How many fragments it has.")] = 0
     small_fragments: Annotated[int, Doc("How many of them are small.")] = 0
     compactable: Annotated[int, Doc("How many of them `optimize` would combine.")] = 0

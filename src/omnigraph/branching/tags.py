@@ -7,7 +7,7 @@ from omnigraph.api.history import Tag
 from omnigraph.branching.finding import place_of
 from omnigraph.errors import BranchExists
 from omnigraph.storage.location import Location
-from omnigraph.versioning import Branches
+from omnigraph.versioning import Branches, commit_of_version
 from omnigraph.versioning.names import as_text, check_actor
 from omnigraph.versioning.tags import check_tag_name, delete_tag, write_tag
 from omnigraph.write.fence import EXISTENCE, WriteFence
@@ -24,18 +24,19 @@ def create(
     check_tag_name(name)
     check_actor(actor)
     with holding_history(graph, "tag create"):
-        reference = branches.main.at(at).commit.graph_commit_id if isinstance(at, int) else at
+        reference = commit_of_version(branches.main, at).graph_commit_id if isinstance(at, int) else at
         with WriteFence(graph, place_of(branches, reference).branch, "tag create") as fence:
             fence.take([EXISTENCE])
             if name in branches.names():
                 raise BranchExists(name)
             place = place_of(branches, reference)
+            commit = branches.manifest_at(place).commit
             tag = Tag(
                 name=name,
-                commit_id=branches.manifest_at(place).commit.graph_commit_id,
+                commit_id=commit.graph_commit_id,
                 branch=place.branch,
-                manifest_version=place.version,
-                incarnation=place.incarnation,
+                manifest_version=commit.manifest_version,
+                place=place,
                 created_at=datetime.now(UTC),
                 actor=actor,
                 message=None if message is None else as_text(message),

@@ -1,12 +1,12 @@
 """What the annotations of a property mean: defaults, embeddings, and those kept for others to read."""
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
 
 from omnigraph.catalog.model import Embedding, KeptAnnotation
 from omnigraph.catalog.types import PropertyType, Scalar, Vector
 from omnigraph.catalog.values import OutOfRange, Value, WrongType, literal_hint, literal_value
 from omnigraph.codes import Code
+from omnigraph.dataclass_later import dataclass
 from omnigraph.diagnostics import Findings, did_you_mean, nearest_name, quoted
 from omnigraph.syntax import nodes
 from omnigraph.syntax.printer import print_annotation_value

@@ -1,7 +1,6 @@
 """Compiles a schema into a catalog."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 
 from omnigraph.catalog.annotations import CONSTRAINTS, kept_annotations, property_notes
 from omnigraph.catalog.constraints import (
@@ -22,6 +21,7 @@ from omnigraph.catalog.interfaces import (
 from omnigraph.catalog.model import Catalog, EdgeType, EntityType, Interface, NodeType, Property
 from omnigraph.catalog.types import PropertyType, Scalar, resolve_type
 from omnigraph.codes import Code
+from omnigraph.dataclass_later import dataclass
 from omnigraph.diagnostics import Diagnostic, Findings, Source, did_you_mean, quoted
 from omnigraph.errors import SchemaError
 from omnigraph.syntax import nodes, parse_schema

@@ -1,16 +1,17 @@
 """Reads the constraints of a type from its annotations and refuses those that could not be kept."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TypeAlias
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from omnigraph.catalog.model import DESTINATION, SOURCE, Cardinality, Check, Range
 from omnigraph.catalog.types import INTEGER_BOUNDS, NUMBERS, List, PropertyType, Scalar, Vector
 from omnigraph.catalog.values import Value
 from omnigraph.codes import Code
+from omnigraph.compute_later import pc
+from omnigraph.dataclass_later import dataclass
 from omnigraph.diagnostics import Findings, Span, did_you_mean, printable, quoted
 from omnigraph.syntax import nodes
 

@@ -1,7 +1,8 @@
 """The rule that every number of a graph is finite, on whole columns of Arrow: numbers, lists of them, and vectors."""
 
 import pyarrow as pa
-import pyarrow.compute as pc
+
+from omnigraph.compute_later import pc
 
 
 def all_finite(column: pa.Array | pa.ChunkedArray) -> bool:

@@ -4,11 +4,11 @@ This is intent: a table may lack any of them, for a while or for good, and every
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from enum import StrEnum
 
 from omnigraph.catalog.model import ID, EntityType, NodeType
 from omnigraph.catalog.types import Enum, List, PropertyType, Scalar, Vector
+from omnigraph.dataclass_later import dataclass
 
 
 class IndexKind(StrEnum):

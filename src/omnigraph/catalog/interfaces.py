@@ -1,11 +1,12 @@
 """Expands interfaces into the types that implement them."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TypeVar
 
 from omnigraph.catalog.annotations import CONSTRAINTS
 from omnigraph.codes import Code
+from omnigraph.dataclass_later import dataclass
 from omnigraph.diagnostics import Findings, did_you_mean, quoted
 from omnigraph.syntax import nodes
 from omnigraph.syntax.printer import print_type

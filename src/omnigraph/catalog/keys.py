@@ -7,11 +7,11 @@ import json
 from collections.abc import Sequence
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from omnigraph.catalog.finite import all_finite
 from omnigraph.catalog.types import PropertyType, Scalar, arrow_type
 from omnigraph.catalog.values import Value
+from omnigraph.compute_later import pc
 
 
 class UnspellableKey(ValueError):

@@ -1,7 +1,7 @@
 """The compiled schema: types, properties and constraints."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from typing import ClassVar, TypeAlias, TypeVar
 
@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from omnigraph.catalog.types import PropertyType, Scalar, arrow_field
 from omnigraph.catalog.values import Value
+from omnigraph.dataclass_later import dataclass
 from omnigraph.errors import NotFound
 
 ID, SOURCE, DESTINATION = "id", "src", "dst"

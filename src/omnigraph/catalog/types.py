@@ -1,13 +1,13 @@
 """The types a property can have, what they are in Arrow, and how a type expression becomes one."""
 
 from collections import Counter
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import TypeAlias
 
 import pyarrow as pa
 
 from omnigraph.codes import Code
+from omnigraph.dataclass_later import dataclass
 from omnigraph.diagnostics import Findings, did_you_mean, quoted
 from omnigraph.syntax import nodes
 

@@ -5,7 +5,7 @@ A command is declared when it is looked up. Most runs need one of them, and a re
 
 from collections import UserDict
 from collections.abc import Callable, Mapping
-from dataclasses import KW_ONLY, dataclass, field, replace
+from dataclasses import KW_ONLY, field, replace
 from datetime import timedelta
 from importlib import import_module
 from inspect import Parameter as Argument
@@ -20,6 +20,7 @@ from omnigraph.api.base import ParameterScope, Request, VerbParameter, descripti
 from omnigraph.cli.grammar import AsJson, GraphCommand, named_graph, skip_conversion
 from omnigraph.cli.opening import open_graph
 from omnigraph.cli.output import print_json, show_progress
+from omnigraph.dataclass_later import dataclass
 from omnigraph.errors import UsageError
 
 Values: TypeAlias = dict[str, Any]

@@ -7,7 +7,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from enum import StrEnum
 from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
@@ -18,6 +18,7 @@ import typer
 from omnigraph.cli.grammar import named_graph_if_any
 from omnigraph.cli.opening import open_graph
 from omnigraph.cli.output import FAILED, print_json, print_table
+from omnigraph.dataclass_later import dataclass
 from omnigraph.diagnostics import size_text
 from omnigraph.errors import OmnigraphError
 
@@ -59,6 +60,11 @@ SETTINGS = {
     "OMNIGRAPH_INDEXED_EDGES": Setting("From how many edges on the `id` of a table on a disk is indexed.", "`1048576`"),
     "OMNIGRAPH_TOPOLOGY_EDGES": Setting("From how many edges on a table has an index of topology.", "`65536`"),
     "OMNIGRAPH_WRITE_WAIT": Setting("How many seconds a writer waits for other writers.", "`60`"),
+    "OMNIGRAPH_CARRIED_ROWS": Setting(
+        "How many rows of a table small writes leave in the manifest before they are folded into the table. `0`: none.",
+        "`512`",
+    ),
+    "OMNIGRAPH_CARRIED_BYTES": Setting("How many bytes these rows take, of all tables together.", "256 KiB"),
     "OMNIGRAPH_LEASE_SECONDS": Setting(
         "How many seconds a lease on an object store lasts without being renewed.", "`10`"
     ),

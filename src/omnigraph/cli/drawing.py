@@ -7,7 +7,8 @@ begin together could not be distinguished. Each line moves a lane by one column 
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+
+from omnigraph.dataclass_later import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,6 @@ import copy
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
 from functools import cache, partial
 from pathlib import Path
 from typing import Annotated, Any
@@ -23,6 +22,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperCommand
 
+from omnigraph.dataclass_later import dataclass
 from omnigraph.errors import UsageError
 
 _MANIFEST_FOLDER = "__manifest"

@@ -1,7 +1,6 @@
 """`omnigraph lint`: checks schemas and queries, and lists what queries read and write."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +13,7 @@ from omnigraph.cli.opening import open_graph
 from omnigraph.cli.output import FAILED, print_diagnostic, print_json, print_summary
 from omnigraph.codes import Code
 from omnigraph.compiler import CompiledQuery, check_queries, ir
+from omnigraph.dataclass_later import dataclass
 from omnigraph.diagnostics import Diagnostic, Source, Span
 from omnigraph.embedding import unusable_models
 from omnigraph.errors import UsageError

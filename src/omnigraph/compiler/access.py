@@ -5,13 +5,14 @@ people.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import chain
 from typing import TypeAlias
 
 from omnigraph.catalog import Catalog, EntityType, NodeType
 from omnigraph.catalog.model import DESTINATION, ID, SOURCE
 from omnigraph.compiler import ir
+from omnigraph.dataclass_later import dataclass
 
 _Tables: TypeAlias = Mapping[str, tuple[EntityType, ...]]
 

@@ -1,7 +1,6 @@
 """Compiles query text against a catalog: parse, typecheck, lower, and say what each query touches."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from omnigraph.catalog import Catalog, KeptAnnotation, OutOfRange, Value, WrongType, value_from_json
@@ -13,6 +12,7 @@ from omnigraph.compiler.access import Access, access_of
 from omnigraph.compiler.lint import lint_query
 from omnigraph.compiler.mutations import MutationCompiler
 from omnigraph.compiler.reads import ReadCompiler
+from omnigraph.dataclass_later import dataclass
 from omnigraph.diagnostics import Diagnostic, Findings, Source, any_of, did_you_mean, quoted
 from omnigraph.errors import NotFound, ParameterError, QueryError
 from omnigraph.syntax import parse_queries

@@ -4,11 +4,11 @@ Every node is frozen. Searching, ranking and fusing ranks are nodes like any oth
 remembering flags. Conditions and traversals of a pattern carry no order: deciding it is the planner's work.
 """
 
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import TypeAlias
 
 from omnigraph.catalog import PropertyType, Scalar, Value
+from omnigraph.dataclass_later import dataclass
 from omnigraph.syntax.query_ast import Operator
 
 TARGET = "self:"

@@ -10,7 +10,7 @@ both directions remain possible, the first such traversal runs forward, and the 
 
 from collections import deque
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import TypeAlias
 
 from omnigraph.catalog import Catalog, EdgeType, Embedding, EntityType, NodeType, PropertyType, Scalar
@@ -18,6 +18,7 @@ from omnigraph.catalog.model import ID
 from omnigraph.codes import Code
 from omnigraph.compiler import ir
 from omnigraph.compiler.ir import Direction
+from omnigraph.dataclass_later import dataclass
 from omnigraph.diagnostics import Findings, Span, any_of, did_you_mean, quoted
 from omnigraph.syntax.query_ast import THROWAWAY, Binding, Clause, Hops, TraversalClause, Variable
 

@@ -1,11 +1,11 @@
 """The options of the format `omnigraph`: the fields of a request, and those that open the graph."""
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
 from typing import Annotated, Any, get_args
 
 from omnigraph.api.base import MAIN, Bounds, Doc, Request, VerbParameter, parameters_of
 from omnigraph.api.words import Branch
+from omnigraph.dataclass_later import dataclass
 from omnigraph.errors import UsageError
 from omnigraph.policy import guard_of
 from omnigraph.session.session import Mode, Session, open_session

@@ -6,12 +6,12 @@ to other uses of it as well.
 """
 
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass
 
 import pyarrow as pa
 from pyspark.sql import datasource, types
 
 from omnigraph.catalog import table_schema
+from omnigraph.dataclass_later import dataclass
 from omnigraph.datasource.options import FormatOptions, ReadRequest, parse_options
 from omnigraph.datasource.writer import GraphWriter
 from omnigraph.diagnostics import did_you_mean
@@ -20,8 +20,7 @@ from omnigraph.policy import Action
 from omnigraph.session.session import Session
 from omnigraph.spark.scans import TablePart, parts_of
 from omnigraph.spark.types import exchanged_schema, spark_schema, to_spark
-from omnigraph.storage.location import Location
-from omnigraph.storage.tables import open_table
+from omnigraph.storage.carrying import TableAt, place_of
 from omnigraph.versioning import Snapshot
 
 
@@ -30,8 +29,7 @@ class TableRead:
     """The table that a data frame reads: where it is, at which version, and the schema of the requested columns."""
 
     request: ReadRequest
-    location: Location
-    version: int
+    table: TableAt
     schema: pa.Schema
 
 
@@ -77,7 +75,7 @@ class Reader(datasource.DataSourceReader):
 
     def partitions(self) -> list[datasource.InputPartition]:
         request = self._table.request
-        table = open_table(self._table.location, self._table.version)
+        table = self._table.table.open()
         parts = parts_of(table, columns=self._schema.names, filter=request.filter, rows=request.partition_rows)
         return [datasource.InputPartition(part) for part in parts]
 
@@ -107,7 +105,7 @@ def pin_table(options: FormatOptions) -> TableRead:
     table = at.table(entity.table_key)
     if request.filter is not None:
         table.check_filter(request.filter)
-    return TableRead(request=request, location=table.location, version=table.version, schema=schema)
+    return TableRead(request=request, table=place_of(table), schema=schema)
 
 
 def _locate(session: Session, request: ReadRequest) -> tuple[Snapshot, str]:

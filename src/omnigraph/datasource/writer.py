@@ -6,7 +6,7 @@ between leaves them, and a later write removes what is older than a day.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import pyarrow as pa
 from pyspark.sql import datasource
@@ -14,6 +14,7 @@ from ulid import ULID
 
 from omnigraph.api.data import LoadMode, LoadRequest
 from omnigraph.api.words import LOCAL
+from omnigraph.dataclass_later import dataclass
 from omnigraph.datasource.options import FormatOptions
 from omnigraph.errors import NotFound
 from omnigraph.graph.graph import run_verb

@@ -6,9 +6,9 @@ from functools import lru_cache
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from omnigraph.catalog import EntityType, Property, Vector, all_finite, arrow_type
+from omnigraph.compute_later import pc
 from omnigraph.embedding.local import LocalModel
 from omnigraph.embedding.models import LOCAL, LOCAL_MODEL, MOCK, Matrix, Provider, model_of
 from omnigraph.embedding.settings import EmbeddingSettings, current_settings

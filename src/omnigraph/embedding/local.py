@@ -7,7 +7,6 @@ process, and gives a text another vector, in the last digits, beside other texts
 
 import threading
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
@@ -15,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from omnigraph.dataclass_later import dataclass
 from omnigraph.embedding.models import LOCAL, LOCAL_MODEL, Matrix
 from omnigraph.errors import EmbeddingFailed
 from omnigraph.extras import EMBED, require_extra

@@ -4,12 +4,13 @@ So it is the same on all branches and for every writer and reader, whatever thei
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Protocol, TypeAlias
 
 import numpy as np
 
 from omnigraph.catalog import Catalog, EntityType, Interface, Property, Vector
+from omnigraph.dataclass_later import dataclass
 from omnigraph.diagnostics import any_of, quoted
 from omnigraph.embedding.settings import BASE_URL, MODEL, PROVIDER, EmbeddingSettings
 from omnigraph.errors import UnsuitableModel, UsageError

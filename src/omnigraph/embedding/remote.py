@@ -9,7 +9,6 @@ import re
 import ssl
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import Any
@@ -17,6 +16,7 @@ from typing import Any
 import httpx
 import numpy as np
 
+from omnigraph.dataclass_later import dataclass
 from omnigraph.embedding.models import OPENAI, Matrix, Model, model_of
 from omnigraph.embedding.settings import API_KEY, BASE_URL, COMMON_KEY, MODEL, EmbeddingSettings
 from omnigraph.errors import EmbeddingFailed, ModelMismatch, UsageError

@@ -5,8 +5,9 @@ The tasks of a job may run in another environment, so it is read once, where the
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from omnigraph.dataclass_later import dataclass
 from omnigraph.errors import UsageError
 
 PROVIDER, MODEL = "OMNIGRAPH_EMBED_PROVIDER", "OMNIGRAPH_EMBED_MODEL"

@@ -5,7 +5,7 @@ A schema change holds all tables of the branch, so the rows that are checked and
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -13,6 +13,7 @@ from typing import Any
 from omnigraph import failpoints
 from omnigraph.api.base import MAIN
 from omnigraph.api.history import Commit
+from omnigraph.dataclass_later import dataclass
 from omnigraph.diagnostics import Source
 from omnigraph.embedding import current_settings, with_models
 from omnigraph.errors import RecoveryRequired, SchemaRefused, ValidationError, ensure
@@ -31,8 +32,8 @@ from omnigraph.versioning.file_checksums import check_pinned_version
 from omnigraph.versioning.schemas import AcceptedSchema, accepted_schema
 from omnigraph.write import StagedTable, WriteAttempt, report_staged_table, tables_to_write, write_staged
 from omnigraph.write.attempt import NewSchema
+from omnigraph.write.change import ReliedOn
 from omnigraph.write.creation import create_table
-from omnigraph.write.protocol import ReliedOn
 
 
 @dataclass(frozen=True, slots=True)

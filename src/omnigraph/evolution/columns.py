@@ -6,19 +6,20 @@ default, or nothing; a vector that a model computes is computed from the text th
 """
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from omnigraph.catalog import EntityType, Property, Value, Vector, arrow_type, table_schema
 from omnigraph.catalog.conversion import repeat_value
 from omnigraph.catalog.model import ID
+from omnigraph.compute_later import pc
+from omnigraph.dataclass_later import dataclass
 from omnigraph.embedding import ROWS_PER_PART, EmbeddingSettings, current_settings, text_vectors
 from omnigraph.errors import OmnigraphError, StorageError, ValidationError
 from omnigraph.evolution.migration import ChangeEmbedding, MigrationPlan
-from omnigraph.loading.tasks import TableAt
 from omnigraph.parts.engine import Engine
+from omnigraph.storage.carrying import TableAt
 from omnigraph.storage.columns import LayoutColumn, Maker, WrittenColumns, write_columns
 from omnigraph.storage.tables import Table, fragment_groups
 from omnigraph.versioning import Snapshot

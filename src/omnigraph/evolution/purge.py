@@ -8,11 +8,11 @@ removes the rest.
 
 from collections.abc import Collection
 from contextlib import suppress
-from dataclasses import dataclass
 
 from omnigraph import failpoints
 from omnigraph.api.base import MAIN
 from omnigraph.catalog import EntityType
+from omnigraph.dataclass_later import dataclass
 from omnigraph.errors import DataStillNeeded, NotFound, StorageError, ensure
 from omnigraph.evolution.migration import MigrationPlan
 from omnigraph.failpoints import Point

@@ -8,15 +8,16 @@ rows with some of the values; a table that has few rows is one such bucket, and 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from tempfile import TemporaryDirectory
 from typing import TypeAlias
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from omnigraph.catalog import Cardinality, Check, EdgeType, EntityType, Property, Range
 from omnigraph.catalog.model import ID, SOURCE
+from omnigraph.compute_later import pc
+from omnigraph.dataclass_later import dataclass
 from omnigraph.diagnostics import quoted
 from omnigraph.evolution.columns import (
     FRAGMENT_ROWS,
@@ -49,10 +50,10 @@ from omnigraph.loading.streams import (
     ids_of,
     values_of,
 )
-from omnigraph.loading.tasks import TableAt
 from omnigraph.parts.buckets import bucket_count
 from omnigraph.parts.engine import Engine, InProcess
 from omnigraph.parts.scratch import scratch_files
+from omnigraph.storage.carrying import TableAt
 from omnigraph.storage.columns import Maker
 from omnigraph.storage.location import Location, location_of
 from omnigraph.storage.tables import fragment_groups
@@ -353,7 +354,7 @@ def rules_added_by(snapshot: Snapshot, plan: MigrationPlan) -> AddedRules:
     def rows_of(identity: int) -> LaterRows:
         before = earlier[identity]
         pin = snapshot.manifest.pins[before.table_key]
-        return LaterRows(TableAt(snapshot.location.child(pin.path), pin.version), before, later[identity])
+        return LaterRows(TableAt(snapshot.location.child(pin.path), pin.version, pin.carried), before, later[identity])
 
     sets: dict[int, SetRule] = {}
     alone: dict[int, dict[int, RowRule]] = defaultdict(dict)

@@ -8,7 +8,7 @@ import shutil
 import uuid
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -18,13 +18,14 @@ from omnigraph.api.data import Format
 from omnigraph.api.progress import Choice, Progress, Report, no_report
 from omnigraph.catalog import EntityType, arrow_type
 from omnigraph.catalog.model import ID
+from omnigraph.dataclass_later import dataclass
 from omnigraph.errors import StorageError, UsageError
 from omnigraph.exporting.lines import RowShape, cell_header, cell_lines, record_lines, shape_of
 from omnigraph.parts.choice import row_reasons
 from omnigraph.parts.engine import Engine
 from omnigraph.parts.streaming import ROWS, Effort, column_at, stream_query, stream_sorted
-from omnigraph.storage.location import Location
-from omnigraph.storage.tables import FragmentSize, Table, fragment_groups, open_table
+from omnigraph.storage.carrying import TableAt, place_of
+from omnigraph.storage.tables import FragmentSize, Table, fragment_groups
 from omnigraph.versioning import Snapshot
 
 MOST_ROWS, MOST_BYTES = 1_000_000, 128 * 2**20
@@ -41,8 +42,7 @@ class ExportPart:
     """Rows that become one file. With `ordered` they are all rows of the table, and come by their ids."""
 
     shape: RowShape
-    table: Location
-    version: int
+    table: TableAt
     fragments: tuple[int, ...]
     rows_at_once: int
     format: Format
@@ -71,8 +71,7 @@ class ExportPart:
             yield pa.RecordBatch.from_arrays(columns, schema=schema)
 
     def _stored_rows(self) -> Iterator[pa.RecordBatch]:
-        table = open_table(self.table, self.version)
-        return table.fragment_batches(self.fragments, self.shape.names, self.rows_at_once)
+        return self.table.open().fragment_batches(self.fragments, self.shape.names, self.rows_at_once)
 
     def _select_rows(self, expression: str) -> Iterator[pa.RecordBatch]:
         if not self.fragments:
@@ -104,8 +103,7 @@ def parts_of(
     return [
         ExportPart(
             shape=shape,
-            table=table.location,
-            version=table.version,
+            table=place_of(table),
             fragments=group,
             rows_at_once=_rows_at_once(shape, sizes),
             format=format,

@@ -8,11 +8,11 @@ Columns are named by their position, as `parts/streaming.py` gives them.
 """
 
 import json
-from dataclasses import dataclass
 
 from omnigraph.api.values import BLOB_PREFIX
 from omnigraph.catalog import EdgeType, EntityType, Enum, List, PropertyType, Scalar, Vector
 from omnigraph.catalog.model import DESTINATION, ID, SOURCE
+from omnigraph.dataclass_later import dataclass
 from omnigraph.parts.streaming import column_at
 
 

@@ -1,7 +1,6 @@
 """A graph that is open in this process."""
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from datetime import datetime
 from functools import cache
 from importlib import import_module
@@ -10,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar, cast
 
 from omnigraph.api.base import MAIN, Request, acting_actor
 from omnigraph.api.graph import GraphApi
+from omnigraph.dataclass_later import dataclass
 from omnigraph.lazy import importing
 from omnigraph.policy import Action
 from omnigraph.session.session import Session

@@ -5,15 +5,16 @@ buckets, other tasks cut the keys of the graph into the same buckets, so that ea
 """
 
 from collections.abc import Iterable, Iterator, Sequence, Set
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import NamedTuple
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from omnigraph.api.data import LoadMode
 from omnigraph.catalog import EdgeType, EntityType, NodeType
 from omnigraph.catalog.model import DESTINATION, ID, SOURCE
+from omnigraph.compute_later import pc
+from omnigraph.dataclass_later import dataclass
 from omnigraph.loading.columns import flat
 from omnigraph.loading.sources import entities_of
 from omnigraph.loading.streams import (

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -10,6 +10,7 @@ from typing import Any
 import pyarrow as pa
 
 from omnigraph.catalog import Catalog, EntityType, arrow_type
+from omnigraph.dataclass_later import dataclass
 from omnigraph.diagnostics import did_you_mean, printable
 from omnigraph.errors import NotFound, UsageError, ValidationError
 from omnigraph.loading.sources import (

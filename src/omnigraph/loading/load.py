@@ -6,7 +6,7 @@ be compared, a bucket of keys at a time. Only when nothing is wrong is all of it
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import partial
 from typing import Any
 
@@ -14,6 +14,7 @@ from omnigraph.api.data import LoadMode, LoadResult
 from omnigraph.api.history import Commit
 from omnigraph.api.progress import Choice
 from omnigraph.catalog import EdgeType, NodeType
+from omnigraph.dataclass_later import dataclass
 from omnigraph.embedding import current_settings
 from omnigraph.errors import ValidationError
 from omnigraph.loading.checking import Verdict, check_bucket, keys_parts, needed_keys, spill_keys
@@ -29,10 +30,11 @@ from omnigraph.loading.sources import (
     tables_named_in,
 )
 from omnigraph.loading.streams import Splitter, StreamShare, buckets_of
-from omnigraph.loading.tasks import LoadJob, LoadOutcome, TableAt, load_part, load_partition, merge_parts, merge_records
+from omnigraph.loading.tasks import LoadJob, LoadOutcome, load_part, load_partition, merge_parts, merge_records
 from omnigraph.parts.buckets import bucket_count
 from omnigraph.parts.engine import Engine, InProcess
 from omnigraph.parts.scratch import Memory, Scratch, scratch_files
+from omnigraph.storage.carrying import TableAt
 from omnigraph.storage.environment import count_setting
 from omnigraph.storage.staging import WrittenRows, discard, join_written, stage_replacement, stage_written
 from omnigraph.violations import Violation
@@ -147,7 +149,10 @@ class _Load:
     def _tables(self) -> dict[str, TableAt]:
         """Where each table is; those that a branch will write for the first time are forked for it."""
         base = self.attempt.base
-        tables = {key: TableAt(base.location.child(pin.path), pin.version) for key, pin in base.manifest.pins.items()}
+        tables = {
+            key: TableAt(base.location.child(pin.path), pin.version, pin.carried)
+            for key, pin in base.manifest.pins.items()
+        }
         if all(is_own(self.attempt.log, pin.path) for pin in base.manifest.pins.values()):
             return tables
         for key, table in tables_to_write(self.attempt, sorted(self._mentioned_tables())).items():

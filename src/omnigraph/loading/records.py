@@ -3,12 +3,11 @@
 import math
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.csv
 import pyarrow.json
 
@@ -28,6 +27,8 @@ from omnigraph.catalog import (
     value_from_json,
 )
 from omnigraph.catalog.model import DESTINATION, ID, SOURCE
+from omnigraph.compute_later import pc
+from omnigraph.dataclass_later import dataclass
 from omnigraph.diagnostics import did_you_mean, quoted
 from omnigraph.loading.columns import json_column
 from omnigraph.strict_json import read_json

@@ -10,16 +10,16 @@ import itertools
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import Any, TypeAlias
 
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.csv
 import pyarrow.parquet as pq
 
 from omnigraph.catalog import Catalog, EntityType
+from omnigraph.compute_later import pc
+from omnigraph.dataclass_later import dataclass
 from omnigraph.diagnostics import size_text
 from omnigraph.errors import StorageError, TooLarge, UsageError, ValidationError
 from omnigraph.loading.records import RecordReader, line_count, only_kind_in

@@ -5,13 +5,13 @@ what a merge replaces have no place.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import pyarrow as pa
 
 from omnigraph.catalog import Catalog, EdgeType, EntityType
 from omnigraph.catalog.model import DESTINATION, ID, SOURCE
+from omnigraph.dataclass_later import dataclass
 from omnigraph.loading.columns import flat
 from omnigraph.parts.buckets import in_buckets
 from omnigraph.parts.scratch import Piece, Scratch

@@ -9,7 +9,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from omnigraph.catalog import (
     EdgeType,
@@ -24,6 +23,7 @@ from omnigraph.catalog import (
 )
 from omnigraph.catalog.model import DESTINATION, ID, SOURCE
 from omnigraph.catalog.types import FLOATS, INTEGERS, List
+from omnigraph.compute_later import pc
 from omnigraph.diagnostics import did_you_mean
 from omnigraph.loading.columns import Report, flat, json_column
 from omnigraph.loading.records import RecordReader

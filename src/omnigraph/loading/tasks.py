@@ -5,24 +5,25 @@ first: of several records of one entity the last one counts, and what it does no
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from omnigraph.api.data import LoadMode
 from omnigraph.catalog import Catalog, EntityType, Value, table_schema
 from omnigraph.catalog.model import ID
+from omnigraph.compute_later import pc
+from omnigraph.dataclass_later import dataclass
 from omnigraph.embedding import EmbeddingSettings, embedded_properties, fill_vectors
 from omnigraph.loading.columns import flat
 from omnigraph.loading.records import Faults, RecordReader, TypeRows
 from omnigraph.loading.sources import Numbered, entities_of, place_in, read_part
 from omnigraph.loading.streams import PLACE, Bucket, Splitter, Stream, StreamShare, buckets_of, committed_stream, ids_of
 from omnigraph.loading.tabular import read_table
-from omnigraph.storage.location import Location
+from omnigraph.storage.carrying import TableAt
 from omnigraph.storage.staging import WrittenRows, join_written, write_change, write_new
-from omnigraph.storage.tables import ROW_ADDRESS, ROW_ID, Table, open_table
+from omnigraph.storage.tables import ROW_ADDRESS, ROW_ID, Table
 from omnigraph.write.change import Origins, Places, TableChange
 from omnigraph.write.row_checks import row_violations
 
@@ -30,17 +31,6 @@ FLUSHED_BYTES = 192 * 1024 * 1024
 """How many bytes of a type are kept in memory before they are written."""
 
 _ROWS, _GIVEN = "rows", "@given "
-
-
-@dataclass(frozen=True, slots=True)
-class TableAt:
-    """A table at a version, as a value that can be sent to a task."""
-
-    location: Location
-    version: int
-
-    def open(self) -> Table:
-        return open_table(self.location, self.version)
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ the clocks of writers, and of the process that cleans up, need not agree.
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import ClassVar
@@ -21,6 +21,7 @@ from typing import ClassVar
 from omnigraph import failpoints
 from omnigraph.api.progress import Progress, Report, no_report
 from omnigraph.api.upkeep import CleanupResult, TableCleanupStats
+from omnigraph.dataclass_later import dataclass
 from omnigraph.errors import Damaged, NotFound, OmnigraphError, StorageError
 from omnigraph.failpoints import Point
 from omnigraph.maintenance.retention import (

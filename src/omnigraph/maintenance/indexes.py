@@ -1,17 +1,17 @@
 """Builds the indexes that a schema declares and a branch lacks, and says what each of them covers."""
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from omnigraph.api.upkeep import IndexBuild, IndexState, IndexStatus
 from omnigraph.catalog import EdgeType, EntityType, IndexIntent, index_intents
 from omnigraph.catalog.indexes import FILTERS
 from omnigraph.catalog.model import ID
-from omnigraph.loading.tasks import TableAt
+from omnigraph.dataclass_later import dataclass
 from omnigraph.maintenance.topology import TOPOLOGY, build_missing_topology, topology_status, why_topology_is_pending
 from omnigraph.parts.choice import row_reasons
 from omnigraph.parts.engine import Engine
+from omnigraph.storage.carrying import TableAt
 from omnigraph.storage.environment import count_setting
 from omnigraph.storage.indexes import Coverage, index_coverage, pending_reason, stage_indexes, write_index
 from omnigraph.storage.tables import Table
@@ -50,7 +50,7 @@ def build_missing_indexes(attempt: WriteAttempt, engine: Engine) -> IndexBuild:
     Indexes of topology are built after it, and need none.
     """
     plans = {
-        entity.table_key: _plan_indexes(entity, attempt.base.table(entity.table_key))
+        entity.table_key: _plan_indexes(entity, attempt.base.table(entity.table_key).plain)
         for entity in attempt.catalog.entities
     }
     building = {key: plan for key, plan in plans.items() if plan.build}
@@ -65,14 +65,14 @@ def build_missing_indexes(attempt: WriteAttempt, engine: Engine) -> IndexBuild:
     for key, table in tables.items():
         indexes = [index for part, index in zip(parts, written, strict=True) if part.table_key == key]
         change = stage_indexes(table, indexes, attempt.operation_id, replaced=building[key].replaced)
-        staged[key] = StagedTable(table, change)
+        staged[key] = StagedTable(table, change, keeps_content=True)
         report_staged_table(attempt)
     commit = write_staged(attempt, staged) if staged else None
     built = {key: tuple(intent.name for intent in plan.build) for key, plan in building.items()}
     present = {key: plan.present for key, plan in plans.items() if plan.present}
     pending = {key: plan.pending for key, plan in plans.items() if plan.pending}
     for key in (edge.table_key for edge in attempt.catalog.edges.values()):
-        table = attempt.base.table(key)  # the indexes have changed no fragment
+        table = attempt.base.table(key).plain  # the indexes have changed no fragment
         if (reason := why_topology_is_pending(table)) is not None:
             pending[key] = {**pending.get(key, {}), TOPOLOGY: reason}
         elif build_missing_topology(table):
@@ -132,7 +132,7 @@ def _plan_indexes(entity: EntityType, table: Table) -> _Plan:
 
 
 def table_index_statuses(entity: EntityType, table: Table) -> Iterator[IndexStatus]:
-    """The indexes of one table, declared or there."""
+    """The indexes of one table, declared or there. No index covers what is carried: it is one more fragment."""
     known = index_coverage(table)
     rows = table.count()
     intents = index_intents(entity)

@@ -5,10 +5,10 @@ afterwards, not by what they are, and no two that could go together are left.
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 
 from omnigraph.catalog import IndexIntent
 from omnigraph.catalog.indexes import FILTERS
+from omnigraph.dataclass_later import dataclass
 from omnigraph.storage.compaction import FragmentState, Segment
 
 FULL_FRAGMENT = 262_144

@@ -11,11 +11,12 @@ the others is published all the same.
 import logging
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from omnigraph.api.upkeep import OptimizeResult, Skipped, TableOptimizeStats
 from omnigraph.catalog import EntityType, IndexIntent, index_intents
+from omnigraph.dataclass_later import dataclass
 from omnigraph.errors import (
     FenceHeld,
     NotFound,
@@ -24,7 +25,6 @@ from omnigraph.errors import (
     SchemaChanged,
     StorageError,
 )
-from omnigraph.loading.tasks import TableAt
 from omnigraph.maintenance.indexes import LARGE_TABLES, why_pending
 from omnigraph.maintenance.layout import IndexWork, TableFacts, TableWork, coverage_after, work_on
 from omnigraph.maintenance.repair import unsettled_operations
@@ -32,6 +32,7 @@ from omnigraph.maintenance.topology import TOPOLOGY, renew_topology
 from omnigraph.parts.choice import row_reasons
 from omnigraph.parts.engine import Engine
 from omnigraph.recovery.audit import AUDIT_FOLDER, check_newest_version
+from omnigraph.storage.carrying import TableAt
 from omnigraph.storage.compaction import (
     Drafts,
     Rewritten,
@@ -90,7 +91,7 @@ def optimize(attempt: WriteAttempt, engine: Engine, only: Collection[str] | None
         with failures.noting_failure(key):
             if (skipped := _skipped_stats(attempt, key)) is not None:
                 stats[key] = skipped
-            elif not (work := _work(attempt.base.table(key), entity)).is_empty:
+            elif not (work := _work(attempt.base.table(key).plain, entity)).is_empty:
                 works[key] = work
     with closing(Drafts()) as drafts:
         ordered = _do_work(attempt.base, works, engine, drafts, failures)
@@ -116,7 +117,7 @@ def optimize(attempt: WriteAttempt, engine: Engine, only: Collection[str] | None
             continue
         done = stats.get(key) or _untouched_stats(head, key)
         with failures.noting_failure(key):
-            if done.skipped is None and renew_topology(head.table(key)):
+            if done.skipped is None and renew_topology(head.table(key).plain):
                 stats[key] = replace(done, indexes_built=(*done.indexes_built, TOPOLOGY))
     tables = [
         failures.stats_of(attempt.base, key) or stats.get(key) or _untouched_stats(attempt.base, key) for key in keys
@@ -160,7 +161,7 @@ def optimize_reasons(snapshot: Snapshot) -> Iterable[str]:
     rows = 0
     for key in snapshot.manifest.pins:
         with suppress(StorageError, NotFound):  # what cannot be read is for the work itself to report
-            rows += sum(each.live for each in fragment_states(snapshot.table(key)))
+            rows += sum(each.live for each in fragment_states(snapshot.table(key).plain))
     return row_reasons(rows, LARGE_TABLES, "optimize")
 
 
@@ -269,7 +270,7 @@ def _do_work(
     for key, work in works.items():
         with failures.noting_failure(key):
             if work.groups:
-                bare[key] = drafts.without_indexes(base.table(key))
+                bare[key] = drafts.without_indexes(base.table(key).plain)
                 made = [drafts.only(bare[key], group) for group in work.groups]
                 groups += [_Fragments(key, TableAt(draft.location, draft.version)) for draft in made if draft]
     rewritten: dict[str, list[Rewritten]] = {key: [] for key in works}
@@ -285,7 +286,7 @@ def _do_work(
         with failures.noting_failure(key):
             if key in bare:
                 rewritten[key] = with_numbers(rewritten[key], drafts.first_spare_number(bare[key], rewritten[key]))
-            draft = _draft_after(drafts, base.table(key), work, rewritten[key])
+            draft = _draft_after(drafts, base.table(key).plain, work, rewritten[key])
             parts = [_index_part(key, draft, each, rewritten[key]) for each in work.indexes]
             indexes += [part for part in parts if part.fragments != ()]
     written: dict[str, list[Any]] = {key: [] for key in works}
@@ -295,7 +296,9 @@ def _do_work(
         else:
             written[each.table_key].append(index)
     return {
-        key: _FinishedWork(base.table(key), work, tuple(rewritten[key]), tuple(written[key]), base.table(key).version)
+        key: _FinishedWork(
+            base.table(key).plain, work, tuple(rewritten[key]), tuple(written[key]), base.table(key).version
+        )
         for key, work in works.items()
         if key not in failures
     }
@@ -344,7 +347,7 @@ def _on_newest(
 
     Where the work does not fit any more, it is done again under the lock, in the same attempt: no write is retried.
     """
-    table = attempt.base.table(key)
+    table = attempt.base.table(key).plain
     if _still_fits(table, ordered):
         return replace(ordered, table=table)
     entity = next(each for each in attempt.catalog.entities if each.table_key == key)
@@ -392,7 +395,7 @@ def _stage_table(attempt: WriteAttempt, ordered: _FinishedWork) -> StagedTable:
     if ordered.indexes or dropped:
         operations.append(index_addition(ordered.indexes, dropped, built_at=ordered.built_at))
     *before, last = stage_in_order(ordered.table, operations, attempt.operation_id)
-    return StagedTable(ordered.table, last, before=tuple(before))
+    return StagedTable(ordered.table, last, before=tuple(before), keeps_content=True)
 
 
 # --- statistics ---

@@ -9,11 +9,12 @@ That is never published: the version that the graph sees becomes the newest agai
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from omnigraph import failpoints
 from omnigraph.api.history import Commit
 from omnigraph.api.upkeep import Classification, RepairAction, RepairResult, TableRepair
+from omnigraph.dataclass_later import dataclass
 from omnigraph.errors import (
     NotDurable,
     OmnigraphError,
@@ -30,6 +31,7 @@ from omnigraph.storage.drift import Drift, drift_after, sync_drift
 from omnigraph.storage.location import Location
 from omnigraph.storage.tables import open_table
 from omnigraph.versioning import ManifestLog, Pin, Publication, commit_since, new_commit_id, publish
+from omnigraph.versioning.manifest import TableUpdate
 from omnigraph.versioning.names import check_actor
 from omnigraph.write import WriteFence
 from omnigraph.write.forks import is_own
@@ -219,16 +221,19 @@ def _publish(graph: Location, log: ManifestLog, chosen: Mapping[str, TableRepair
     Where it is not certain that rows were only rearranged, some may be gone; so writes that rely on them must fail.
     """
     head = log.head()
-    pins = {}
+    tables = {}
     for key, each in chosen.items():
-        pin, newest = head.pins[key], each.lance_head_version
+        pin = head.pins[key]
         sync_drift(graph.child(pin.path))
         intact = each.classification is Classification.VERIFIED_MAINTENANCE
-        pins[key] = Pin(pin.path, newest, pin.removed_at if intact else newest)
+        tables[key] = TableUpdate(
+            path=pin.path, version=each.lance_head_version, removes=not intact, keeps_content=intact
+        )
     publication = Publication(
         commit_id=new_commit_id(),
-        pins=pins,
-        expected={key: each.manifest_version for key, each in chosen.items()},
+        based_on=head.version,
+        tables=tables,
+        places={key: each.manifest_version for key, each in chosen.items()},
         branch=log.branch,
         actor=request.actor,
         message="repair",

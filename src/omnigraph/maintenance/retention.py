@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime, timedelta
 from functools import cache, partial
 from itertools import accumulate, takewhile
@@ -10,6 +10,7 @@ from itertools import accumulate, takewhile
 from omnigraph.api.history import Commit, Place
 from omnigraph.api.upkeep import GRACE
 from omnigraph.branching.finding import is_there
+from omnigraph.dataclass_later import dataclass
 from omnigraph.errors import NotFound, StorageError, UsageError
 from omnigraph.versioning import Branches, CommitGraph, Manifest, ManifestLog
 from omnigraph.versioning.heads import Retained, milestone_of
@@ -90,7 +91,7 @@ class Clock:
 
     def date_of(self, log: ManifestLog, commit: Commit) -> datetime:
         """When a commit was made."""
-        return self.written.get(log.folder, {}).get(commit.manifest_version, commit.created_at)
+        return self.written.get(log.folder, {}).get(commit.manifest, commit.created_at)
 
 
 def kept_lines(
@@ -150,12 +151,12 @@ def _floor(log: ManifestLog, head: Manifest, policy: RetentionPolicy, clock: Clo
 
     A commit was made after those before it, whatever the clock of its writer said.
     """
-    there = takewhile(lambda commit: commit.manifest_version >= least, newest_first(log))
-    commits = [commit for commit in there if commit.manifest_version <= head.version]
+    there = takewhile(lambda commit: commit.manifest >= least, newest_first(log))
+    commits = [commit for commit in there if commit.manifest <= head.version]
     made = [*accumulate((clock.date_of(log, commit) for commit in reversed(commits)), max)][::-1]
     followed: list[datetime | None] = [None, *made]
     kept = takewhile(lambda place: policy.keeps(place, made[place], followed[place], clock.now), range(len(commits)))
-    return commits[max(kept)].manifest_version
+    return commits[max(kept)].manifest
 
 
 def _origins(logs: Iterable[ManifestLog]) -> Iterable[Place]:

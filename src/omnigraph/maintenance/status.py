@@ -26,6 +26,7 @@ from omnigraph.maintenance.indexes import table_index_statuses
 from omnigraph.maintenance.layout import MOST_DELETED, SMALL_FRAGMENT, groups_of
 from omnigraph.parts.scratch import INCOMING, SCRATCH
 from omnigraph.recovery import Recoveries
+from omnigraph.storage.carrying import CarryingTable
 from omnigraph.storage.compaction import fragment_states, fragments_with_dropped_columns
 from omnigraph.storage.files import StoredFile, files_below
 from omnigraph.storage.location import Location
@@ -68,7 +69,7 @@ def status_of(graph: Location, branches: Branches, log: ManifestLog) -> Status:
         seen_at=now,
         types={"nodes": [*snapshot.catalog.nodes], "edges": [*snapshot.catalog.edges]},
         head=snapshot.commit,
-        commits=snapshot.manifest.version,
+        commits=snapshot.commit.manifest_version,
         bytes=sum(file.size for file in files),
         old_versions=_old_versions(lines, log, now),
         tables=tuple(_tables(snapshot, log, lines, pending)),
@@ -125,7 +126,8 @@ def _measure_table(seen: TableStatus, entity: EntityType, table: Table) -> Table
     states = fragment_states(table)
     return replace(
         seen,
-        rows=sum(each.live for each in states),
+        rows=table.count(),
+        carried_rows=len(table.addresses) if isinstance(table, CarryingTable) else 0,
         fragments=len(states),
         small_fragments=sum(each.live < SMALL_FRAGMENT for each in states),
         compactable=sum(len(group) for group in groups_of(states, (), fragments_with_dropped_columns(table))),

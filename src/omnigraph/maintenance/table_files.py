@@ -3,8 +3,9 @@
 import logging
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from omnigraph.dataclass_later import dataclass
 from omnigraph.errors import Damaged, StorageError
 from omnigraph.storage.branches import TREES, branch_refs, check_refs, delete_branch, ref_file, ref_names
 from omnigraph.storage.files import StoredFile, files_below

@@ -66,11 +66,13 @@ def topology_status(edge: EdgeType, table: Table) -> IndexStatus:
     """The index of a table, whether or not there is one."""
     rows, reason = table.count(), why_topology_is_pending(table)
     coverage = None if reason is not None else topology_coverage(table)
-    fragments = len(table.fragment_sizes())
-    covered = 0
+    sizes = table.fragment_sizes()
+    fragments = len(sizes)
+    covered = covered_rows = 0
     state = IndexState.PENDING if reason is not None else IndexState.MISSING
     if coverage is not None and is_enough(table, coverage.rows):
         covered = len(coverage.fragments)
+        covered_rows = sum(each.rows for each in sizes if each.number in coverage.fragments)
         state = IndexState.COMPLETE if covered == fragments else IndexState.PARTIAL
     return IndexStatus(
         table_key=edge.table_key,
@@ -79,7 +81,7 @@ def topology_status(edge: EdgeType, table: Table) -> IndexStatus:
         kind=IndexKind.TOPOLOGY,
         state=state,
         rows=rows,
-        covered_rows=coverage.rows if coverage is not None and covered else 0,
+        covered_rows=covered_rows,
         segments=1 if covered else 0,
         fragments=fragments if covered else 0,
         covered_fragments=covered,

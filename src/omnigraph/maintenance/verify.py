@@ -7,15 +7,16 @@ changed. Files that are known to be damaged are never given to Lance, which may 
 """
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from omnigraph.api.progress import Progress, Report, no_report
 from omnigraph.api.upkeep import Damage, VerifiedCommit, VerifyResult
 from omnigraph.catalog import EdgeType
 from omnigraph.catalog.model import DESTINATION, ID, SOURCE
+from omnigraph.compute_later import pc
+from omnigraph.dataclass_later import dataclass
 from omnigraph.errors import Damaged, NotFound, OmnigraphError, RecoveryFailed, StorageError
 from omnigraph.recovery.audit import Recoveries, recoveries
 from omnigraph.storage.files import FileChecksum, StoredFile, checksum_files, files_below
@@ -86,13 +87,14 @@ class _Verification:
     def run(self) -> VerifyResult:
         self._check_records()
         lines = [self._read_line(log) for log in self._logs()]
-        needed: dict[Pin, int] = {}
+        commits: dict[Pin, set[tuple[str, str]]] = {}
         for line in lines:
             for manifest in line.manifests.values():
+                published = manifest.own_commits or (manifest.commit,)
                 for pin in manifest.pins.values():
-                    place = Pin(pin.path, pin.version)
-                    needed[place] = needed.get(place, 0) + 1
-        damaged = self._check_tables(needed)
+                    of_place = commits.setdefault(Pin(pin.path, pin.version), set())
+                    of_place.update((line.log.folder, each.graph_commit_id) for each in published)
+        damaged = self._check_tables({place: len(ids) for place, ids in commits.items()})
         if self.data:
             self._check_rows(lines, damaged)
         self._check_audit()
@@ -300,7 +302,7 @@ class _Verification:
             for version, manifest in line.manifests.items():
                 if version == newest or (line.log.branch, line.log.incarnation, version) in tagged:
                     chosen[line.log.branch, version] = manifest
-        checked: set[tuple[Pin, ...]] = set()
+        checked: set[tuple[tuple[str, int, str], ...]] = set()
         for done, manifest in enumerate(chosen.values()):
             self.report(Progress("reading rows", done, len(chosen)))
             self._check_rows_of(manifest, damaged, checked)
@@ -311,7 +313,9 @@ class _Verification:
         except Damaged:
             return set()
 
-    def _check_rows_of(self, manifest: Manifest, damaged: frozenset[Pin], checked: set[tuple[Pin, ...]]) -> None:
+    def _check_rows_of(
+        self, manifest: Manifest, damaged: frozenset[Pin], checked: set[tuple[tuple[str, int, str], ...]]
+    ) -> None:
         """Ids are unique and ends are there; what was checked for another commit is not read again."""
         snapshot = self.branches.snapshot(manifest)
         places = {key: Pin(pin.path, pin.version) for key, pin in manifest.pins.items()}
@@ -324,11 +328,12 @@ class _Verification:
                 if isinstance(entity, EdgeType)
                 else {}
             )
-            involved = tuple(places[key] for key in (entity.table_key, *ends.values()))
-            if involved in checked or not damaged.isdisjoint(involved):
+            keys = (entity.table_key, *ends.values())
+            involved = tuple(manifest.pins[key].content for key in keys)
+            if involved in checked or not damaged.isdisjoint(places[key] for key in keys):
                 continue
             checked.add(involved)
-            place = f"{involved[0].path}@{involved[0].version}"
+            place = f"{places[entity.table_key].path}@{places[entity.table_key].version}"
             try:
                 table = snapshot.table(entity.table_key)
                 rows = table.scan([ID, *ends])
@@ -354,13 +359,23 @@ class _Verification:
 
 
 def _verified_commits(line: _Line, damaged: frozenset[Pin]) -> Iterator[VerifiedCommit]:
-    """The retained commits of a branch, oldest first."""
+    """The retained commits of a branch, oldest first.
+
+    What a manifest published that cannot be read is not known; it counts as one commit.
+    """
+    branch, last = line.log.branch, 0
     for version in sorted({*line.manifests, *line.unreadable}):
         manifest = line.manifests.get(version)
-        yield VerifiedCommit(
-            graph_commit_id=None if manifest is None else manifest.commit.graph_commit_id,
-            branch=line.log.branch,
-            manifest_version=version,
-            whole=manifest is not None
-            and damaged.isdisjoint(Pin(pin.path, pin.version) for pin in manifest.pins.values()),
-        )
+        if manifest is None:
+            last = last + 1 if last else version
+            yield VerifiedCommit(graph_commit_id=None, branch=branch, manifest_version=last, whole=False)
+            continue
+        whole = damaged.isdisjoint(Pin(pin.path, pin.version) for pin in manifest.pins.values())
+        for commit in manifest.own_commits:
+            last = commit.manifest_version
+            yield VerifiedCommit(
+                graph_commit_id=commit.graph_commit_id,
+                branch=branch,
+                manifest_version=last,
+                whole=whole,
+            )

@@ -1,9 +1,7 @@
 """Merges one branch into another: three-way, entity by entity, over all types, as one commit or not at all."""
 
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass, replace
-
-import pyarrow.compute as pc
+from dataclasses import replace
 
 from omnigraph.api.history import (
     Commit,
@@ -17,6 +15,8 @@ from omnigraph.api.history import (
 from omnigraph.branching.finding import is_there
 from omnigraph.catalog import NodeType
 from omnigraph.catalog.model import DESTINATION, ID, SOURCE
+from omnigraph.compute_later import pc
+from omnigraph.dataclass_later import dataclass
 from omnigraph.errors import MergeConflicts, NotFound, SchemaBehind
 from omnigraph.merging.sides import TypeMerge, changes_between, dropped_type, types_of
 from omnigraph.merging.three_way import Strategy, TableMerge, touched_ids

@@ -7,12 +7,11 @@ left out of the merge, and follow the text afterwards.
 """
 
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from omnigraph.api.history import ConflictKind, MergeConflict
 from omnigraph.catalog import EntityType, table_schema
@@ -25,6 +24,8 @@ from omnigraph.catalog.conversion import (
     kept_columns,
 )
 from omnigraph.catalog.model import ID
+from omnigraph.compute_later import pc
+from omnigraph.dataclass_later import dataclass
 from omnigraph.embedding import current_settings, embedded_properties, fill_vectors
 from omnigraph.merging.three_way import Strategy, TableMerge, merge_table
 from omnigraph.storage.column_match import ColumnMatch
@@ -46,7 +47,7 @@ class TypeAt:
         return self.snapshot.table(self.entity.table_key)
 
     @property
-    def version(self) -> tuple[str, int]:
+    def version(self) -> tuple[str, int, str]:
         return self.snapshot.version(self.entity.table_key)
 
 

@@ -5,17 +5,18 @@ that both touched are looked at. Nothing is read and nothing is written here.
 """
 
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Literal, TypeAlias
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from omnigraph.api.history import ConflictKind, MergeConflict
 from omnigraph.api.values import Row, same_row, same_value
 from omnigraph.catalog import EntityType, table_schema
 from omnigraph.catalog.conversion import in_columns
 from omnigraph.catalog.model import ID
+from omnigraph.compute_later import pc
+from omnigraph.dataclass_later import dataclass
 from omnigraph.storage.differences import Differences
 from omnigraph.write import TableChange
 

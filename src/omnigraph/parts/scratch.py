@@ -10,7 +10,6 @@ import mmap
 import uuid
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TypeAlias
 
@@ -18,6 +17,7 @@ import obstore
 import pyarrow as pa
 from obstore.exceptions import BaseError
 
+from omnigraph.dataclass_later import dataclass
 from omnigraph.errors import StorageError
 from omnigraph.storage.files import files_below
 from omnigraph.storage.location import Location

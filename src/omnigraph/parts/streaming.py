@@ -6,13 +6,13 @@ that goes to a temporary folder.
 
 from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, closing, contextmanager
-from dataclasses import dataclass
 from tempfile import TemporaryDirectory
 from typing import Any
 
 import duckdb
 import pyarrow as pa
 
+from omnigraph.dataclass_later import dataclass
 from omnigraph.parts.duck import connection
 
 ROWS = "rows"

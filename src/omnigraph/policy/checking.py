@@ -2,10 +2,10 @@
 
 from codecs import BOM_UTF8
 from collections.abc import Iterable
-from dataclasses import dataclass
 from pathlib import Path
 
 from omnigraph.codes import Code
+from omnigraph.dataclass_later import dataclass
 from omnigraph.diagnostics import NOWHERE, Diagnostic, Findings, Source, Span, any_of, did_you_mean, quoted, size_text
 from omnigraph.errors import NotFound, UsageError
 from omnigraph.policy.actions import TYPED_ACTIONS, Action

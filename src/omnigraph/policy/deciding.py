@@ -1,10 +1,11 @@
 """Decides requests by the rules of one file, and runs the tests of the file."""
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from omnigraph.dataclass_later import dataclass
 from omnigraph.diagnostics import Source
 from omnigraph.errors import PolicyError, UsageError
 from omnigraph.policy.actions import Action

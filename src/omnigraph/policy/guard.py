@@ -3,10 +3,11 @@
 import logging
 import os
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from omnigraph.dataclass_later import dataclass
 from omnigraph.diagnostics import printable
 from omnigraph.errors import PolicyDenied
 from omnigraph.policy.actions import Action

@@ -1,9 +1,9 @@
 """The content of a rule file: groups, protected branches, rules and tests."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from enum import StrEnum
 
+from omnigraph.dataclass_later import dataclass
 from omnigraph.diagnostics import Span
 from omnigraph.policy.actions import Action
 

@@ -3,17 +3,17 @@
 import threading
 from bisect import bisect_left
 from collections.abc import Callable, Hashable
-from dataclasses import dataclass
 from typing import Any, TypeAlias
 from weakref import WeakValueDictionary
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from omnigraph.catalog.model import DESTINATION, SOURCE
 from omnigraph.compiler.ir import Direction
+from omnigraph.compute_later import pc
+from omnigraph.dataclass_later import dataclass
 from omnigraph.query.cancelling import NEVER, Cancellation
 from omnigraph.resident.ids import flat
 from omnigraph.resident.numbers import distinct, numbers_of, stretches

@@ -1,11 +1,12 @@
 """What a read returns: the columns that are needed for it, and how the answer is put together from them."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TypeAlias
 
 from omnigraph.catalog.model import ID
 from omnigraph.compiler import ir
+from omnigraph.dataclass_later import dataclass
 from omnigraph.query import steps
 from omnigraph.query.levels import Bound, KnownValues, Level
 from omnigraph.query.words import words_of

@@ -10,9 +10,9 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import TypeVar
 
+from omnigraph.dataclass_later import dataclass
 from omnigraph.errors import QueryCancelled, QueryExceedsMemory, QueryTimedOut, UsageError
 
 _logger = logging.getLogger(__name__)

@@ -5,18 +5,19 @@ So groups come in the order of their keys, and the keys of a group follow from i
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, TypeGuard
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from omnigraph.catalog import Scalar, arrow_type
 from omnigraph.catalog.model import ID
 from omnigraph.catalog.types import INTEGERS
 from omnigraph.compiler import ir
+from omnigraph.compute_later import pc
+from omnigraph.dataclass_later import dataclass
 from omnigraph.query.matching import Frame, Run, add_up
 from omnigraph.query.programs import NoProgram
 from omnigraph.query.results import AnswerColumn

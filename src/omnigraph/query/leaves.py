@@ -1,13 +1,14 @@
 """Reads the leaves of a plan in this process: scans, and the statistics and vectors that computed fields need."""
 
 from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import TypeAlias
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from omnigraph.catalog.model import ID
+from omnigraph.compute_later import pc
+from omnigraph.dataclass_later import dataclass
 from omnigraph.errors import NoEmbeddingModel, WrongEmbedding
 from omnigraph.query import steps
 from omnigraph.query.cancelling import NEVER, Cancellation, check_each

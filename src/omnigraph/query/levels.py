@@ -6,7 +6,7 @@ a nested pattern asks of a variable around it, is left for the relational rest.
 
 import operator
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import UTC, datetime
 from typing import Any, TypeAlias
 
@@ -14,7 +14,8 @@ from omnigraph.catalog import Catalog, EntityType, Interface, NodeType, Property
 from omnigraph.catalog.keys import node_id
 from omnigraph.catalog.model import ID
 from omnigraph.catalog.types import NUMBERS
-from omnigraph.compiler import ir
+from omnigraph.compiler import CompiledQuery, ir
+from omnigraph.dataclass_later import dataclass
 from omnigraph.errors import ParameterError
 from omnigraph.query.steps import Computed, Relation, TextMatching
 from omnigraph.query.words import words_of
@@ -77,6 +78,20 @@ class KnownValues:
                 # A null in the list equals nothing, so it is left out.
                 return Known(tuple(each for each in values if each is not None and not isinstance(each, tuple)), type)
         return None
+
+
+def limit_of(query: CompiledQuery, values: KnownValues) -> int | None:
+    """How many rows are wanted; raises `ParameterError` for a number below zero."""
+    assert isinstance(query.body, ir.Read)
+    if query.body.limit is None:
+        return None
+    known = values.of(query.body.limit)
+    assert known is not None
+    assert isinstance(known.value, int)
+    if known.value < 0:
+        assert isinstance(query.body.limit, ir.ParameterValue)
+        raise ParameterError(query.name, [(query.body.limit.name, f"is {known.value}: expected a limit of 0 or more")])
+    return known.value
 
 
 def holds(left: Known, comparison: Operator, right: Known) -> bool:

@@ -1,14 +1,15 @@
 """Runs a planned read in this process: Lance at the leaves, numpy along the edges, DuckDB for the rest."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import partial
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from omnigraph.catalog.model import ID
+from omnigraph.compute_later import pc
+from omnigraph.dataclass_later import dataclass
 from omnigraph.query import steps
 from omnigraph.query.adjacency import AdjacencyCache
 from omnigraph.query.cancelling import NEVER, Cancellation

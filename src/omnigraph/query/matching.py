@@ -6,19 +6,20 @@ groups, a variable that nothing needs any more leaves the frame, and rows that a
 number, so that what is only counted is not made.
 """
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import field
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from omnigraph.catalog import EntityType
 from omnigraph.catalog.conversion import repeat_value
 from omnigraph.catalog.model import ID
 from omnigraph.compiler import ir
+from omnigraph.compute_later import pc
+from omnigraph.dataclass_later import dataclass
 from omnigraph.query.cancelling import Cancellation
 from omnigraph.query.levels import KnownValues
 from omnigraph.query.programs import (
@@ -62,14 +63,15 @@ _MOST_COUNTED = 2**62
 _MERGED_ROWS = 512
 """From this many rows on, those that are the same become one before edges are followed from them."""
 
-_COMPARISONS: Mapping[str, Callable[[Any, Any], Any]] = {
-    "=": pc.equal,
-    "!=": pc.not_equal,
-    "<": pc.less,
-    "<=": pc.less_equal,
-    ">": pc.greater,
-    ">=": pc.greater_equal,
+_COMPARISONS = {
+    "=": "equal",
+    "!=": "not_equal",
+    "<": "less",
+    "<=": "less_equal",
+    ">": "greater",
+    ">=": "greater_equal",
 }
+"""The functions of Arrow that compare."""
 
 
 @dataclass(slots=True)
@@ -516,8 +518,12 @@ def _mask(predicate: ColumnPredicate, column: pa.Array) -> NDArray[np.bool_]:
         case PredicateKind.PREFIX:
             found = pc.starts_with(column, predicate.values[0])
         case test:
-            found = _COMPARISONS[test](column, pa.scalar(predicate.values[0], column.type))
+            found = _holds(test, column, pa.scalar(predicate.values[0], column.type))
     return _truths(found)
+
+
+def _holds(comparison: str, left: Any, right: Any) -> pa.Array:
+    return getattr(pc, _COMPARISONS[comparison])(left, right)
 
 
 def _truths(found: pa.Array) -> NDArray[np.bool_]:
@@ -533,4 +539,4 @@ def _compare(left: pa.Array, operator: Operator, right: pa.Array) -> NDArray[np.
         return np.array([a is not None and b is not None and a.startswith(b) for a, b in pairs], np.bool_)
     if left.type != right.type:
         left, right = left.cast(pa.int64()), right.cast(pa.int64())
-    return _truths(_COMPARISONS[operator.value](left, right))
+    return _truths(_holds(operator.value, left, right))

@@ -4,13 +4,14 @@ The order is decided without statistics: first what conditions pin down, then al
 step finds its variable narrowed by the steps before it.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import pyarrow as pa
 
 from omnigraph.catalog import Catalog, EdgeType, NodeType, arrow_type
 from omnigraph.catalog.model import DESTINATION, ID, SOURCE
 from omnigraph.compiler import ir
+from omnigraph.dataclass_later import dataclass
 from omnigraph.query.levels import EXACT, Bound, Level, OnColumn, by_id
 from omnigraph.query.steps import (
     DESTINATION_END,

@@ -4,17 +4,17 @@ A plan does not depend on the data. Its text, with a graph beside it, also says 
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
 from enum import Enum
 
 from omnigraph.api.values import value_to_json
 from omnigraph.catalog import Catalog, Scalar, Value
 from omnigraph.compiler import CompiledQuery, ir
-from omnigraph.errors import ParameterError
+from omnigraph.dataclass_later import dataclass
 from omnigraph.query import steps
 from omnigraph.query.answers import Answer
-from omnigraph.query.levels import KnownValues, Level, LevelBuilder, OnColumn, gives_id, levels_below
+from omnigraph.query.levels import KnownValues, Level, LevelBuilder, OnColumn, gives_id, levels_below, limit_of
 from omnigraph.query.ordering import StepOrder
 from omnigraph.query.searching import describe_search
 from omnigraph.query.steps import Count, EdgeScan, GraphReader, NodeScan, Output, Rest, Step, ValueOutput, Walk
@@ -114,20 +114,6 @@ def _rest(
     from omnigraph.query.statements import write_statement  # noqa: PLC0415 - sqlglot takes long to import
 
     return write_statement(answer, ordered, limit)
-
-
-def limit_of(query: CompiledQuery, values: KnownValues) -> int | None:
-    """How many rows are wanted; raises `ParameterError` for a number below zero."""
-    assert isinstance(query.body, ir.Read)
-    if query.body.limit is None:
-        return None
-    known = values.of(query.body.limit)
-    assert known is not None
-    assert isinstance(known.value, int)
-    if known.value < 0:
-        assert isinstance(query.body.limit, ir.ParameterValue)
-        raise ParameterError(query.name, [(query.body.limit.name, f"is {known.value}: expected a limit of 0 or more")])
-    return known.value
 
 
 def _is_direct(answer: Answer) -> bool:

@@ -6,7 +6,7 @@ are planned as statements: searches, rankings, variables of several types, and v
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import TypeAlias
 
 import pyarrow as pa
@@ -16,6 +16,7 @@ from omnigraph.catalog.keys import node_id
 from omnigraph.catalog.model import ID
 from omnigraph.catalog.types import INTEGERS
 from omnigraph.compiler import ir
+from omnigraph.dataclass_later import dataclass
 from omnigraph.query.levels import KnownValues, holds, mirror_comparison
 from omnigraph.query.walks import OPPOSITE
 from omnigraph.storage.predicates import MIRRORED, Reduced, column_predicate, is_text

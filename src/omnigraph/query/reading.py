@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
@@ -10,30 +10,22 @@ from omnigraph.api.data import QueryResult
 from omnigraph.api.progress import Choice
 from omnigraph.api.words import AUTO, LOCAL, SPARK
 from omnigraph.compiler import CompiledQuery, bound_parameters, ir
-from omnigraph.embedding import text_vector
-from omnigraph.errors import StorageError, UsageError
+from omnigraph.errors import NoEmbeddingModel, StorageError, UsageError
+from omnigraph.lazy import importing
 from omnigraph.parts.choice import choose_engine, spark_for
-from omnigraph.query import (
-    NEVER,
-    AdjacencyCache,
-    Cancellation,
-    NoEmbeddingModel,
-    Plan,
-    Shortcuts,
-    execute,
-    plan_read,
-)
 from omnigraph.query.at_once import is_in_memory, run_bounded
-from omnigraph.query.levels import KnownValues
-from omnigraph.query.plan import limit_of
+from omnigraph.query.cancelling import NEVER, Cancellation
+from omnigraph.query.levels import KnownValues, limit_of
 from omnigraph.query.programs import NoProgram, Program
 from omnigraph.query.resident import run_program
 from omnigraph.query.results import AnswerColumn, arrow_values, python_values
-from omnigraph.query.searching import finds_best
 from omnigraph.resident.cache import ResidentCache
 from omnigraph.resident.memory import DoesNotFit
 from omnigraph.resident.view import ResidentView
 from omnigraph.versioning import Snapshot
+
+if TYPE_CHECKING:
+    from omnigraph.query import AdjacencyCache, Plan
 
 LARGE_READ = 50_000_000
 """How many rows the tables of a query may hold together before `auto` runs it on Spark.
@@ -146,8 +138,11 @@ def read_at_once(
 
 def plan_query(
     query: CompiledQuery, parameters: Mapping[str, Any], snapshot: Snapshot, engine: str
-) -> tuple[Choice, Plan]:
+) -> "tuple[Choice, Plan]":
     """Where a query will be answered, and how; `engine` is what was asked for."""
+    with importing:
+        from omnigraph.query.plan import Shortcuts, plan_read  # noqa: PLC0415 - most reads are answered from memory
+
     if not isinstance(query.body, ir.Read):
         raise UsageError(f"`{query.name}` writes; run it with mutate")
     given, now = bound_parameters(query, parameters), datetime.now(UTC)
@@ -158,12 +153,15 @@ def plan_query(
     return choice, plan
 
 
-def _engine_for(asked: str, plan: Plan, snapshot: Snapshot) -> Choice:
+def _engine_for(asked: str, plan: "Plan", snapshot: Snapshot) -> Choice:
     """Where a query runs. Of `auto`: in this process, unless it must read very much."""
     if asked != AUTO:
         return choose_engine(asked, tuple)
     if plan.is_empty or plan.is_pinned:
         return Choice(LOCAL, "little is read")
+    with importing:
+        from omnigraph.query.searching import finds_best  # noqa: PLC0415 - as above
+
     rows = sum(snapshot.table(key).count() for key in plan.tables)
     if rows > LARGE_READ and finds_best(plan.steps, snapshot):
         return Choice(LOCAL, "indexes find the few rows that are asked for")
@@ -173,14 +171,17 @@ def _engine_for(asked: str, plan: Plan, snapshot: Snapshot) -> Choice:
 
 
 def read(
-    plan: Plan,
+    plan: "Plan",
     snapshot: Snapshot,
-    cache: AdjacencyCache,
+    cache: "AdjacencyCache",
     *,
     to_frame: Callable[[pa.Table], Any],
     cancellation: Cancellation = NEVER,
 ) -> QueryResult:
     """Answers a query from one snapshot in this process, unless it is cancelled."""
+    with importing:
+        from omnigraph.query.local import execute  # noqa: PLC0415 - as above
+
     table = execute(plan, snapshot, cache, embed=embed_query_text, cancellation=cancellation)
     return QueryResult(table, snapshot.commit_id, to_frame=to_frame)
 
@@ -189,4 +190,7 @@ def embed_query_text(text: str, model: str | None, dimension: int) -> Sequence[f
     """The vector of a text that a query searches for, by the model that the searched property records."""
     if model is None:
         raise NoEmbeddingModel(model, dimension)
+    with importing:
+        from omnigraph.embedding import text_vector  # noqa: PLC0415 - few queries search by meaning
+
     return text_vector(text, model, dimension)

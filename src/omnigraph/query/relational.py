@@ -5,13 +5,14 @@ for both engines, and no SQL can name the fields of a struct as freely as a sche
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from sqlglot import exp
 
 from omnigraph.catalog import List, PropertyType, Scalar, Value
 from omnigraph.catalog.types import FLOATS, NUMBERS
 from omnigraph.catalog.values import ScalarValue
+from omnigraph.dataclass_later import dataclass
 from omnigraph.query.levels import Bound, Compared, Holds, Level, OnColumn, Operand, Residual, Same
 from omnigraph.query.ordering import FieldMatch, FieldPlace, StepOrder
 from omnigraph.query.steps import TYPE, Relation

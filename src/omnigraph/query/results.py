@@ -5,10 +5,10 @@ from typing import Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from omnigraph.catalog import PropertyType, arrow_type
 from omnigraph.catalog.conversion import repeat_value
+from omnigraph.compute_later import pc
 from omnigraph.errors import SumOutOfRange
 from omnigraph.query.steps import ConstantOutput, EntityOutput, Output, ValueOutput
 

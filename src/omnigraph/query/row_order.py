@@ -1,14 +1,14 @@
 """The order of rows in memory: by numbers or by values, and only as far as a limit asks."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from omnigraph.compute_later import pc
+from omnigraph.dataclass_later import dataclass
 from omnigraph.resident.numbers import numbers_of
 
 _FEW_VALUES = 32

@@ -5,19 +5,20 @@ Rows in fragments that an index does not cover are read, and so are searches tha
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from omnigraph.catalog.model import DESTINATION, ID, SOURCE
 from omnigraph.compiler.ir import TextMatchKind
+from omnigraph.compute_later import pc
+from omnigraph.dataclass_later import dataclass
 from omnigraph.query import steps
 from omnigraph.query.fields import cosine_distances
-from omnigraph.query.words import matching, words_of
+from omnigraph.query.words import Corpus, corpus_of, join_corpora, matching, relevances, words_of
 from omnigraph.storage import searches
+from omnigraph.storage.carrying import CarryingTable
 from omnigraph.storage.indexes import NEAREST_PROBES, NEAREST_REFINE
 from omnigraph.storage.tables import ROW_ID, Table
 
@@ -32,6 +33,9 @@ MOST_STALE = 0.25
 
 MOST_RANKED = 10_000
 """Up to this many rows are read from an index in the order of a ranking; more are read and sorted."""
+
+_SAMPLED_TEXTS = 1_000
+"""How many texts are read to know how long they are on average."""
 
 # How many more rows than asked for are fetched at once, because some are often as good as the last.
 _LIKELY_TIES = 3
@@ -106,8 +110,39 @@ class Search:
         """The score of each row; null where no word is found."""
         query = _words_query(relevance)
         covered = searches.covered_texts(self.table, query, columns=(ROW_ID, searches.SCORE), filter=self.filter)
-        others = searches.uncovered_scores(self.table, index, query)
+        others = self._uncovered_scores(index, relevance)
         return _scores_of(rows, pa.concat_tables([each.select([ROW_ID, searches.SCORE]) for each in (covered, others)]))
+
+    def _uncovered_scores(self, index: searches.SearchIndex, relevance: steps.Relevance) -> pa.Table:
+        """The scores of rows that an index does not cover, by their row ids.
+
+        Of carried rows they are found with the statistics of the texts that are covered, and of a sample of lengths.
+        """
+        query = _words_query(relevance)
+        stored = searches.uncovered_scores(self.table, index, query)
+        if not isinstance(self.table, CarryingTable):
+            return stored
+        carried = self.table.carried_rows((ROW_ID, relevance.column))
+        texts = carried[relevance.column].to_pylist()
+        if not any(
+            matching(texts, steps.TextMatching(relevance.column, TextMatchKind.SEARCH, relevance.words, 0)).to_pylist()
+        ):
+            return stored
+        own = corpus_of(texts, relevance.words)
+        sample = self.table.plain.scan([relevance.column], limit=_SAMPLED_TEXTS)[relevance.column].to_pylist()
+        known = corpus_of(sample, relevance.words)
+        # The statistics of an index keep counting rows that were replaced or deleted since.
+        having = {
+            word: searches.covered_texts(
+                self.table.plain, searches.TextQuery(relevance.column, TextMatchKind.SEARCH, (word,)), columns=(ROW_ID,)
+            ).num_rows
+            for word in relevance.words
+        }
+        covered = Corpus(index.texts, round(index.texts * known.average_length), having)
+        scores = relevances(texts, relevance, join_corpora([covered, own], relevance.words))
+        found = pa.table({ROW_ID: carried[ROW_ID], searches.SCORE: scores})
+        found = found.filter(pc.is_valid(found[searches.SCORE]))
+        return pa.concat_tables([stored.select([ROW_ID, searches.SCORE]), found])
 
     def _scan_uncovered(self, index: searches.SearchIndex, columns: Sequence[str]) -> pa.Table:
         batches = self.table.fragment_batches(index.uncovered, columns, filter=self.filter)
@@ -148,9 +183,7 @@ class Search:
         rows = _with_ties(find, best.count, 0.0)
         if index.uncovered:
             others = self._scan_uncovered(index, (*columns, ROW_ID))
-            others = others.append_column(
-                searches.SCORE, _scores_of(others, searches.uncovered_scores(self.table, index, query))
-            )
+            others = others.append_column(searches.SCORE, _scores_of(others, self._uncovered_scores(index, relevance)))
             others = others.filter(pc.is_valid(others[searches.SCORE]))
             rows = pa.concat_tables([rows.select(wanted), others.select(wanted)])
         rows = rows.rename_columns([best.field if name == searches.SCORE else name for name in rows.column_names])
@@ -176,7 +209,11 @@ class Search:
         def find(limit: int) -> tuple[pa.Table, NDArray[np.float32]]:
             asked = searches.VectorQuery(query.column, query.vector, limit, query.probes, query.refine)
             rows = searches.nearest_vectors(self.table, asked, columns=columns, filter=self.filter)
-            return rows, cosine_distances(rows[query.column], query.vector).to_numpy(zero_copy_only=False)
+            ranks = cosine_distances(rows[query.column], query.vector).to_numpy(zero_copy_only=False)
+            if rows.num_rows <= limit:
+                return rows, ranks
+            best = np.argsort(ranks, kind="stable")[:limit]
+            return rows.take(pa.array(best)), ranks[best]
 
         return _with_ties(find, best.count, _NEAR_TIE)
 

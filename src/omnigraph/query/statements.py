@@ -1,13 +1,14 @@
 """The answer of a read as one statement over the relations of its steps, for DuckDB and Spark."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from sqlglot import exp
 
 from omnigraph.catalog import Scalar
 from omnigraph.catalog.model import ID
 from omnigraph.compiler import ir
+from omnigraph.dataclass_later import dataclass
 from omnigraph.query import steps
 from omnigraph.query.answers import Answer, entity_fields, nulls_first, typed_outputs
 from omnigraph.query.levels import Bound

@@ -6,13 +6,13 @@ those that the relational rest keeps.
 """
 
 from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 import pyarrow as pa
 
 from omnigraph.catalog import PropertyType, Value
 from omnigraph.compiler.ir import Direction, TextMatchKind
+from omnigraph.dataclass_later import dataclass
 from omnigraph.storage.tables import Table
 
 if TYPE_CHECKING:

@@ -6,17 +6,19 @@ This is the definition of what a search finds. An index may find it faster, neve
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from functools import cache
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
-import regex
 
 from omnigraph.compiler.ir import TextMatchKind
+from omnigraph.dataclass_later import dataclass
 from omnigraph.query.steps import Relevance, TextMatching
 
+if TYPE_CHECKING:
+    import regex
+
 K1, B = 1.2, 0.75
-# What Unicode calls alphabetic has the vowel signs of Indic scripts in it, which `re` takes for ends of words.
-_WORD = regex.compile(r"[\p{Alphabetic}\p{N}]+")
 _ASCII = {code: chr(code).lower() if chr(code).isalnum() else " " for code in range(128)}
 
 
@@ -24,7 +26,15 @@ def words_of(text: str) -> list[str]:
     """The words of a text: runs of letters and digits, in lower case, as a full-text index of Lance has them."""
     if text.isascii():
         return text.translate(_ASCII).split()
-    return [_lower(word) for word in _WORD.findall(text)]
+    return [_lower(word) for word in _word_pattern().findall(text)]
+
+
+@cache
+def _word_pattern() -> "regex.Pattern[str]":
+    import regex  # noqa: PLC0415 - most texts are ASCII
+
+    # What Unicode calls alphabetic has the vowel signs of Indic scripts in it, which `re` takes for ends of words.
+    return regex.compile(r"[\p{Alphabetic}\p{N}]+")
 
 
 def _lower(text: str) -> str:

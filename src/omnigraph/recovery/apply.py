@@ -4,12 +4,12 @@ Any step may be the last one that a process does. Whoever comes next observes ag
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from omnigraph import failpoints
 from omnigraph.api.base import MAIN
 from omnigraph.api.upkeep import Recovery, RecoveryKind, TableOutcome
+from omnigraph.dataclass_later import dataclass
 from omnigraph.errors import InternalError
 from omnigraph.failpoints import Point
 from omnigraph.recovery.audit import record
@@ -18,8 +18,9 @@ from omnigraph.recovery.observe import Observation, TableSighting, pinned_key
 from omnigraph.storage.commits import restore, sync_versions
 from omnigraph.storage.location import Location
 from omnigraph.storage.tables import Table, open_table
-from omnigraph.versioning import ManifestLog, Pin, Publication, new_commit_id, publish
+from omnigraph.versioning import ManifestLog, Publication, new_commit_id, publish
 from omnigraph.versioning.file_checksums import check_pinned_version
+from omnigraph.versioning.manifest import TableUpdate
 from omnigraph.versioning.schemas import settle_schema_files
 from omnigraph.write.fence import WriteFence
 from omnigraph.write.sidecar import Sidecar, delete_sidecar
@@ -45,7 +46,7 @@ def apply(unfinished: Unfinished, seen: Observation, decision: RecoveryDecision)
             # The commit is visible, but whoever made it may have died before it was on the disk.
             for commit in (seen.published, seen.undone):
                 if commit is not None:
-                    log.keep(commit.manifest_version)
+                    log.keep(commit.manifest if sidecar.is_commit else log.head().version)
         case RecoveryAction.ROLL_FORWARD:
             sync_versions(open_table(graph.child(each.path), each.version_after) for each in sidecar.tables)
             fence.check()
@@ -98,18 +99,24 @@ def _roll_back(unfinished: Unfinished, seen: Observation, decision: RecoveryDeci
     failpoints.hit(Point.RECOVERY_BEFORE_PUBLISH)
     publication = Publication(
         commit_id=sidecar.undo_id if seen.undone is None else new_commit_id(),
-        pins={
-            key: Pin(table.location.uri.removeprefix(f"{graph.uri}/"), table.version, head.pins[key].removed_at)
+        based_on=head.version,
+        tables={
+            key: TableUpdate(
+                path=table.location.uri.removeprefix(f"{graph.uri}/"), version=table.version, keeps_content=True
+            )
             for key, table in restored.items()
         },
-        expected={key: head.pins[key].version for key in restored},
+        places={key: head.pins[key].version for key in restored},
         branch=sidecar.branch,
         actor=RECOVERY_ACTOR,
         message=f"undid {_description(sidecar)}",
         rival_id=sidecar.operation_id,
         since=sidecar.manifest_version,
+        is_commit=sidecar.is_commit,
+        releases=(sidecar.operation_id,),
     )
-    publish(log, publication)
+    if restored or sidecar.is_commit:
+        publish(log, publication)
 
 
 def _description(sidecar: Sidecar) -> str:

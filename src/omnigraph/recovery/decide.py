@@ -1,8 +1,9 @@
 """Decides how a write that did not finish is recovered, from what was observed and nothing else."""
 
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING
+
+from omnigraph.dataclass_later import dataclass
 
 if TYPE_CHECKING:
     from omnigraph.recovery.observe import Observation, TableSighting

@@ -1,10 +1,10 @@
 """Observes where a write was cut short: what is visible of it, and where each of its tables stands."""
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 
 from omnigraph.api.base import MAIN
 from omnigraph.api.history import Commit
+from omnigraph.dataclass_later import dataclass
 from omnigraph.errors import Conflict, StorageError
 from omnigraph.storage.commits import remove_torn_versions
 from omnigraph.storage.drift import operation_at
@@ -12,7 +12,7 @@ from omnigraph.storage.location import Location
 from omnigraph.storage.references import missing_files
 from omnigraph.storage.tables import NO_TABLE, newest_version, open_table
 from omnigraph.versioning import Manifest, ManifestLog, commit_since
-from omnigraph.versioning.publisher import check_expectations
+from omnigraph.versioning.publisher import TablesReserved, check_expectations
 from omnigraph.versioning.schemas import staged_operation
 from omnigraph.write.forks import is_own
 from omnigraph.write.sidecar import Sidecar, SidecarTable
@@ -62,13 +62,16 @@ def observe(graph: Location, log: ManifestLog, sidecar: Sidecar) -> Observation:
     published = commit_since(log, sidecar.operation_id, sidecar.manifest_version)
     undone = commit_since(log, sidecar.undo_id, sidecar.manifest_version)
     head = log.head()
+    tables = tuple(_sighting(graph, head, sidecar, table) for table in sidecar.tables)
+    if not sidecar.is_commit and all(each.pin >= each.after and each.after_is_ours for each in tables):
+        # It changed no content, so it makes no difference whether it was undone afterwards.
+        published = head.commit
     still_valid = (
         not sidecar.doomed
         and _still_valid(head, sidecar)
         and _has_files(graph, sidecar)
         and _is_alone(graph, log, sidecar)
     )
-    tables = tuple(_sighting(graph, head, sidecar, table) for table in sidecar.tables)
     could_be_completed = published is None and still_valid and all(each.is_as_announced for each in tables)
     return Observation(
         published=published,
@@ -89,7 +92,7 @@ def _missing(graph: Location, tables: Iterable[TableSighting]) -> Iterator[str]:
 def _still_valid(head: Manifest, sidecar: Sidecar) -> bool:
     try:
         check_expectations(head, sidecar.publication(actor=None, message=None))
-    except (Conflict, KeyError):
+    except (Conflict, KeyError, TablesReserved):
         return False
     return True
 

@@ -1,7 +1,6 @@
 """Calls of a server: a request becomes an address, parameters and a body, and a document becomes a result."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from pathlib import Path
 from types import NoneType
@@ -12,6 +11,7 @@ from omnigraph.api.base import Request, VerbParameter, acting_actor, parameters_
 from omnigraph.api.encoding import decode
 from omnigraph.api.http import ADDRESSES
 from omnigraph.api.values import value_to_json
+from omnigraph.dataclass_later import dataclass
 from omnigraph.diagnostics import Source
 from omnigraph.errors import Unavailable, UsageError
 

@@ -6,8 +6,9 @@ used for the longest time goes; memory counts as long as a running query holds i
 """
 
 from collections.abc import Hashable, Iterable, Mapping
+from typing import TYPE_CHECKING
 
-from omnigraph.api.upkeep import MemoryStatus
+from omnigraph.lazy import importing
 from omnigraph.resident.links import Links, link
 from omnigraph.resident.memory import DoesNotFit, MemoryBound
 from omnigraph.resident.tables import ResidentTable, read_table
@@ -15,6 +16,9 @@ from omnigraph.resident.view import ResidentView
 from omnigraph.storage.environment import RESIDENT_BYTES
 from omnigraph.storage.tables import Table
 from omnigraph.versioning import Manifest, Snapshot
+
+if TYPE_CHECKING:
+    from omnigraph.api.upkeep import MemoryStatus
 
 SMALL_TABLE = 20_000
 """A table of more rows than these is read into memory when it is asked for a second time."""
@@ -62,6 +66,25 @@ class ResidentCache:
             self._last = (at.manifest, view)
         return view
 
+    def view_for_write(self, at: Snapshot, tables: Iterable[str]) -> ResidentView | None:
+        """The tables of a snapshot for a small write, which reads no large table into memory for one row."""
+        with self.memory.lock:
+            last = self._last
+            view = last[1] if last is not None and last[0] is at.manifest else None
+            for key in tables:
+                if (view is None or key not in view.tables) and not self._is_at_hand(at, key):
+                    return None
+            if view is None:
+                view = self._view(at)
+                self._last = (at.manifest, view)
+        return view
+
+    def _is_at_hand(self, at: Snapshot, key: str) -> bool:
+        """Whether a table is in memory, at this version or another, or small."""
+        if any(name == key for name, _ in self._tables):
+            return True
+        return bool(self.memory.most_bytes) and at.table(key).most_rows <= SMALL_TABLE
+
     def view_at_once(self, at: Snapshot) -> ResidentView | None:
         """The tables of the snapshot that was used last, as far as they are in memory; None for another snapshot."""
         last = self._last
@@ -79,8 +102,11 @@ class ResidentCache:
             return False
         return not any(self._was_too_large(at, key, (key,)) for key in tables)
 
-    def status(self) -> MemoryStatus:
+    def status(self) -> "MemoryStatus":
         """What is in memory now."""
+        with importing:
+            from omnigraph.api.upkeep import MemoryStatus  # noqa: PLC0415 - a lookup needs none of it
+
         with self.memory.lock:
             sizes: dict[str, int] = {}
             for (key, _), table in self._tables.items():
@@ -127,7 +153,7 @@ class ResidentCache:
             return False
         if self._was_too_large(at, key, (key,)):
             return False
-        if key in self._asked or at.table(key).count() <= SMALL_TABLE:
+        if key in self._asked or at.table(key).most_rows <= SMALL_TABLE:
             return True
         self._asked.add(key)
         return False

@@ -4,9 +4,9 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from omnigraph.compute_later import pc
 from omnigraph.resident.readers import reader_of
 
 _AT_ONCE = 1 << 16

@@ -1,6 +1,6 @@
 """The edges of one version of a table as numbers: which ordinals are connected, and by which edge."""
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from omnigraph.catalog.model import DESTINATION, SOURCE
 from omnigraph.compiler.ir import Direction
+from omnigraph.dataclass_later import dataclass
 from omnigraph.errors import Damaged
 from omnigraph.resident.ids import flat
 from omnigraph.resident.memory import MemoryBound

@@ -8,21 +8,23 @@ into a new base, which keeps the ordinals.
 
 import itertools
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cached_property
 from typing import Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from omnigraph.catalog.model import ID, SOURCE
+from omnigraph.compute_later import pc
+from omnigraph.dataclass_later import dataclass
 from omnigraph.errors import Damaged
 from omnigraph.resident.ids import IdIndex, flat, pick, size_at
 from omnigraph.resident.memory import DoesNotFit, MemoryBound, Reading
 from omnigraph.resident.numbers import numbers_of
 from omnigraph.resident.readers import ValueReader, reader_of
+from omnigraph.storage.carrying import FIRST_CARRIED, CarryingTable, is_extended
 from omnigraph.storage.differences import row_moves
 from omnigraph.storage.tables import ROW_ADDRESS, Table
 
@@ -450,6 +452,8 @@ class ResidentTable:
 
     def advance_to(self, table: Table, most_rows: int) -> "ResidentTable | None":
         """The same table at another version, read at the cost of what differs; None where that is too much."""
+        if isinstance(table, CarryingTable) and is_extended(self.table, table):
+            return self._advance_carried(table)
         moves = row_moves(self.table, table, (*self.base.overlay_names, *self.extra), most_rows)
         if moves is None:
             return None
@@ -457,6 +461,26 @@ class ResidentTable:
         if removed is None:
             return None
         return self.advance(table, moves.added, removed)
+
+    def _advance_carried(self, table: CarryingTable) -> "ResidentTable | None":
+        """The same table with more carried on top of it."""
+        late = table.deltas[len(self.table.deltas) :]
+        rows = table.rows_of(late)
+        ids = rows[ID].to_pylist()
+        offsets: dict[str, int] = {}
+        start = 0
+        for delta in late:
+            offsets.update(dict.fromkeys(delta.deleted, -1))
+            offsets.update(zip(ids[start : start + delta.count], range(start, start + delta.count), strict=True))
+            start += delta.count
+        live = sorted(each for each in offsets.values() if each >= 0)
+        removed = [self.find(id) for id, offset in offsets.items() if offset < 0]
+        upserts = rows if len(live) == len(ids) else rows.take(pa.array(live, pa.int64()))
+        before = sum(delta.count for delta in self.table.deltas)
+        addresses = pa.array([FIRST_CARRIED + before + each for each in live], pa.uint64())
+        return self.advance(
+            table, upserts.append_column(ROW_ADDRESS, addresses), [each for each in removed if each >= 0]
+        )
 
     def advance(self, table: Table, upserts: pa.Table, removed: Iterable[int]) -> "ResidentTable | None":
         """The table after a change: rows with `ROW_ADDRESS` that are new or replace others, and ordinals that go."""

@@ -1,8 +1,9 @@
 """What a snapshot has in memory: one table for each type that was asked for, all of one commit."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from omnigraph.dataclass_later import dataclass
 from omnigraph.resident.links import Links
 from omnigraph.resident.tables import ResidentTable
 

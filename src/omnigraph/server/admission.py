@@ -2,8 +2,9 @@
 
 import threading
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from omnigraph.dataclass_later import dataclass
 from omnigraph.errors import TooBusy
 
 RETRY_AFTER = 1

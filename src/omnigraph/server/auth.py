@@ -10,12 +10,12 @@ import logging
 import os
 import stat
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from starlette.types import Scope
 
+from omnigraph.dataclass_later import dataclass
 from omnigraph.errors import Unauthenticated, UsageError
 from omnigraph.strict_json import read_json
 from omnigraph.versioning.names import check_actor

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from fastapi.exceptions import RequestValidationError
@@ -10,6 +10,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 from starlette.responses import Response
 
+from omnigraph.dataclass_later import dataclass
 from omnigraph.errors import (
     Damaged,
     EngineFailed,

@@ -1,11 +1,12 @@
 """One request while it is answered: its actor, what it holds, and how it is stopped."""
 
 import time
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Any
 
 from starlette.types import Scope
 
+from omnigraph.dataclass_later import dataclass
 from omnigraph.query.cancelling import Cancellation
 
 if TYPE_CHECKING:

@@ -1,12 +1,12 @@
 """The documents that a server answers with, where they are not the results of verbs, and how errors look."""
 
-from dataclasses import dataclass
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from omnigraph.api.history import Change, Commit, MergeConflict
 from omnigraph.api.upkeep import IndexBuild, IndexStatus, Recovery
+from omnigraph.dataclass_later import dataclass
 from omnigraph.diagnostics import Diagnostic
 
 

@@ -10,8 +10,9 @@ import time
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
 from typing import Any, TypeVar
+
+from omnigraph.dataclass_later import dataclass
 
 _Result = TypeVar("_Result")
 

@@ -2,10 +2,11 @@
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import field, fields
 from pathlib import Path
 from types import MappingProxyType
 
+from omnigraph.dataclass_later import dataclass
 from omnigraph.errors import UsageError
 from omnigraph.policy import graph_id
 from omnigraph.server.auth import Tokens

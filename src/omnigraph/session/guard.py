@@ -2,11 +2,12 @@
 
 from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from omnigraph.api.base import MAIN
 from omnigraph.branching.finding import named_branch, place_of
+from omnigraph.dataclass_later import dataclass
 from omnigraph.diagnostics import quoted
 from omnigraph.errors import ValidationError
 from omnigraph.lazy import importing

@@ -2,10 +2,10 @@
 
 import threading
 from collections import OrderedDict
-from dataclasses import dataclass
 from pathlib import Path
 
 from omnigraph.compiler import CompiledQuery, compile_query, ir
+from omnigraph.dataclass_later import dataclass
 from omnigraph.errors import UsageError
 from omnigraph.query.at_once import is_bounded
 from omnigraph.query.programs import Program, program_of

@@ -2,20 +2,21 @@
 
 from collections.abc import Collection, Iterator
 from contextlib import nullcontext, suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Literal, TypeVar
 
 from omnigraph.api.base import MAIN
 from omnigraph.api.words import State
 from omnigraph.branching.finding import named_branch, place_of
+from omnigraph.dataclass_later import dataclass
 from omnigraph.errors import Damaged, UsageError
 from omnigraph.lazy import importing
 from omnigraph.policy import Guard
 from omnigraph.session.guard import GraphGuard
 from omnigraph.session.shared import SharedState
 from omnigraph.storage.location import Location
-from omnigraph.versioning import Branches, Manifest, manifest_at_time, manifest_of_commit
+from omnigraph.versioning import Branches, Manifest, manifest_at_time, manifest_of_commit, manifest_of_version
 from omnigraph.versioning.kept import KeptVersions
 
 if TYPE_CHECKING:
@@ -88,12 +89,12 @@ class Session:
 
     def locate(self, at: State, branch: str = MAIN) -> "tuple[Snapshot, str]":
         """A state and the branch that it belongs to, without a policy check; None is the newest state of `branch`."""
+        if at is None:
+            return self.head(branch), branch
         with importing:
             from omnigraph.versioning.snapshot import Snapshot  # noqa: PLC0415 - Lance
 
         match at:
-            case None:
-                return self.head(branch), branch
             case Snapshot():
                 return at, at.commit.branch
             case str():
@@ -118,7 +119,7 @@ class Session:
         if sum(each is not None for each in (version, commit, time)) != 1:
             raise UsageError("expected exactly one of version, commit and time")
         if version is not None:
-            return self.snapshot(self.branches.log(branch).at(version)), branch
+            return self.snapshot(manifest_of_version(self.branches.log(branch), version)), branch
         if commit is not None:
             manifest = manifest_of_commit(self.branches, commit)
             return self.snapshot(manifest), manifest.commit.branch
@@ -158,7 +159,16 @@ class Session:
         """
         self.check_writable()
         with self.guard.hiding_details(branch, lambda: self.head(branch)):
-            return self.writes.run_prepared(lambda: self.head(branch), prepare, persistent=persistent)
+            return self.writes.run_prepared(lambda: self._likely_head(branch), prepare, persistent=persistent)
+
+    def _likely_head(self, branch: str) -> "Snapshot":
+        """The state that a write is prepared for: on a store the newest one that is known, to save a request.
+
+        If it is not the newest, the write finds this out when it reads the head, and the schema is compared then.
+        """
+        log = self.branches.log(branch)
+        known = None if self.location.path is not None else log.known_head()
+        return self.snapshot(log.head() if known is None else known)
 
 
 def open_session(location: Location, mode: Mode, guard: Guard) -> Session:

@@ -33,9 +33,10 @@ class SharedState:
     def writes(self) -> "Writes":
         """Runs writes."""
         with importing:
+            from omnigraph.resident.finder import ResidentFinder  # noqa: PLC0415 - pyarrow
             from omnigraph.session.writes import Writes  # noqa: PLC0415 - Lance
 
-        return Writes(self._location, self._branches)
+        return Writes(self._location, self._branches, self.table_cache, ResidentFinder(self.resident))
 
     @lazy_property
     def queries(self) -> "QueryCache":

@@ -1,16 +1,24 @@
 """Runs writes: on the newest state, under locks, after completing unfinished writes of others.
 
-Every retry of a write is decided here: when an unfinished write is in its way, when the schema changes meanwhile, and
-when faster writers change the tables that it read.
+Every retry of a write is decided here: when an unfinished write is in its way, when the schema changes meanwhile, when
+a write that is about to be published has reserved its tables, and when faster writers change the tables that it read.
 """
 
+import logging
+import random
+import threading
+import time
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager, nullcontext, suppress
-from dataclasses import dataclass, replace
-from typing import TypeAlias, TypeVar
+from dataclasses import replace
+from functools import partial
+from typing import Generic, TypeAlias, TypeVar
 
+from omnigraph import failpoints
+from omnigraph.dataclass_later import dataclass
 from omnigraph.errors import (
     ExpectedVersionMismatch,
+    FenceHeld,
     FenceLost,
     NotFound,
     OmnigraphError,
@@ -19,13 +27,20 @@ from omnigraph.errors import (
     SchemaChanged,
     StorageError,
 )
-from omnigraph.failpoints import Writer
+from omnigraph.failpoints import Writer, WriteStep
 from omnigraph.recovery import Mode, give_up, recover, undo, undo_remnants
 from omnigraph.storage.location import Location
-from omnigraph.versioning import Branches, Snapshot, new_commit_id
+from omnigraph.storage.tables import Table
+from omnigraph.versioning import Branches, Manifest, ManifestLog, Publication, Snapshot, new_commit_id, publish
+from omnigraph.versioning.kept import KeptVersions
+from omnigraph.versioning.manifest import Claim, Reservation
 from omnigraph.versioning.names import as_text, check_actor
+from omnigraph.versioning.publisher import TablesReserved, publish_reservation
+from omnigraph.versioning.snapshot import RowFinder
 from omnigraph.write import Allowed, WriteAttempt, WriteFence, anything
-from omnigraph.write.fence import EXISTENCE
+from omnigraph.write.fence import EXISTENCE, WAIT_SECONDS
+from omnigraph.write.groups import SmallWrite, TooLargeToCarry, WriteGroup
+from omnigraph.write.protocol import fold_tables, relied_on
 from omnigraph.write.retention import marked_as_writing
 from omnigraph.write.sidecar import read_sidecar
 
@@ -33,6 +48,15 @@ _Result = TypeVar("_Result")
 
 
 _SCHEMA_ATTEMPTS = 5
+
+_FOLDING = (Writer.LOAD, Writer.EMBED, Writer.ENSURE_INDICES, Writer.OPTIMIZE, Writer.SCHEMA_APPLY)
+"""Who needs the rows of a table where the table is; others change what is carried, or fold it themselves."""
+
+_MOVING = (Writer.ENSURE_INDICES, Writer.OPTIMIZE)
+"""Who changes no content, so that small writes can go on."""
+
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.001, 0.1
+_logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,17 +76,34 @@ class WriteOrder:
 
 
 Work: TypeAlias = Callable[[WriteAttempt], _Result]
-Prepare: TypeAlias = Callable[[Snapshot], tuple[WriteOrder, Work[_Result]]]
-"""Makes an order and its work for the newest state of a branch; called again when the schema has changed."""
+Decide: TypeAlias = Callable[[WriteAttempt], SmallWrite[_Result]]
+"""What a small write changes, decided without writing anything."""
+
+
+@dataclass(frozen=True, slots=True)
+class PreparedWrite(Generic[_Result]):
+    """A write that was prepared for a schema. One that is probably small is tried as one first."""
+
+    order: WriteOrder
+    work: Work[_Result]
+    small: Decide[_Result] | None = None
+
+
+Prepare: TypeAlias = Callable[[Snapshot], PreparedWrite[_Result]]
+"""Prepares a write for the newest state of a branch; called again when the schema has changed."""
 
 
 class Writes:
     """The writes of one handle on a graph."""
 
-    def __init__(self, graph: Location, branches: Branches) -> None:
+    def __init__(self, graph: Location, branches: Branches, opened: KeptVersions[Table], finder: RowFinder) -> None:
         self._graph = graph
         self._branches = branches
+        self._opened = opened
+        self._finder = finder
         self._still_to_undo: set[str] = set()
+        self._groups: dict[str, WriteGroup] = {}
+        self._groups_lock = threading.Lock()
 
     def run(self, order: WriteOrder, work: Work[_Result]) -> _Result:
         """Runs a write.
@@ -73,6 +114,7 @@ class Writes:
         """
         patient = False
         mended: set[str] = set()
+        began = time.monotonic()
         while True:
             try:
                 with self.attempt(order, patient=patient) as attempt:
@@ -83,7 +125,88 @@ class Writes:
             except RecoveryRequired as error:
                 if not self._undo_remnants(order.branch, error, mended) and patient:
                     raise
+            except TablesReserved as error:
+                self._await_release(order.branch, error, began=began)
+                continue
             patient = True
+
+    def run_small(self, order: WriteOrder, decide: Decide[_Result]) -> _Result:
+        """Runs a small write together with others that wait, as one file; `TooLargeToCarry` if it is not small.
+
+        It takes no lock: if another process was faster, it is decided again on the newest state.
+        """
+        check_actor(order.actor)
+        began = time.monotonic()
+        while True:
+            log = self._branches.known_log(order.branch)
+            with self._groups_lock:
+                group = self._groups.get(log.location.uri)
+                if group is None:
+                    self._groups[log.location.uri] = group = WriteGroup(log, self._settle_before)
+            try:
+                result: _Result = group.run(partial(self._decide_small, order, decide, log))
+            except TablesReserved as error:
+                self._await_release(order.branch, error, began=began)
+                continue
+            failpoints.hit_step(order.kind, WriteStep.AFTER_PHASE_C)
+            return result
+
+    def _decide_small(
+        self, order: WriteOrder, decide: Decide[_Result], log: ManifestLog, so_far: Manifest
+    ) -> SmallWrite[_Result]:
+        """What a small write changes in a state, which may have writes that are not published yet."""
+        base = self._branches.snapshot(so_far, self._opened, self._finder)
+        if order.schema_id not in (None, base.commit.schema_id):
+            raise SchemaChanged(order.branch)
+        with WriteFence(self._graph, order.branch, "") as nothing_held:
+            attempt = WriteAttempt(
+                kind=order.kind,
+                actor=order.actor,
+                base=base,
+                log=log,
+                fence=nothing_held,
+                message=as_text(order.message),
+                if_commit=order.if_commit,
+                allowed=order.allowed,
+            )
+            found = decide(attempt)
+        failpoints.hit_step(order.kind, WriteStep.BEFORE_PHASE_A)
+        return found
+
+    def _settle_before(self, head: Manifest) -> bool:
+        """Completes writes of dead processes before small ones; on a store, only if one is known to the manifest."""
+        if self._graph.path is None and not head.reservations and not self._still_to_undo:
+            return False
+        return self.heal(patient=False)
+
+    def _await_release(self, branch: str, error: TablesReserved, *, began: float) -> None:
+        """Returns once a reservation has ended, or its writer is known to be dead; raises if that takes too long."""
+        pause = _FIRST_PAUSE
+        while True:
+            held = self._find_holder(self._branches.log(branch), error.operation_id)
+            if held is None:
+                return
+            waited = time.monotonic() - began
+            if waited > WAIT_SECONDS:
+                raise FenceHeld(error.table_key, branch, held.holder, waited) from error
+            time.sleep(pause * random.uniform(0.5, 1))  # noqa: S311
+            pause = min(2 * pause, _LONGEST_PAUSE)
+
+    def _find_holder(self, log: ManifestLog, operation_id: str) -> FenceHeld | None:
+        """Who has a reservation; None if it has ended. That of a dead writer is ended here."""
+        if _reservation(log.head(), operation_id) is None:
+            return None
+        recover(
+            self._graph, self._branches, Mode.FORWARD_ONLY, patient=False, only=operation_id, but=self._still_to_undo
+        )
+        with WriteFence(self._graph, log.branch, f"end of the reservation of {operation_id}") as fence:
+            reservation = _reservation(log.head(), operation_id)
+            if reservation is None:
+                return None
+            for held in fence.take_free([reservation.lock], wait=0).values():
+                return held
+            release_tables(log, operation_id)
+        return None
 
     def run_prepared(
         self, head: Callable[[], Snapshot], prepare: Prepare[_Result], *, persistent: bool = False
@@ -99,7 +222,11 @@ class Writes:
             return replace(order, tables=tables, schema_id=order.schema_id or now.commit.schema_id)
 
         def write(now: Snapshot) -> _Result:
-            order, work = prepare(now)
+            prepared = prepare(now)
+            order, work = prepared.order, prepared.work
+            if prepared.small is not None:
+                with suppress(TooLargeToCarry):
+                    return self.run_small(order, prepared.small)
             return self.run_persistent(order, work, hold_all) if persistent else self.run(order, work)
 
         return self.retry_schema(head, write)
@@ -126,13 +253,19 @@ class Writes:
         mended.add(error.table_key)
         return undo_remnants(self._graph, self._branches.log(branch), error.table_key)
 
-    def heal(self, *, patient: bool) -> None:
-        """Completes writes of dead processes, and undoes our own failed writes that could not be undone before."""
+    def heal(self, *, patient: bool) -> bool:
+        """Completes writes of dead processes, and undoes our own failed writes that could not be undone before.
+
+        Returns whether there were any.
+        """
+        settled = []
         for operation_id in sorted(self._still_to_undo):
-            recover(self._graph, self._branches, Mode.UNDO, patient=patient, only=operation_id)
+            settled += recover(self._graph, self._branches, Mode.UNDO, patient=patient, only=operation_id)
             if read_sidecar(self._graph, operation_id) is None:
                 self._still_to_undo.discard(operation_id)
-        recover(self._graph, self._branches, Mode.FORWARD_ONLY, patient=patient, but=self._still_to_undo)
+        but = self._still_to_undo
+        settled += recover(self._graph, self._branches, Mode.FORWARD_ONLY, patient=patient, but=but)
+        return bool(settled)
 
     @contextmanager
     def attempt(self, order: WriteOrder, *, patient: bool = False) -> Iterator[WriteAttempt]:
@@ -151,27 +284,118 @@ class Writes:
             if marked is not None:
                 fence.watch(marked)
             log.check_exists()
-            base = self._branches.snapshot(log.head())
-            if order.schema_id not in (None, base.commit.schema_id):
-                raise SchemaChanged(order.branch)
-            attempt = WriteAttempt(
-                operation_id=operation_id,
-                kind=order.kind,
-                actor=order.actor,
-                base=base,
-                log=log,
-                fence=fence,
-                message=as_text(order.message),
-                if_commit=order.if_commit,
-                allowed=order.allowed,
-            )
-            try:
-                yield attempt
-            except BaseException as error:
-                self._undo(attempt, error)
-                if isinstance(error, (NotFound, StorageError)):
-                    log.check_exists()
-                raise
+            with self._releasing(log, operation_id):
+                is_reserved = bool(order.tables) and order.kind not in _MOVING
+                if is_reserved:
+                    self._reserve_tables(order, log, operation_id)
+                base = self._snapshot(order, log.head())
+                if order.kind in _FOLDING and self._fold(order, log, base, fence):
+                    base = self._snapshot(order, log.head())
+                if order.schema_id not in (None, base.commit.schema_id):
+                    raise SchemaChanged(order.branch)
+                attempt = WriteAttempt(
+                    operation_id=operation_id,
+                    kind=order.kind,
+                    actor=order.actor,
+                    base=base,
+                    log=log,
+                    fence=fence,
+                    message=as_text(order.message),
+                    if_commit=order.if_commit,
+                    allowed=order.allowed,
+                    is_reserved=is_reserved,
+                    await_release=partial(self._await_release, order.branch, began=time.monotonic()),
+                )
+                with self._undoing(attempt):
+                    yield attempt
+
+    def _reserve_tables(self, order: WriteOrder, log: ManifestLog, operation_id: str) -> None:
+        """Keeps small writes away from the tables of a write that holds their locks, before it reads anything.
+
+        Reservations of other writers that had these locks are of dead ones.
+        """
+        head = log.head()
+        catalog = self._branches.schemas.get(head.commit.schema_id).catalog
+        held = frozenset(order.tables)
+        entities = [each for each in catalog.entities if each.table_key in held]
+        needed = relied_on(catalog, brought=entities, reduced=entities)
+        claim = Claim(
+            changes=held & head.pins.keys(),
+            removes=held & head.pins.keys(),
+            unchanged=frozenset(needed.unchanged) - held,
+            intact=frozenset(needed.intact) - held,
+        )
+        reservation = Reservation(operation_id=operation_id, lock=min(held), claim=claim)
+        publication = Publication(
+            commit_id=operation_id,
+            based_on=head.version,
+            is_commit=False,
+            branch=log.branch,
+            reserves=reservation,
+            releases=frozenset(each.operation_id for each in head.reservations if each.lock in held),
+        )
+        publish_reservation(log, publication)
+
+    @contextmanager
+    def _releasing(self, log: ManifestLog, operation_id: str) -> Iterator[None]:
+        """Ends the reservation of a write that was not published.
+
+        If there is something of it to settle, whoever does that ends it; and whoever finds that its writer is dead.
+        """
+        try:
+            yield
+        except BaseException:
+            with suppress(OmnigraphError):
+                log.head()  # the write may not know what it has reserved
+            raise
+        finally:
+            known = log.known_head()
+            if known is not None and _reservation(known, operation_id) is not None:
+                try:
+                    if read_sidecar(self._graph, operation_id) is None:
+                        release_tables(log, operation_id)
+                except OmnigraphError as error:
+                    _logger.warning("the tables reserved by write %s were not released: %s", operation_id, error)
+
+    def _snapshot(self, order: WriteOrder, manifest: Manifest) -> Snapshot:
+        """The state that a write is based on. A small one finds rows in tables that are open or in memory already."""
+        if order.kind is Writer.MUTATE:
+            return self._branches.snapshot(manifest, self._opened, self._finder)
+        return self._branches.snapshot(manifest)
+
+    def _fold(self, order: WriteOrder, log: ManifestLog, base: Snapshot, fence: WriteFence) -> bool:
+        """Folds what the manifest carries, before a write that needs it in the tables; returns whether it did.
+
+        Of tables that the write does not hold, those that another holds are left alone.
+        """
+        carried = [key for key, pin in base.manifest.pins.items() if pin.carried]
+        if not carried:
+            return False
+        if order.tables:
+            self._fold_tables(log, base, fence, [key for key in carried if key in order.tables])
+            return True
+        with WriteFence(self._graph, log.branch, f"{Writer.FOLD} {log.branch}") as own:
+            busy = own.take_free(carried, wait=0)
+            log.check_exists()
+            now = self._branches.snapshot(log.head())
+            self._fold_tables(log, now, own, [key for key in carried if key not in busy and key in now.manifest.pins])
+        return True
+
+    def _fold_tables(self, log: ManifestLog, base: Snapshot, fence: WriteFence, keys: Collection[str]) -> None:
+        attempt = WriteAttempt(kind=Writer.FOLD, actor=None, base=base, log=log, fence=fence, message="fold")
+        with self._undoing(attempt):
+            fold_tables(attempt, keys)
+
+    @contextmanager
+    def _undoing(self, attempt: WriteAttempt) -> Iterator[None]:
+        """Undoes an attempt when the block fails."""
+        try:
+            yield
+        except BaseException as error:
+            self._undo(attempt, error)
+            if isinstance(error, (NotFound, StorageError)):
+                attempt.log.check_exists()
+            raise
 
     def _undo(self, attempt: WriteAttempt, error: BaseException) -> None:
         """Undoes a failed write, so that its error means that nothing of it is visible."""
@@ -195,3 +419,16 @@ class Writes:
         except OmnigraphError as problem:
             self._still_to_undo.add(operation_id)
             error.add_note(f"write {operation_id} is still to be undone, before the next one: {problem}")
+
+
+def _reservation(head: Manifest, operation_id: str) -> Reservation | None:
+    return next((each for each in head.reservations if each.operation_id == operation_id), None)
+
+
+def release_tables(log: ManifestLog, operation_id: str) -> None:
+    """Ends a reservation. The caller knows that its writer will not publish any more."""
+    head = log.head()
+    publication = Publication(
+        commit_id=new_commit_id(), based_on=head.version, is_commit=False, branch=log.branch, releases=(operation_id,)
+    )
+    publish(log, publication)

@@ -5,7 +5,7 @@ The plan is the one for this process without its shortcuts, so the rows are the 
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import pyarrow as pa
 from py4j.protocol import Py4JError
@@ -18,6 +18,7 @@ from ulid import ULID
 from omnigraph.api.data import QueryResult, no_frame
 from omnigraph.catalog import Value
 from omnigraph.catalog.model import ID
+from omnigraph.dataclass_later import dataclass
 from omnigraph.query.cancelling import NEVER, Cancellation
 from omnigraph.query.leaves import Embed
 from omnigraph.query.plan import Plan

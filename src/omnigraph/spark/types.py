@@ -19,10 +19,10 @@ Vector(n)               array<float>        the length is checked when it comes 
 from collections.abc import Iterable, Iterator
 
 import pyarrow as pa
-import pyarrow.compute as pc
 from pyspark.sql import DataFrame, SparkSession, types
 
 from omnigraph.catalog import Enum, List, PropertyType, Scalar, Vector, property_type
+from omnigraph.compute_later import pc
 
 _SCALARS: dict[Scalar, types.DataType] = {
     Scalar.STRING: types.StringType(),

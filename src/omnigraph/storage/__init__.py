@@ -1,23 +1,20 @@
 """Tables and small files on disk: the only package that knows Lance."""
 
-import sys
-from importlib.abc import MetaPathFinder
-from typing import Any
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from omnigraph.first_imports import around_import
 
 
-class _LanceWatcher(MetaPathFinder):
-    """Calls `defer_pandas` before Lance is first imported, whichever module imports it, and finds no module itself.
+@contextmanager
+def _sparing_pyarrow() -> Iterator[None]:
+    """Lets Lance import as little of pyarrow as it needs. What needs no Lance needs no pyarrow either."""
+    from omnigraph.storage.arrow_later import defer_datasets  # noqa: PLC0415 - pyarrow
+    from omnigraph.storage.pandas_later import defer_pandas  # noqa: PLC0415 - pyarrow
 
-    What needs no Lance then needs no pyarrow either.
-    """
-
-    def find_spec(self, fullname: str, path: Any = None, target: Any = None) -> None:  # noqa: ARG002 - of the protocol
-        if fullname == "lance" and self in sys.meta_path:
-            sys.meta_path.remove(self)
-            from omnigraph.storage.pandas_later import defer_pandas  # noqa: PLC0415 - pyarrow
-
-            defer_pandas()
+    defer_pandas()
+    with defer_datasets():
+        yield
 
 
-if "lance" not in sys.modules:
-    sys.meta_path.insert(0, _LanceWatcher())
+around_import("lance", _sparing_pyarrow)

@@ -7,10 +7,10 @@ listed and that blocks another fork of that name. The creator of a branch holds 
 import json
 import logging
 from collections.abc import Collection
-from dataclasses import dataclass
 from datetime import UTC, datetime
 
 import lance
+from omnigraph.dataclass_later import dataclass
 from omnigraph.errors import Damaged, StorageError
 from omnigraph.storage.commits import sync_versions
 from omnigraph.storage.durability import sync_files

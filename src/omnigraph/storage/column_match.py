@@ -8,10 +8,11 @@ its new columns independently.
 
 import sys
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import pyarrow as pa
 
+from omnigraph.dataclass_later import dataclass
 from omnigraph.errors import Damaged, StorageError
 from omnigraph.storage.branches import BranchRef, branch_location, branch_ref
 from omnigraph.storage.location import Location

@@ -6,7 +6,7 @@ versions keep the columns that they had.
 """
 
 from collections.abc import Iterator, Mapping, Sequence, Set
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import chain
 from typing import Protocol
 
@@ -16,6 +16,7 @@ from lance.fragment import DataFile, FragmentMetadata, write_fragments
 
 import lance
 from lance import LanceOperation as Operation
+from omnigraph.dataclass_later import dataclass
 from omnigraph.errors import ensure
 from omnigraph.storage.lance_schema import StoredColumn, lance_schema, new_columns, stored_columns
 from omnigraph.storage.soundness import check_presence

@@ -8,7 +8,7 @@ that indexes over them can be written while the head does not move.
 
 from collections.abc import Collection, Iterable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import count
 from typing import Any
 
@@ -19,6 +19,7 @@ from lance.optimize import Compaction
 import lance
 from lance import LanceOperation as Operation
 from omnigraph.catalog import IndexIntent
+from omnigraph.dataclass_later import dataclass
 from omnigraph.errors import StorageError
 from omnigraph.storage.indexes import described_intent, stored_segment
 from omnigraph.storage.lance_schema import field_ids

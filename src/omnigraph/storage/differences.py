@@ -15,20 +15,21 @@ without rewriting the rows is compared for all rows, and no other column is read
 """
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache
 from typing import Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 import lance
+from omnigraph.compute_later import pc
+from omnigraph.dataclass_later import dataclass
 from omnigraph.errors import ensure
+from omnigraph.storage.carrying import CarryingTable
 from omnigraph.storage.column_match import ColumnMatch, by_name, stored_as_one, trust
 from omnigraph.storage.equality import equal_rows
 from omnigraph.storage.lance_schema import field_ids
-from omnigraph.storage.tables import ROW_ADDRESS, ROW_ID, ROW_VERSION, Table
+from omnigraph.storage.tables import ROW_ADDRESS, ROW_ID, ROW_VERSION, Table, numbers_in
 
 _ID = "id"
 _BATCH = 2_000
@@ -159,6 +160,8 @@ def row_moves(left: Table, right: Table, columns: Sequence[str], most_rows: int)
     """The rows that are stored elsewhere or not at all; None for more than `most_rows`, and where columns differ."""
     if left.schema != right.schema:
         return None
+    if left.deltas or right.deltas:
+        return _carried_moves(left, right, columns, most_rows)
     mine, yours, shared = _suspects(left, right, {name: name for name in right.schema.names})
     alone = [each for each in (*mine, *yours) if each.fragment_id not in shared]
     if sum(each.physical_rows for each in alone) > 2 * most_rows:
@@ -177,6 +180,28 @@ def row_moves(left: Table, right: Table, columns: Sequence[str], most_rows: int)
         addresses = pa.array(returned, pa.uint64())
         parts.append(right.rows_at(addresses, names[:-1]).append_column(ROW_ADDRESS, addresses))
     return RowMoves(pa.concat_tables(parts), removed)
+
+
+def _carried_moves(left: Table, right: Table, columns: Sequence[str], most_rows: int) -> RowMoves | None:
+    """The same where rows are carried: all carried rows move, and so do those that one side replaces."""
+    names = [*dict.fromkeys(columns), ROW_ADDRESS]
+    stored = None if is_same_version(left, right) else row_moves(left.plain, right.plain, columns, most_rows)
+    if stored is None and not is_same_version(left, right):
+        return None
+    nothing: _Numbers = np.empty(0, np.uint64)
+    gone = nothing if stored is None else stored.removed
+    hidden, masked = (each.mask if isinstance(each, CarryingTable) else nothing for each in (left, right))
+    came = nothing if stored is None else _numbers(stored.added[ROW_ADDRESS])
+    mine, yours = (each.addresses if isinstance(each, CarryingTable) else nothing for each in (left, right))
+    lost = np.setdiff1d(np.setdiff1d(masked, hidden), came)
+    removed = np.concatenate([np.setdiff1d(gone, hidden), lost, mine])
+    # What the left side hid is there again unless the right side hides it too, or no longer has it.
+    returned = np.setdiff1d(np.setdiff1d(hidden, gone), masked)
+    added = np.concatenate([np.setdiff1d(came, masked), returned, yours])
+    if len(removed) > most_rows or len(added) > most_rows:
+        return None
+    rows = right.rows_at(pa.array(added, pa.uint64()), names[:-1])
+    return RowMoves(rows.append_column(ROW_ADDRESS, pa.array(added, pa.uint64())), removed)
 
 
 def _addresses(table: Table, fragments: Sequence[lance.LanceFragment]) -> _Numbers:
@@ -232,6 +257,65 @@ class _Rows:
 
 
 def _candidates(left: Table, right: Table, match: ColumnMatch) -> _Candidates:
+    if not (left.deltas or right.deltas):
+        return _stored_candidates(left, right, match)
+    nothing: _Numbers = np.empty(0, np.uint64)
+    found = _Candidates(nothing, nothing, nothing, nothing)
+    if not is_same_version(left, right):
+        found = _stored_candidates(left.plain, right.plain, match)
+    ids = _touched_ids(left, right)
+    here = [each.rows_with_ids(ids, (_ID, ROW_ADDRESS)).sort_by(ROW_ADDRESS) for each in (left, right)]
+    touched = _match_ids(*((rows[_ID].combine_chunks(), _numbers(rows[ROW_ADDRESS])) for rows in here))
+    stored_before = _is_untouched(left.plain, found.before, ids)
+    before = np.concatenate([found.before[stored_before], touched.before])
+    after = np.concatenate([found.after[stored_before], touched.after])
+    order = np.argsort(after, kind="stable")
+    inserted = found.inserted[_is_untouched(right.plain, found.inserted, ids)]
+    deleted = found.deleted[_is_untouched(left.plain, found.deleted, ids)]
+    return _Candidates(
+        np.sort(np.concatenate([inserted, touched.inserted])),
+        np.sort(np.concatenate([deleted, touched.deleted])),
+        before[order],
+        after[order],
+    )
+
+
+def is_same_version(left: Table, right: Table) -> bool:
+    """Whether two tables have the same dataset below what is carried."""
+    return (left.location.uri, left.version) == (right.location.uri, right.version)
+
+
+def _touched_ids(left: Table, right: Table) -> pa.Array:
+    """The ids that are carried or gone on either side. On top of one version, what both carry first does not differ."""
+    shared = 0
+    if is_same_version(left, right):
+        for mine, yours in zip(left.deltas, right.deltas, strict=False):
+            if mine.commit_id != yours.commit_id:
+                break
+            shared += 1
+    found: dict[str, None] = {}
+    for side in (left, right):
+        if isinstance(side, CarryingTable):
+            late = side.deltas[shared:]
+            found.update(dict.fromkeys(side.rows_of(late)[_ID].to_pylist()))
+            found.update(dict.fromkeys(each for delta in late for each in delta.deleted))
+    return pa.array(found, pa.string()) if found else pa.array([], pa.string())
+
+
+def _is_untouched(table: Table, addresses: _Numbers, ids: pa.Array) -> _Mask:
+    """For rows of a dataset, whether their ids are not among these."""
+    if not len(addresses):
+        return np.ones(0, np.bool_)
+    found = table.rows_at(pa.array(addresses, pa.uint64()), (_ID,))[_ID].combine_chunks()
+    untouched: _Mask = pc.invert(pc.is_in(found, value_set=ids)).to_numpy(zero_copy_only=False)
+    return untouched
+
+
+def _numbers(column: pa.ChunkedArray) -> _Numbers:
+    return numbers_in(column).astype(np.uint64, copy=False)
+
+
+def _stored_candidates(left: Table, right: Table, match: ColumnMatch) -> _Candidates:
     stored = stored_as_one(left, right, match)
     mine, yours, shared = _suspects(left, right, stored)
     before, after = _rows_of(left, mine), _rows_of(right, yours)
@@ -346,17 +430,21 @@ def _match_by_id(left: _Side, right: _Side) -> _Candidates:
     nothing: _Numbers = np.empty(0, np.uint64)
     if not len(left.addresses) or not len(right.addresses):
         return _Candidates(right.addresses, left.addresses, nothing, nothing)
-    mine, yours = _ids(left), _ids(right)
-    found = pc.index_in(yours, value_set=mine)
+    return _match_ids((_ids(left), left.addresses), (_ids(right), right.addresses))
+
+
+def _match_ids(left: tuple[pa.Array, _Numbers], right: tuple[pa.Array, _Numbers]) -> _Candidates:
+    """What became of rows, whose ids and addresses are given."""
+    found = pc.index_in(right[0], value_set=left[0])
     matched = found.is_valid().to_numpy(zero_copy_only=False)
     partners = found.drop_null().to_numpy()
-    alone = np.ones(len(left.addresses), np.bool_)
+    alone = np.ones(len(left[1]), np.bool_)
     alone[partners] = False
     return _Candidates(
-        inserted=right.addresses[~matched],
-        deleted=left.addresses[alone],
-        before=left.addresses[partners],
-        after=right.addresses[matched],
+        inserted=right[1][~matched],
+        deleted=left[1][alone],
+        before=left[1][partners],
+        after=right[1][matched],
     )
 
 

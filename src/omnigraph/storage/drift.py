@@ -6,9 +6,9 @@ gives a reservation of fragments without its kind, and fails for a rewrite that 
 """
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from typing import TypeAlias
 
+from omnigraph.dataclass_later import dataclass
 from omnigraph.storage.durability import sync_files
 from omnigraph.storage.location import Location
 from omnigraph.storage.objects import objects_at

@@ -28,11 +28,11 @@ def seconds_setting(variable: str, default: float, least: float = 0.0) -> float:
     return seconds
 
 
-def bytes_setting(variable: str, default: int, least: int = 0) -> int:
-    """A number of bytes that the environment may set."""
+def bytes_setting(variable: str, default: int, least: int = 0, unit: str = "bytes") -> int:
+    """A number of bytes, or of something else, that the environment may set."""
     text = os.environ.get(variable, str(default))
     if not (text.isascii() and text.isdecimal() and int(text) >= least):
-        raise UsageError(f"invalid {variable} {text!r}: expected a number of bytes, at least {least:,}")
+        raise UsageError(f"invalid {variable} {text!r}: expected a number of {unit}, at least {least:,}")
     return int(text)
 
 
@@ -49,6 +49,12 @@ INDEX_BYTES = bytes_setting("OMNIGRAPH_INDEX_BYTES", share_of_memory(1 / 4, 6 * 
 
 JOIN_BYTES = bytes_setting("OMNIGRAPH_JOIN_BYTES", share_of_memory(1 / 2, 64 * _GIB), least=32 * _MIB)
 """For the joins and sorts of all queries together; what they need beyond it goes to temporary files."""
+
+CARRIED_ROWS = bytes_setting("OMNIGRAPH_CARRIED_ROWS", 512, unit="rows")
+"""How many rows of a table the manifest carries before they are folded into the table; 0 carries none."""
+
+CARRIED_BYTES = bytes_setting("OMNIGRAPH_CARRIED_BYTES", 256 * 1024)
+"""How many bytes of rows the manifest carries, of all tables together."""
 
 ADJACENCY_BYTES = bytes_setting("OMNIGRAPH_ADJACENCY_BYTES", share_of_memory(1 / 8, _GIB))
 """For the cached edges of each open graph."""

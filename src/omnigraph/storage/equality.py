@@ -7,7 +7,8 @@ their elements are.
 from collections.abc import Iterable
 
 import pyarrow as pa
-import pyarrow.compute as pc
+
+from omnigraph.compute_later import pc
 
 
 def equal_rows(left: pa.Table, right: pa.Table, columns: Iterable[str]) -> pa.Array:

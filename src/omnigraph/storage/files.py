@@ -8,7 +8,6 @@ import hashlib
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
@@ -17,6 +16,7 @@ from typing import TypeVar
 import obstore
 from obstore.exceptions import BaseError
 
+from omnigraph.dataclass_later import dataclass
 from omnigraph.errors import StorageError
 from omnigraph.storage.location import Location
 from omnigraph.storage.object_stores import store_at

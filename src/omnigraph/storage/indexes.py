@@ -5,7 +5,6 @@ A table may have any of them or none, over all of its fragments or some: results
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import cache
 from itertools import chain, count
 from typing import Any
@@ -19,6 +18,7 @@ import lance
 from lance import LanceOperation as Operation
 from omnigraph.catalog import IndexIntent, IndexKind
 from omnigraph.catalog.indexes import FILTERS
+from omnigraph.dataclass_later import dataclass
 from omnigraph.errors import StorageError
 from omnigraph.storage.location import Location
 from omnigraph.storage.objects import objects_at

@@ -1,7 +1,6 @@
 """Input files of users: found by path, folder or pattern, on a disk or in an object store."""
 
 import io
-from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from glob import glob, has_magic
 from pathlib import Path
@@ -10,6 +9,7 @@ from typing import Any
 import obstore
 from obstore.exceptions import BaseError
 
+from omnigraph.dataclass_later import dataclass
 from omnigraph.diagnostics import printable
 from omnigraph.errors import NotFound, StorageError
 from omnigraph.storage.location import Location, location_of

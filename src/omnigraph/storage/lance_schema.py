@@ -8,7 +8,7 @@ appended to it, and none is ever parsed.
 """
 
 from collections.abc import Collection, Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 from uuid import uuid4
 
@@ -16,6 +16,7 @@ import pyarrow as pa
 from lance.schema import LanceSchema
 
 import lance
+from omnigraph.dataclass_later import dataclass
 
 _NAME, _ID, _PARENT, _NULLABLE = 2, 3, 4, 6
 

@@ -1,9 +1,10 @@
 """Locations: folders on disk and prefixes of object stores."""
 
-from dataclasses import dataclass, replace
+from functools import lru_cache
 from pathlib import Path
 from urllib.parse import unquote, urlparse
 
+from omnigraph.dataclass_later import dataclass
 from omnigraph.errors import StorageError
 
 
@@ -22,11 +23,11 @@ class Location:
 
     def child(self, *names: str) -> "Location":
         """A location below this one."""
-        return replace(self, uri="/".join((self.uri, *names)))
+        return self.at("/".join((self.uri, *names)))
 
     def at(self, uri: str) -> "Location":
         """Another location of the same store, reached in the same way."""
-        return replace(self, uri=uri)
+        return Location(uri, self.options, self.durable, self.upkeep)
 
     @property
     def storage_options(self) -> dict[str, str] | None:
@@ -36,7 +37,12 @@ class Location:
     @property
     def path(self) -> Path | None:
         """The folder, if it is on a local disk."""
-        return None if "://" in self.uri else Path(self.uri)
+        return _path_of(self.uri)
+
+
+@lru_cache(1024)
+def _path_of(uri: str) -> Path | None:
+    return None if "://" in uri else Path(uri)
 
 
 def location_of(uri: str | Path, storage_options: dict[str, str] | None = None, *, durable: bool = True) -> Location:

@@ -16,13 +16,14 @@ import time
 import uuid
 from collections.abc import Iterable
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 from urllib.parse import quote, unquote
 
 from omnigraph import failpoints
+from omnigraph.dataclass_later import dataclass
 from omnigraph.errors import FenceLost, StorageError
 from omnigraph.failpoints import Point
 from omnigraph.storage.environment import seconds_setting

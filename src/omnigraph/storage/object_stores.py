@@ -73,6 +73,9 @@ class RemoteObjects:
     def note(self, name: str, content: bytes) -> None:
         self.replace(name, content)
 
+    def overwrite(self, name: str, content: bytes) -> None:
+        self.replace(name, content)
+
     def read_tagged(self, name: str) -> tuple[bytes, Tag] | None:
         with _storage_errors(f"{self._uri}/{name}", "be read"):
             try:

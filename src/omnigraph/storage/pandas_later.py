@@ -42,22 +42,6 @@ def defer_pandas() -> None:
             finally:
                 stand_in.giver = None
                 del sys.modules["pandas"]
-    _import_datasets()
-
-
-def _import_datasets() -> None:
-    """Imports `pyarrow.dataset`, which Lance needs, without the inference of the type of one constant, True."""
-    infer = pa.lib.scalar
-
-    def scalar(value: Any, type: Any = None, **options: Any) -> Any:
-        return infer(value, pa.bool_() if value is True and type is None else type, **options)
-
-    # Scalars that other threads make meanwhile are the same as without this.
-    pa.lib.scalar = scalar
-    try:
-        import_module("pyarrow.dataset")
-    finally:
-        pa.lib.scalar = infer
 
 
 def _installed_version() -> str | None:

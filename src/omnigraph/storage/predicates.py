@@ -8,7 +8,6 @@ import math
 import operator as operators
 import struct
 from collections.abc import Callable, Collection, Iterable
-from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from enum import StrEnum
 from typing import Any, TypeAlias
@@ -16,6 +15,7 @@ from typing import Any, TypeAlias
 from omnigraph.catalog import Enum, List, PropertyType, Scalar
 from omnigraph.catalog.types import FLOATS, INTEGER_BOUNDS, INTEGERS
 from omnigraph.catalog.values import ScalarValue, Value
+from omnigraph.dataclass_later import dataclass
 from omnigraph.syntax.query_ast import Operator
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)

@@ -12,9 +12,10 @@ import re
 import uuid
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import UTC, datetime
 
+from omnigraph.dataclass_later import dataclass
 from omnigraph.errors import Damaged, StorageError
 from omnigraph.storage.files import StoredFile, files_below
 from omnigraph.storage.location import Location

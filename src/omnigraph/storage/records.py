@@ -7,12 +7,13 @@ without a checksum was written by an older version. It can be read, but is not v
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import MISSING, dataclass, fields, is_dataclass
+from dataclasses import MISSING, fields, is_dataclass
 from datetime import UTC, datetime
 from functools import cache
 from types import NoneType, UnionType
 from typing import TYPE_CHECKING, Any, TypeVar, cast, get_args, get_type_hints
 
+from omnigraph.dataclass_later import dataclass
 from omnigraph.errors import Damaged
 from omnigraph.lazy import importing
 from omnigraph.storage.location import Location

@@ -2,9 +2,10 @@
 
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 
+from omnigraph.dataclass_later import dataclass
 from omnigraph.errors import StagedFileGone
 from omnigraph.storage.files import StoredFile, files_below, find_file, map_in_threads
 from omnigraph.storage.location import Location

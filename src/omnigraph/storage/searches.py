@@ -6,7 +6,6 @@ caller decides how they are searched.
 
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
@@ -14,6 +13,9 @@ from lance.query import FullTextQuery, MatchQuery, PhraseQuery
 
 from omnigraph.catalog import IndexIntent, IndexKind
 from omnigraph.compiler.ir import TextMatchKind
+from omnigraph.compute_later import pc
+from omnigraph.dataclass_later import dataclass
+from omnigraph.storage.carrying import CarryingTable
 from omnigraph.storage.indexes import FULL_TEXT_PARAMETERS, VECTOR_METRIC, described_indexes
 from omnigraph.storage.tables import ROW_ID, Table, typed_errors
 
@@ -29,8 +31,8 @@ _MOST_COUNTS = 10_000
 class SearchIndex:
     """An index over the texts or vectors of a column.
 
-    `uncovered` are the fragments that it does not cover. `texts` is the number of texts with words in its statistics,
-    including rows that were deleted since.
+    `uncovered` are the fragments that it does not cover; carried rows are one of them. `texts` is the number of texts
+    with words in its statistics, including rows that were deleted since.
     """
 
     name: str
@@ -102,7 +104,7 @@ def _counted_texts(table: Table, found: Any) -> int | None:
 
 def _uncovered_fragments(table: Table, found: Any) -> tuple[int, ...]:
     covered = {number for segment in found.segments for number in segment.fragment_ids}
-    return tuple(number for each in table.dataset.get_fragments() if (number := each.fragment_id) not in covered)
+    return tuple(each.number for each in table.fragment_sizes() if each.number not in covered)
 
 
 def stale_rows(table: Table, index: SearchIndex) -> int:
@@ -111,11 +113,10 @@ def stale_rows(table: Table, index: SearchIndex) -> int:
     Which rows were deleted before the index was built is not known, so all deleted rows are counted.
     """
     uncovered = frozenset(index.uncovered)
-    lacking = deleted = 0
+    lacking = sum(each.rows for each in table.fragment_sizes() if each.number in uncovered)
+    deleted = len(table.mask) if isinstance(table, CarryingTable) else 0
     for fragment in table.dataset.get_fragments():
-        if fragment.fragment_id in uncovered:
-            lacking += fragment.physical_rows - fragment.num_deletions
-        else:
+        if fragment.fragment_id not in uncovered:
             deleted += fragment.num_deletions
     # Fragments that were removed completely can only be noticed by the number of texts.
     return lacking + max(deleted, index.texts - (table.count() - lacking))
@@ -128,35 +129,56 @@ def covered_texts(
 
     The BM25 score is one of the columns if it is requested. Rows of uncovered fragments are not found.
     """
+    masked = _mask_size(table)
     with typed_errors(table.location, "cannot be searched"):
-        return table.dataset.scanner(
-            columns=list(columns),
+        rows = table.dataset.scanner(
+            columns=_with_addresses(table, columns),
             full_text_query=_full_text_query(query),
             filter=filter,
             prefilter=True,
-            limit=limit,
+            limit=None if limit is None else limit + masked,
             fast_search=True,
             blob_handling=table.blob_handling,
             disable_scoring_autoprojection=True,
         ).to_table()
+    rows = _without_masked(table, rows, columns)
+    if limit is None or rows.num_rows <= limit:
+        return rows
+    return rows.take(pc.sort_indices(rows, sort_keys=[(SCORE, "descending")]).slice(0, limit))
+
+
+def _mask_size(table: Table) -> int:
+    """How many rows of the dataset do not count, because carried rows replace them."""
+    return len(table.mask) if isinstance(table, CarryingTable) else 0
+
+
+def _with_addresses(table: Table, columns: Sequence[str]) -> list[str]:
+    return [*((isinstance(table, CarryingTable) and table.with_addresses(columns)) or columns)]
+
+
+def _without_masked(table: Table, rows: pa.Table, columns: Sequence[str]) -> pa.Table:
+    return table.without_masked(rows, columns) if isinstance(table, CarryingTable) and len(table.mask) else rows
 
 
 def uncovered_scores(table: Table, index: SearchIndex, query: TextQuery) -> pa.Table:
     """The row ids and BM25 scores of uncovered rows that have a word of the query, found by reading all of them.
 
     The frequency of a word is that in the index and in all uncovered rows together. There is no filter, because it
-    would remove the rows that it excludes from the statistics.
+    would remove the rows that it excludes from the statistics. Carried rows are not among them.
     """
-    if not index.uncovered:
-        return pa.table({ROW_ID: pa.array([], pa.uint64()), SCORE: pa.array([], pa.float32())})
     wanted = frozenset(index.uncovered)
+    fragments = [each for each in table.dataset.get_fragments() if each.fragment_id in wanted]
+    columns = (ROW_ID, SCORE)
+    if not fragments:
+        return pa.table({ROW_ID: pa.array([], pa.uint64()), SCORE: pa.array([], pa.float32())})
     with typed_errors(table.location, "cannot be searched"):
-        return table.dataset.scanner(
-            fragments=[each for each in table.dataset.get_fragments() if each.fragment_id in wanted],
-            columns=[ROW_ID, SCORE],
+        rows = table.dataset.scanner(
+            fragments=fragments,
+            columns=_with_addresses(table, columns),
             full_text_query=_full_text_query(query),
             disable_scoring_autoprojection=True,
         ).to_table()
+    return _without_masked(table, rows, columns)
 
 
 def _full_text_query(query: TextQuery) -> FullTextQuery:
@@ -174,12 +196,13 @@ def _full_text_query(query: TextQuery) -> FullTextQuery:
 def nearest_vectors(table: Table, query: VectorQuery, *, columns: Sequence[str], filter: str | None = None) -> pa.Table:
     """The rows whose vectors are nearest, among those that pass the filter, nearest first.
 
-    All uncovered vectors are compared. Rows whose vector is null or all zero are never returned.
+    All uncovered vectors are compared. Rows whose vector is null or all zero are never returned. All carried rows that
+    have a vector follow, whatever their distance.
     """
     nearest: dict[str, Any] = {
         "column": query.column,
         "q": pa.array(query.vector, pa.float32()),
-        "k": query.count,
+        "k": query.count + _mask_size(table),
         "metric": VECTOR_METRIC,
     }
     if query.probes is None:
@@ -187,19 +210,36 @@ def nearest_vectors(table: Table, query: VectorQuery, *, columns: Sequence[str],
     else:
         nearest |= {"nprobes": query.probes, "refine_factor": query.refine}
     with typed_errors(table.location, "cannot be searched"):
-        return table.dataset.scanner(
-            columns=list(columns),
+        rows = table.dataset.scanner(
+            columns=_with_addresses(table, columns),
             nearest=nearest,
             filter=filter,
             prefilter=True,
             blob_handling=table.blob_handling,
             disable_scoring_autoprojection=True,
         ).to_table()
+    rows = _without_masked(table, rows, columns)
+    if not isinstance(table, CarryingTable):
+        return rows
+    carried = table.carried_rows([*dict.fromkeys((*columns, query.column))], filter)
+    vectors = carried[query.column].combine_chunks()
+    is_measurable = [each is not None and any(each) for each in vectors.to_pylist()]
+    found = carried.filter(pa.array(is_measurable, pa.bool_())).select(list(columns))
+    return pa.concat_tables([rows, found.cast(rows.schema)])
 
 
 def first_by_id(table: Table, *, columns: Sequence[str], filter: str | None, limit: int) -> pa.Table:
     """The rows with the smallest ids, among those that pass the filter."""
     with typed_errors(table.location, "cannot be read"):
-        return table.dataset.scanner(
-            columns=list(columns), filter=filter, order_by=["id"], limit=limit, blob_handling=table.blob_handling
+        rows = table.dataset.scanner(
+            columns=_with_addresses(table, columns),
+            filter=filter,
+            order_by=["id"],
+            limit=limit + _mask_size(table),
+            blob_handling=table.blob_handling,
         ).to_table()
+    if not isinstance(table, CarryingTable):
+        return rows
+    rows = _without_masked(table, rows, columns)
+    rows = pa.concat_tables([rows, table.carried_rows(columns, filter).cast(rows.schema)])
+    return rows.take(pc.sort_indices(rows["id"]).slice(0, limit))

@@ -6,13 +6,12 @@ changed rows are rewritten under their old row ids, new rows are added.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from lance.blob import BlobType
 from lance.dataset import Transaction
 from lance.fragment import FragmentMetadata, RowIdSequence, write_fragments
@@ -20,6 +19,8 @@ from lance.fragment import FragmentMetadata, RowIdSequence, write_fragments
 import lance
 from lance import LanceOperation as Operation
 from omnigraph.catalog.types import BLOB_METADATA
+from omnigraph.compute_later import pc
+from omnigraph.dataclass_later import dataclass
 from omnigraph.errors import HeadMoved, InternalError, StorageError
 from omnigraph.storage.location import Location
 from omnigraph.storage.objects import objects_at

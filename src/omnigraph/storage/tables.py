@@ -8,19 +8,20 @@ import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from itertools import takewhile
 from typing import Any, Literal
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from lance.blob import BlobType
 from lance.file import LanceFileReader
 from numpy.typing import NDArray
 
 import lance
+from omnigraph.compute_later import pc
+from omnigraph.dataclass_later import dataclass
 from omnigraph.errors import Damaged, StorageError, UsageError
+from omnigraph.storage.deltas import Delta
 from omnigraph.storage.environment import INDEX_BYTES, METADATA_BYTES
 from omnigraph.storage.location import Location
 from omnigraph.storage.objects import objects_at
@@ -62,6 +63,16 @@ class Table:
 
     location: Location
     dataset: lance.LanceDataset
+
+    @property
+    def plain(self) -> "Table":
+        """The table without what is carried on top of it."""
+        return self
+
+    @property
+    def deltas(self) -> tuple[Delta, ...]:
+        """What is carried on top of it."""
+        return ()
 
     @property
     def version(self) -> int:
@@ -199,6 +210,11 @@ class Table:
             number: int = self.dataset.count_rows(filter)
         return number
 
+    @property
+    def most_rows(self) -> int:
+        """At least the number of all rows, known without reading."""
+        return self.count()
+
     def rows_with_ids(self, ids: pa.Array, columns: Sequence[str] = ("id",)) -> pa.Table:
         """The rows with these ids. Ids that do not exist are missing from the result."""
         if len(ids) <= _FEW_IDS:
@@ -214,6 +230,12 @@ def numbers_in(column: pa.Array | pa.ChunkedArray) -> NDArray[Any]:
     if isinstance(column, pa.ChunkedArray):
         column = column.combine_chunks()
     return np.from_dlpack(column)
+
+
+def array_of(numbers: NDArray[Any]) -> pa.Array:
+    """Numbers as Arrow, not copied. `pa.array` would import the masked arrays of numpy for them."""
+    numbers = np.ascontiguousarray(numbers)
+    return pa.Array.from_buffers(pa.from_numpy_dtype(numbers.dtype), len(numbers), [None, pa.py_buffer(numbers)])
 
 
 @contextmanager

@@ -10,19 +10,20 @@ import re
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, reduce
 from itertools import pairwise
 from threading import Lock
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from omnigraph.catalog.model import DESTINATION, SOURCE
+from omnigraph.compute_later import pc
+from omnigraph.dataclass_later import dataclass
 from omnigraph.errors import StorageError
+from omnigraph.storage.carrying import CarryingTable
 from omnigraph.storage.environment import count_setting
 from omnigraph.storage.lance_schema import field_ids
 from omnigraph.storage.location import Location
@@ -106,6 +107,7 @@ def build_topology(table: Table) -> str:
     It is written under another name, through to the disk, and then linked into place. A file that exists under this
     name and is damaged is replaced.
     """
+    table = table.plain
     fragments = tuple(each for _, each in sorted(fragment_files(table).items()))
     content = encode_topology(_read_topology(table, fragments))
     name = topology_file(fragments_digest(fragments))
@@ -208,8 +210,9 @@ class TopologyCoverage:
 
 def topology_coverage(table: Table) -> TopologyCoverage | None:
     """What the best file has of a version; None without one. Files that are damaged are passed over."""
-    headers = _headers(table_folder(table.location), fragments_digest(fragment_files(table).values()))
-    return _best_coverage(table, headers)
+    plain = table.plain
+    headers = _headers(table_folder(plain.location), fragments_digest(fragment_files(plain).values()))
+    return _best_coverage(plain, headers)
 
 
 def used_file(table: Table, headers: Iterable[Header]) -> str | None:
@@ -408,7 +411,7 @@ _kept = _Kept()
 def uses_topology(table: Table) -> bool:
     """Whether a version has a file that covers most of its edges."""
     with _ignoring_damage(table_folder(table.location)):
-        return _kept.get(table) is not None
+        return _kept.get(table.plain) is not None
     return False
 
 
@@ -429,7 +432,7 @@ def number_ends(
     `reserve` gets the bytes that will be needed.
     """
     with _ignoring_damage(table_folder(table.location)):
-        found = _open_topology(table)  # what is read once and whole is not kept
+        found = _open_topology(table.plain)  # what is read once and whole is not kept
         if found is None or not found.file.has_short_ids:
             return None
         reserve(found.file.header.size + 16 * len(addresses) + 32 * int(found.file.starts[-1]))
@@ -483,6 +486,13 @@ def scan_ends(
 
     Rows come in any order, and each once.
     """
+    if isinstance(table, CarryingTable):
+        rows = scan_ends(table.plain, table.with_addresses(columns) or columns, ends, check=check)
+        rows = table.without_masked(rows, columns) if len(table.mask) else rows
+        carried = table.rows
+        sides = [pc.is_in(carried[name], value_set=pa.array([*ids], pa.string())) for name, ids in ends.items()]
+        there = table.carried_rows(columns).filter(reduce(pc.or_, sides))
+        return pa.concat_tables([rows, there.cast(rows.schema)])
     filter = ends_filter(ends)
     with _ignoring_damage(table_folder(table.location)):
         found = _kept.get(table)

@@ -5,13 +5,11 @@ from collections.abc import Sequence
 from datetime import UTC, date, datetime
 from typing import Any, TypeVar
 
-from lark import Token, Tree
-
 from omnigraph.codes import Code
 from omnigraph.diagnostics import Span, quoted
 from omnigraph.syntax import nodes
-from omnigraph.syntax.faults import SourceFault
-from omnigraph.syntax.language import Language
+from omnigraph.syntax.language import Language, SourceFault
+from omnigraph.syntax.tables import Token
 
 T = TypeVar("T")
 
@@ -39,14 +37,14 @@ class Builder:
         self._language = language
         self._base = base
 
-    def build(self, tree: Tree[Token]) -> Any:
-        """The node of a tree. Recursion is safe here: nesting was bounded before parsing."""
-        children = [self.build(child) if isinstance(child, Tree) else child for child in tree.children]
+    def build(self, tree: Any) -> Any:
+        """The node of a tree of Lark. Recursion is safe here: nesting was bounded before parsing."""
+        children = [child if child is None or isinstance(child, str) else self.build(child) for child in tree.children]
         return getattr(self, tree.data)(*children)
 
     def at(self, first: Token, last: Token | None = None) -> Span:
         """From the start of one token to the end of another, as offsets of the whole source."""
-        return Span(self._base + (first.start_pos or 0), self._base + ((last or first).end_pos or 0))
+        return Span(self._base + first.start_pos, self._base + (last or first).end_pos)
 
     # --- literals ---
 

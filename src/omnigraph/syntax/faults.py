@@ -8,9 +8,9 @@ from lark import Lark, Token
 from lark.exceptions import UnexpectedCharacters, UnexpectedInput, UnexpectedToken
 from lark.lexer import PatternStr
 
-from omnigraph.codes import Code
 from omnigraph.diagnostics import Span, nearest_name, printable, quoted
-from omnigraph.syntax.language import Language, parser_of
+from omnigraph.syntax.language import Language, SourceFault
+from omnigraph.syntax.lark_parser import parser_of
 
 _DESCRIPTIONS = {
     "NAME": "a name",
@@ -47,14 +47,6 @@ _WORD_HINTS = {
 }
 _WORD_BEFORE = re.compile(r"(?<![.$\w])([A-Za-z]{1,9})\s*\Z")
 _BLOCK_WORDS = frozenset({"match", "return", "order", "limit"})
-
-
-class SourceFault(Exception):
-    """What ended the parsing of one declaration; offsets are those of the whole source."""
-
-    def __init__(self, code: Code, message: str, span: Span, hint: str | None = None) -> None:
-        super().__init__(code, message, span, hint)
-        self.code, self.message, self.span, self.hint = code, message, span, hint
 
 
 def fault_of(error: UnexpectedInput, declaration: str, base: int, language: Language) -> SourceFault:

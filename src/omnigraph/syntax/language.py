@@ -1,16 +1,15 @@
-"""What sets the two languages apart before any grammar is read: their codes, and how a declaration begins."""
+"""What sets the two languages apart: their codes, how a declaration begins, and the files of their grammars."""
 
 import re
-import threading
-from dataclasses import dataclass
 from functools import cache
 from hashlib import sha256
-from importlib import resources
-
-import lark
-from lark import Lark
+from pkgutil import get_data
 
 from omnigraph.codes import Code
+from omnigraph.dataclass_later import dataclass
+from omnigraph.diagnostics import Span
+from omnigraph.errors import InternalError
+from omnigraph.syntax.tables import Tables
 
 MAX_SOURCE_BYTES = 4 * 1024 * 1024
 MAX_NESTING = 64
@@ -50,37 +49,42 @@ QUERY = Language(
     declaration=rf"query\b{_AND_ITS_NAME}",
 )
 
-_building = threading.Lock()
-_FOLDER = resources.files("omnigraph.syntax")
 
+class SourceFault(Exception):
+    """What ended the parsing of one declaration; offsets are those of the whole source."""
 
-def parser_of(language: Language) -> Lark:
-    """The LALR parser of one declaration; made once a process, safe to share between threads."""
-    # Making it takes longer than most queries, so threads that begin together wait for the first.
-    with _building:
-        return _parser(language)
+    def __init__(self, code: Code, message: str, span: Span, hint: str | None = None) -> None:
+        super().__init__(code, message, span, hint)
+        self.code, self.message, self.span, self.hint = code, message, span, hint
 
 
 @cache
-def _parser(language: Language) -> Lark:
-    with (_FOLDER / language.tables).open("rb") as file:
-        if file.readline().rstrip() == fingerprint(language):
-            return Lark.load(file)
-    return build_parser(language)
+def tables_of(language: Language) -> Tables | None:
+    """The tables of a language; None if they are not those of its grammar. `python -m tools.grammars` writes them."""
+    _, fingerprint, tables, _ = tables_file(language).split(b"\n", 3)
+    return Tables(tables) if fingerprint == grammar_print(language) else None
 
 
-def build_parser(language: Language) -> Lark:
-    """The parser out of the grammar; what takes long is kept in the file of its tables."""
-    return Lark(_grammar(language), parser="lalr", lexer="contextual", maybe_placeholders=True)
+def tables_file(language: Language) -> bytes:
+    """The file that `tools/grammars.py` made. Its second and third line are for `tables.py`, the rest is for Lark."""
+    return _read(language.tables)
 
 
-def fingerprint(language: Language) -> bytes:
-    """What the tables of a language depend on: its grammar and the version of Lark."""
-    return sha256(f"{lark.__version__}\n{_grammar(language)}".encode()).hexdigest().encode()
+def grammar_print(language: Language) -> bytes:
+    """The fingerprint of the grammar of a language."""
+    return sha256(grammar_of(language).encode()).hexdigest().encode()
 
 
-def _grammar(language: Language) -> str:
-    return "".join((_FOLDER / name).read_text("utf-8") for name in ("shared.lark", language.grammar))
+def grammar_of(language: Language) -> str:
+    """The grammar of a language, as Lark reads it."""
+    return b"".join(map(_read, ("shared.lark", language.grammar))).decode()
+
+
+def _read(name: str) -> bytes:
+    data = get_data("omnigraph.syntax", name)
+    if data is None:
+        raise InternalError(f"the package has no file {name}")
+    return data
 
 
 @cache

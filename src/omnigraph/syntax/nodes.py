@@ -4,10 +4,11 @@ Nodes are frozen and compare by meaning: where they stood in the source (`span`)
 equality, so that ``parse(print(node)) == node``.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import date, datetime
 from typing import TypeAlias
 
+from omnigraph.dataclass_later import dataclass
 from omnigraph.diagnostics import NOWHERE, Span
 
 

@@ -8,14 +8,13 @@ later stage meets a tree deeper than `MAX_NESTING`.
 import re
 from codecs import BOM_UTF8
 from collections.abc import Callable
-from dataclasses import dataclass
+from contextlib import suppress
 from typing import Any, Generic, TypeVar
 
-from lark.exceptions import UnexpectedInput
-
+from omnigraph.dataclass_later import dataclass
 from omnigraph.diagnostics import Diagnostic, Source, Span, printable
+from omnigraph.lazy import importing
 from omnigraph.syntax.builder import Builder
-from omnigraph.syntax.faults import SourceFault, fault_of
 from omnigraph.syntax.language import (
     MAX_FAULTS,
     MAX_NESTING,
@@ -23,8 +22,9 @@ from omnigraph.syntax.language import (
     QUERY,
     SCHEMA,
     Language,
+    SourceFault,
     landmarks_of,
-    parser_of,
+    tables_of,
 )
 from omnigraph.syntax.query_ast import QueryFile
 from omnigraph.syntax.query_builder import QueryBuilder
@@ -144,10 +144,26 @@ def _declaration(text: str, piece: Slice, language: Language, builder: Callable[
         message = f"nested more than {MAX_NESTING} levels deep"
         raise SourceFault(language.code("NESTING"), message, Span(piece.too_deep, piece.too_deep + 1))
     declaration = text[piece.span.start : piece.span.end]
+    tables, node = tables_of(language), None
+    if tables is not None:
+        # Lark says whether a fault of a part, such as a wrong date, or one of the grammar is the first.
+        with suppress(SourceFault):
+            node = tables.read(declaration, builder(language, piece.span.start))
+    return node if node is not None else _read_by_lark(declaration, piece, language, builder)
+
+
+def _read_by_lark(text: str, piece: Slice, language: Language, builder: Callable[[Language, int], Builder]) -> Any:
+    """The node of a declaration; raises `SourceFault` with what is wrong."""
+    with importing:
+        from lark.exceptions import UnexpectedInput  # noqa: PLC0415 - most sources are without faults
+
+        from omnigraph.syntax.faults import fault_of  # noqa: PLC0415 - Lark
+        from omnigraph.syntax.lark_parser import parser_of  # noqa: PLC0415 - Lark
+
     try:
-        tree = parser_of(language).parse(declaration)
+        tree = parser_of(language).parse(text)
     except UnexpectedInput as error:
-        raise fault_of(error, declaration, piece.span.start, language) from error
+        raise fault_of(error, text, piece.span.start, language) from error
     return builder(language, piece.span.start).build(tree)
 
 

@@ -1,9 +1,9 @@
 """The syntax tree of a `.gq` query file."""
 
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import TypeAlias
 
+from omnigraph.dataclass_later import dataclass
 from omnigraph.diagnostics import Span
 from omnigraph.syntax.nodes import Annotation, Literal, Node, ScalarLiteral, TypeExpression
 

@@ -4,14 +4,13 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
-from lark import Token
-
 from omnigraph.codes import Code
 from omnigraph.diagnostics import Span
 from omnigraph.syntax import nodes
 from omnigraph.syntax import query_ast as ast
 from omnigraph.syntax.builder import Builder, present
-from omnigraph.syntax.faults import SourceFault
+from omnigraph.syntax.language import SourceFault
+from omnigraph.syntax.tables import Token
 
 
 class QueryBuilder(Builder):

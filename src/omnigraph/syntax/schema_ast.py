@@ -1,8 +1,8 @@
 """The syntax tree of a `.pg` schema."""
 
-from dataclasses import dataclass
 from typing import TypeAlias
 
+from omnigraph.dataclass_later import dataclass
 from omnigraph.syntax.nodes import Annotation, NameArgument, Node, TypeExpression
 
 

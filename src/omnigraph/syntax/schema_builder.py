@@ -2,11 +2,9 @@
 
 from typing import Any, TypeVar
 
-from lark import Token
-
 from omnigraph.diagnostics import quoted
 from omnigraph.syntax.builder import Builder, present
-from omnigraph.syntax.faults import SourceFault
+from omnigraph.syntax.language import SourceFault
 from omnigraph.syntax.nodes import Annotation, NameArgument, TextLiteral, TypeExpression
 from omnigraph.syntax.schema_ast import (
     EdgeDeclaration,
@@ -14,6 +12,7 @@ from omnigraph.syntax.schema_ast import (
     NodeDeclaration,
     PropertyDeclaration,
 )
+from omnigraph.syntax.tables import Token
 
 _ALWAYS_CONSTRAINTS = frozenset({"range", "check"})
 _CONSTRAINTS_WITH_ARGUMENTS = frozenset({"key", "unique", "index"})

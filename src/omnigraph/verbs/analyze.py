@@ -11,7 +11,7 @@ from omnigraph.failpoints import Writer
 from omnigraph.policy import Action
 from omnigraph.session.engines import to_frame
 from omnigraph.session.session import Session
-from omnigraph.session.writes import Work, WriteOrder
+from omnigraph.session.writes import PreparedWrite, WriteOrder
 from omnigraph.versioning import Snapshot
 
 
@@ -24,7 +24,7 @@ def analyze(session: Session, request: AnalyzeRequest) -> Analysis:
         planned = _plan(session, request, at, branch)
         return _run(session, request, at, planned)
 
-    def prepare(head: Snapshot) -> tuple[WriteOrder, Work[Analysis]]:
+    def prepare(head: Snapshot) -> PreparedWrite[Analysis]:
         at, branch = (head, request.branch) if request.snapshot is None else session.locate(request.snapshot)
         if at.commit.schema_id != head.commit.schema_id:
             raise UsageError("cannot write back: the snapshot and the branch have different schemas")
@@ -39,7 +39,7 @@ def analyze(session: Session, request: AnalyzeRequest) -> Analysis:
             tables=planned.tables,
             schema_id=head.commit.schema_id,
         )
-        return order, lambda attempt: write_back(attempt, found, planned.write, request.report)
+        return PreparedWrite(order, lambda attempt: write_back(attempt, found, planned.write, request.report))
 
     session.guard.check_begun(request.branch, request.from_)
     with branch_for_write(session.location, session.branches, request.branch, request.from_):

@@ -7,29 +7,30 @@ all vectors are recomputed, a note beside the graph records the progress, by the
 import hashlib
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TypeAlias
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from omnigraph.api.data import EmbedRequest, EmbedResult
 from omnigraph.api.history import Commit
 from omnigraph.api.progress import Progress, Report
 from omnigraph.catalog import Catalog, EntityType, Property, table_schema
 from omnigraph.catalog.model import ID
+from omnigraph.compute_later import pc
+from omnigraph.dataclass_later import dataclass
 from omnigraph.diagnostics import any_of, quoted
 from omnigraph.embedding import ROWS_PER_PART, EmbeddingSettings, current_settings, embedded_properties, fill_vectors
 from omnigraph.errors import UsageError
 from omnigraph.failpoints import Writer
-from omnigraph.loading.tasks import TableAt
 from omnigraph.parts.choice import LARGE_RECORDS, size_reasons
 from omnigraph.parts.engine import Engine
 from omnigraph.policy import Action
 from omnigraph.session.engines import choose_engine, start_engine
 from omnigraph.session.session import Session
 from omnigraph.session.writes import WriteOrder
+from omnigraph.storage.carrying import TableAt
 from omnigraph.storage.location import Location
 from omnigraph.storage.objects import objects_at
 from omnigraph.storage.predicates import quoted_column

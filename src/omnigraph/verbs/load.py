@@ -11,14 +11,14 @@ from omnigraph.loading.load import load as run_load
 from omnigraph.policy import Action
 from omnigraph.session.engines import choose_engine, start_engine
 from omnigraph.session.session import Session
-from omnigraph.session.writes import Work, WriteOrder
+from omnigraph.session.writes import PreparedWrite, WriteOrder
 from omnigraph.versioning import Snapshot
 
 
 def load(session: Session, request: LoadRequest) -> LoadResult:
     """Reads the input under the schema of the branch, and loads it as one commit."""
 
-    def prepare(head: Snapshot) -> tuple[WriteOrder, Work[LoadResult]]:
+    def prepare(head: Snapshot) -> PreparedWrite[LoadResult]:
         given = load_input(request.data, head.catalog, request.storage_options)
         choice = choose_engine(request.engine, given.reasons_for_spark)
         if given.frames and choice.engine != SPARK:
@@ -32,7 +32,7 @@ def load(session: Session, request: LoadRequest) -> LoadResult:
             schema_id=head.commit.schema_id,
             allowed=session.guard.changing(request.branch),
         )
-        return order, lambda attempt: run_load(attempt, given, LoadMode(request.mode), engine, choice)
+        return PreparedWrite(order, lambda attempt: run_load(attempt, given, LoadMode(request.mode), engine, choice))
 
     session.guard.check_begun(request.branch, request.from_)
     with branch_for_write(session.location, session.branches, request.branch, request.from_):

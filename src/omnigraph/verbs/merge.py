@@ -13,7 +13,7 @@ from omnigraph.merging.merge import merge as run_merge
 from omnigraph.merging.three_way import Strategy
 from omnigraph.policy import Action
 from omnigraph.session.session import Session
-from omnigraph.session.writes import WriteOrder
+from omnigraph.session.writes import PreparedWrite, WriteOrder
 
 _logger = logging.getLogger(__name__)
 
@@ -35,7 +35,7 @@ def merge(session: Session, request: MergeRequest) -> MergeResult:
     )
     result = session.write_prepared(
         request.into,
-        lambda _: (order, lambda attempt: run_merge(attempt, session.branches, request.source, options)),
+        lambda _: PreparedWrite(order, lambda attempt: run_merge(attempt, session.branches, request.source, options)),
         persistent=True,
     )
     return _without_branch(session, request.source, result) if request.delete_branch and not request.dry_run else result

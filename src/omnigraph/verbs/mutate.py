@@ -1,18 +1,20 @@
 """Mutations."""
 
+from functools import partial
+
 from omnigraph.api.data import MutateRequest, MutationResult
 from omnigraph.failpoints import Writer
 from omnigraph.policy import Action
 from omnigraph.session.session import Session
-from omnigraph.session.writes import Work, WriteOrder
+from omnigraph.session.writes import PreparedWrite, WriteOrder
 from omnigraph.versioning import Snapshot
-from omnigraph.write.mutation import run_mutation
+from omnigraph.write.mutation import decide_mutation, is_probably_small, run_mutation
 
 
 def mutate(session: Session, request: MutateRequest) -> MutationResult:
     """Compiles a mutation under the schema of the branch, and runs it as one commit."""
 
-    def prepare(head: Snapshot) -> tuple[WriteOrder, Work[MutationResult]]:
+    def prepare(head: Snapshot) -> PreparedWrite[MutationResult]:
         query = session.queries.prepare(request.source, request.name, head).compiled
         session.guard.check_tables(Action.CHANGE, head, request.branch, query.access.writes)
         if query.access.asks:
@@ -26,6 +28,13 @@ def mutate(session: Session, request: MutateRequest) -> MutationResult:
             tables=query.access.writes,
             schema_id=head.commit.schema_id,
         )
-        return order, lambda attempt: run_mutation(attempt, query, request.params or {})
+        parameters = request.params or {}
+        return PreparedWrite(
+            order,
+            lambda attempt: run_mutation(attempt, query, parameters),
+            small=partial(decide_mutation, query=query, parameters=parameters)
+            if is_probably_small(query, head)
+            else None,
+        )
 
     return session.write_prepared(request.branch, prepare)

@@ -1,13 +1,13 @@
 """Queries that read, single entities, and how a query would be answered."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from omnigraph.api.base import MAIN
 from omnigraph.api.data import EntityRequest, ExplainRequest, QueryRequest, QueryResult
 from omnigraph.api.words import AUTO, SPARK
+from omnigraph.dataclass_later import dataclass
 from omnigraph.errors import NotFound, StorageError, UsageError
 from omnigraph.policy import Action
 from omnigraph.query import Cancellation, cancellation_of

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from omnigraph.api.base import MAIN
 from omnigraph.api.history import Commit
@@ -14,6 +14,7 @@ from omnigraph.api.schema import (
     SchemaShowRequest,
 )
 from omnigraph.branching.finding import commit_at
+from omnigraph.dataclass_later import dataclass
 from omnigraph.diagnostics import Source
 from omnigraph.evolution.apply import (
     SchemaApplyResult,

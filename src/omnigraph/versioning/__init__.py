@@ -11,10 +11,12 @@ if TYPE_CHECKING:
     from omnigraph.versioning.branches import Branches
     from omnigraph.versioning.commit_graph import CommitGraph
     from omnigraph.versioning.history import (
+        commit_of_version,
         commit_since,
         commit_with_id,
         manifest_at_time,
         manifest_of_commit,
+        manifest_of_version,
         no_snapshot,
     )
     from omnigraph.versioning.log import ManifestLog
@@ -27,7 +29,8 @@ else:
         {
             "branches": "Branches",
             "commit_graph": "CommitGraph",
-            "history": "commit_since commit_with_id manifest_at_time manifest_of_commit no_snapshot",
+            "history": "commit_of_version commit_since commit_with_id manifest_at_time manifest_of_commit"
+            " manifest_of_version no_snapshot",
             "log": "ManifestLog",
             "manifest": "Manifest Pin SchemaChange",
             "publisher": "MergedParent Publication new_commit_id publish",

@@ -4,14 +4,16 @@ import logging
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, replace
 from datetime import UTC, datetime
+from itertools import takewhile
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 from omnigraph import failpoints
 from omnigraph.api.base import MAIN
 from omnigraph.api.history import MAIN_INCARNATION, Commit, Place
+from omnigraph.dataclass_later import dataclass
 from omnigraph.errors import BranchExists, Damaged, NotFound, StorageError
 from omnigraph.failpoints import Point
 from omnigraph.lazy import importing, lazy_property
@@ -29,7 +31,7 @@ from omnigraph.versioning.refs import FileRefs, Ref, Refs
 if TYPE_CHECKING:
     from omnigraph.storage.tables import Table
     from omnigraph.versioning.schemas import Schemas
-    from omnigraph.versioning.snapshot import Snapshot
+    from omnigraph.versioning.snapshot import RowFinder, Snapshot
 
 _INTERNAL = "__"
 _logger = logging.getLogger(__name__)
@@ -104,6 +106,12 @@ class Branches:
                 self._logs[name] = known = self._open_log(ref)
         return known
 
+    def known_log(self, name: str) -> ManifestLog:
+        """The manifests of a branch that this process has just looked up; whoever writes to it notices its deletion."""
+        with self._lock:
+            known = self._logs.get(name)
+        return known or self.log(name)
+
     def names(self) -> list[str]:
         """The names of all branches; `main` first. Raises `Damaged` when the ref of one cannot be read."""
         names, lost = self.find_names()
@@ -160,7 +168,7 @@ class Branches:
         ref = Ref(name, uuid4().hex, at, datetime.now(UTC))
         # A new line has no versions, so that creating one always succeeds.
         line = FileLine(self.graph, physical_name(name), ref.incarnation)
-        line.create(at.version, self.manifest_at(at))
+        line.create(at.version, replace(self.manifest_at(at), reservations=()))
         failpoints.hit(Point.BRANCH_LINE_CREATED)
         if not self._own_refs().create(ref):
             raise BranchExists(name)
@@ -190,16 +198,22 @@ class Branches:
             raise StorageError(self.graph.uri, "this graph has an older layout; open it for writing to migrate it")
         return self.refs
 
-    def snapshot(self, manifest: Manifest, opened: "KeptVersions[Table] | None" = None) -> "Snapshot":
+    def snapshot(
+        self,
+        manifest: Manifest,
+        opened: "KeptVersions[Table] | None" = None,
+        finder: "RowFinder | None" = None,
+    ) -> "Snapshot":
         """The graph at a manifest, with the schema that its commit names."""
         known = self._last_snapshot
-        if known is not None and known.manifest is manifest and known.opened is opened:
+        if known is not None and known.manifest is manifest and known.opened is opened and known.finder is finder:
             return known
         with importing:
             from omnigraph.versioning.snapshot import Snapshot  # noqa: PLC0415 - Lance
 
         accepted = self.schemas.get(manifest.commit.schema_id)
-        found = Snapshot(self.graph, accepted.catalog, manifest, opened_tables() if opened is None else opened)
+        cache = opened_tables() if opened is None else opened
+        found = Snapshot(self.graph, accepted.catalog, manifest, cache, finder)
         self._last_snapshot = found
         return found
 
@@ -229,19 +243,20 @@ class Branches:
 
                 raise NotFound("table", missing[0], REMOVED) from error
 
-    def head_versions(self) -> frozenset[tuple[str, int]]:
+    def head_versions(self) -> frozenset[tuple[str, int, str]]:
         """The table versions of the heads that this process has seen last, as `Snapshot.version` gives them."""
         with self._lock:
             logs = [self.main, *self._logs.values()]
         known = [log.known_head() for log in logs]
-        pins = {(pin.path, pin.version) for head in known if head is not None for pin in head.pins.values()}
-        return frozenset((f"{self.graph.uri}/{path}", version) for path, version in pins)
+        pins = [pin for head in known if head is not None for pin in head.pins.values()]
+        content = {each for pin in pins for each in (pin.content, (pin.path, pin.version, ""))}
+        return frozenset((f"{self.graph.uri}/{path}", version, carried) for path, version, carried in content)
 
     def manifest_at(self, place: Place) -> Manifest:
         """The manifest of a commit on any branch; raises `NotFound` when the branch was deleted."""
         log = self._log_at(place)
         with log.noticing_deletion():
-            return log.at(place.version)
+            return log.manifest_of(place)
 
     def commits_at(self, place: Place) -> tuple[Commit, ...]:
         """The last commits up to that of a place; raises `NotFound` when its branch was deleted."""
@@ -315,14 +330,7 @@ class Branches:
 
     def _archive(self, log: ManifestLog) -> None:
         """Archives the commits that only this branch has; branches that merged them refer to them permanently."""
-        commits: list[Commit] = []
-        remembered = log.head().commits
-        while True:
-            own = [each for each in remembered if each.incarnation == log.incarnation]
-            commits += [each for each in reversed(own) if each not in commits[-1:]]
-            if not own or own[0] is not remembered[0]:
-                break
-            remembered = log.commits_to(own[0].manifest_version)
+        commits = takewhile(lambda each: each.incarnation == log.incarnation, log.commits_before(log.head()))
         assert log.origin is not None
         archived = _Archived(log.origin, [commit_to_json(each) for each in commits])
         objects_at(self.graph).replace(archive_file(log.incarnation), encode_record(asdict(archived)))

@@ -8,11 +8,12 @@ and its cost depends on how far two histories have diverged, not on how long the
 import heapq
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import reduce
 from operator import or_
 
 from omnigraph.api.history import Commit, Place
+from omnigraph.dataclass_later import dataclass
 from omnigraph.errors import NotFound
 from omnigraph.versioning.branches import Branches
 
@@ -172,6 +173,10 @@ class CommitGraph:
     def _commit(self, commit_id: str, near: Place) -> Commit:
         if commit_id not in self._known:
             self._read(near)
+        if commit_id not in self._known and near.version > 1:
+            # Until layout 4, a version did not always repeat the commit before those that it was read for.
+            with suppress(NotFound):
+                self._read(replace(near, version=near.version - 1, ahead=0))
         if commit_id not in self._known:
             archive = self._branches.archive_of(near.incarnation)
             if archive is not None:
@@ -198,7 +203,7 @@ class CommitGraph:
 def _parents_of(commit: Commit) -> Iterator[tuple[str, Place]]:
     """The ids of the parents of a commit, each with a place near which it is recorded."""
     if commit.parent_commit_id is not None:
-        yield commit.parent_commit_id, replace(commit.place, version=commit.manifest_version - 1)
+        yield commit.parent_commit_id, commit.place
     if commit.merged_parent_commit_id is not None and commit.merged_place is not None:
         yield commit.merged_parent_commit_id, commit.merged_place
 

@@ -7,9 +7,10 @@ have no checksum, and nothing else is lost. Cleanup folds the records into one, 
 """
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import Any
 
+from omnigraph.dataclass_later import dataclass
 from omnigraph.errors import Damaged
 from omnigraph.storage.drift import operation_at
 from omnigraph.storage.files import FileChecksum, checksum_files, files_below

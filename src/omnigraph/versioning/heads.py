@@ -9,8 +9,9 @@ Cleanup records what it keeps before it removes anything, so that a gap is not m
 kept for the commits that it repeats.
 """
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 
+from omnigraph.dataclass_later import dataclass
 from omnigraph.errors import Damaged
 from omnigraph.storage.location import Location
 from omnigraph.storage.objects import objects_at
@@ -18,6 +19,8 @@ from omnigraph.storage.records import decode_as, encode_record, read_record
 from omnigraph.versioning.manifest import REMEMBERED_COMMITS
 
 _FOLDER, _RETAINED = "__heads", ".retained"
+_NOTE_LENGTH = 256
+"""A note is overwritten in place, so all notes have one length: a shorter one would leave an end of the longer one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +68,9 @@ def read_head_note(graph: Location, name: str) -> HeadNote | None:
 
 def write_head_note(graph: Location, name: str, note: HeadNote) -> None:
     """Notes the newest version of a branch. It must be on the disk already."""
-    objects_at(graph).note(f"{_FOLDER}/{name}", encode_record(asdict(note)))
+    content = encode_record(asdict(note))
+    padded = content[:-1].ljust(_NOTE_LENGTH - 1) + content[-1:]
+    objects_at(graph).overwrite(f"{_FOLDER}/{name}", padded)
 
 
 def noted_branches(graph: Location) -> list[str]:

@@ -16,7 +16,7 @@ from omnigraph.versioning.tags import tag_named
 def commit_since(log: ManifestLog, commit_id: str, version: int) -> Commit | None:
     """A commit after a version of a branch, or None. The cost depends on the number of commits after it."""
     for commit in newest_first(log):
-        if commit.manifest_version <= version:
+        if commit.manifest <= version:
             return None
         if commit.graph_commit_id == commit_id:
             return commit
@@ -36,10 +36,13 @@ def commit_with_id(branches: Branches, commit_id: str) -> Commit:
     logs = branches.logs()
     for log in logs:
         with suppress(NotFound), log.noticing_deletion():
-            # Ids sort by time, so a binary search finds it, unless the clocks of several machines disagree.
-            commit = _last_where(log, lambda commit: commit.graph_commit_id <= commit_id, log.head().version)
-            if commit is not None and commit.graph_commit_id == commit_id:
-                return commit
+            # Ids sort by time, so a binary search comes near it, unless the clocks of several machines disagree.
+            newest = log.head().version
+            near = _last_where(log, lambda commit: commit.graph_commit_id <= commit_id, newest)
+            if near is not None:
+                for commit in log.commits_to(min(near.manifest + 1, newest)):
+                    if commit.graph_commit_id == commit_id:
+                        return commit
     graph = CommitGraph(branches)
     for log in logs:
         with suppress(NotFound), log.noticing_deletion():
@@ -64,13 +67,46 @@ def no_snapshot(commit_id: str, branch: str, error: NotFound) -> NotFound:
     return NotFound("snapshot of commit", commit_id, reason)
 
 
+def commit_of_version(log: ManifestLog, version: int) -> Commit:
+    """The commit of a branch with this number.
+
+    Most manifests publish one commit, so their distance says where to look next; every other look halves what is left.
+    """
+    newest = log.head()
+    oldest = log.commits_to(log.first_version)[-1].manifest_version
+    if not oldest <= version <= newest.commit.manifest_version:
+        raise NotFound("version", str(version))
+    low, high = log.first_version, newest.version
+    guess, halve = newest.version - (newest.commit.manifest_version - version), False
+    while low <= high:
+        middle = (low + high) // 2 if halve else min(max(guess, low), high)
+        commits = log.commits_to(middle)
+        found = next((each for each in reversed(commits) if each.manifest_version <= version), None)
+        if found is not None and found.manifest_version == version:
+            return found
+        if found is None:
+            high, guess = middle - 1, commits[0].manifest - (commits[0].manifest_version - version)
+        else:
+            low, guess = middle + 1, middle + version - found.manifest_version
+        halve = not halve
+    raise NotFound("version", str(version))
+
+
+def manifest_of_version(log: ManifestLog, version: int) -> Manifest:
+    """The state of the commit with this number."""
+    try:
+        return log.manifest_of(commit_of_version(log, version).place)
+    except NotFound as error:
+        raise NotFound("version", str(version), error.hint) from error
+
+
 def manifest_at_time(branches: Branches, log: ManifestLog, instant: datetime) -> Manifest:
     """The newest manifest of a branch at a point in time; for a time before the fork, that of its parent."""
     newest = log.head().version
     while True:
         commit = _last_where(log, lambda commit: commit.created_at <= instant, newest)
         if commit is not None:
-            return log.at(commit.manifest_version)
+            return log.manifest_of(commit.place)
         origin = log.origin
         if origin is None:
             raise NotFound("commit at", instant.isoformat(), "the graph was created later")
@@ -81,11 +117,15 @@ def _last_where(log: ManifestLog, holds: Callable[[Commit], bool], newest: int) 
     """The newest commit for which `holds` is true, by binary search: it must be true for all older commits."""
     low, high = log.first_version, newest
     found: Commit | None = None
+    among_others: Commit | None = None
     while low <= high:
         middle = (low + high) // 2
-        commit = log.commits_to(middle)[-1]
-        if holds(commit):
-            found, low = commit, middle + 1
+        commits = log.commits_to(middle)
+        if holds(commits[-1]):
+            found, low = commits[-1], middle + 1
         else:
             high = middle - 1
-    return found
+            together = (each for each in reversed(commits) if each.manifest == commits[-1].manifest)
+            among_others = next(filter(holds, together), among_others)
+    # Of commits that were published together, it may be true for the first ones only.
+    return among_others or found

@@ -3,12 +3,14 @@
 The file of the next number is created exclusively, on a disk by a link and on an object store by a conditional put. So
 creating it is a compare-and-swap: of several writers that start from one version, exactly one gets the next.
 
-A file holds lines of JSON: one with the layout and the checksum, one for the tables, one for each commit, oldest first,
-and one that marks the end. On a disk, a file without its end was torn by a power cut, before it was acknowledged. A
-store has whole objects only. The checksum and the end are the same in every layout, so that a file of a newer version
-of OmniGraph is never taken for a torn or damaged one.
+A file holds lines of JSON: one with the layout, the version, the reservations and the checksum, one for the tables, one
+for each change that is carried, one for each commit, oldest first, and one that marks the end. On a disk, a file
+without its end was torn by a power cut, before it was acknowledged. A store has whole objects only. The checksum and
+the end are the same in every layout, so that a file of a newer version of OmniGraph is never taken for a torn or
+damaged one.
 """
 
+import binascii
 import hashlib
 import json
 from collections.abc import Iterable, Mapping
@@ -17,10 +19,19 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from omnigraph.api.history import Commit
 from omnigraph.errors import Damaged, StorageError
+from omnigraph.storage.deltas import Delta
 from omnigraph.storage.durability import sync_files
 from omnigraph.storage.location import Location
 from omnigraph.storage.objects import objects_at
-from omnigraph.versioning.manifest import LAYOUT, Manifest, Pin, commit_from_json, commit_to_json
+from omnigraph.versioning.manifest import (
+    LAYOUT,
+    Claim,
+    Manifest,
+    Pin,
+    Reservation,
+    commit_from_json,
+    commit_to_json,
+)
 
 if TYPE_CHECKING:
     from omnigraph.storage.files import StoredFile
@@ -30,7 +41,10 @@ _SUFFIX = ".jsonl"
 _DIGITS = 20
 _END = b'{"end": true}\n'
 _METHOD = "sha256:"
-_KEPT_COMMITS = 4_096
+_KEPT_COMMITS, _KEPT_DELTAS, _KEPT_ENCODED = 4_096, 2_048, 64
+_CLAIM_FIELDS = ("changes", "removes", "unchanged", "intact")
+_WITHOUT_DELTAS = 4
+"""The layout in which a pin had no times of its content, nothing was carried, and every version had a commit."""
 
 
 class ManifestLine(Protocol):
@@ -142,12 +156,16 @@ def is_torn(content: bytes) -> bool:
 
 def encode_manifest(manifest: Manifest) -> bytes:
     """The content of the file of a version."""
+    pins = sorted(manifest.pins.items())
     tables = {
-        key: {"path": pin.path, "version": pin.version, "removed_at": pin.removed_at}
-        for key, pin in sorted(manifest.pins.items())
+        key: {"path": pin.path, "version": pin.version, "changed_at": pin.changed_at, "removed_at": pin.removed_at}
+        for key, pin in pins
     }
-    rest = b"".join([_encode_line({"tables": tables}), *map(_encode_commit, manifest.commits), _END])
-    described = {"omnigraph": "manifest", "layout": LAYOUT}
+    carried = [_encode_carried(key, pin.carried) for key, pin in pins]
+    rest = b"".join([_encode_line({"tables": tables}), *carried, *map(_encode_commit, manifest.commits), _END])
+    described: dict[str, Any] = {"omnigraph": "manifest", "layout": LAYOUT, "version": manifest.version}
+    if manifest.reservations:
+        described["reserved"] = [_reservation_to_json(each) for each in manifest.reservations]
     return _encode_line({**described, "checksum": _checksum(described, rest)}) + rest
 
 
@@ -166,22 +184,95 @@ def decode_manifest(uri: str, content: bytes) -> Manifest:
         raise Damaged(uri, f"its first line cannot be understood: {error!r}") from error
     if checksum != _checksum(described, rest):
         raise Damaged(uri, "it does not match its recorded checksum")
-    if layout != LAYOUT:
+    if layout not in (_WITHOUT_DELTAS, LAYOUT):
         raise StorageError(uri, f"this graph was written by a newer version (layout {layout}); upgrade omnigraph first")
     try:
-        tables, *commits = rest.splitlines()[:-1]
+        tables, *others = rest.splitlines()[:-1]
+        carried = [_decode_delta(line) for line in others if line.startswith(_DELTA)]
+        commits = tuple(_decode_commit(line) for line in others if not line.startswith(_DELTA))
         if not commits:
             raise ValueError("it has no commit")
-        return Manifest(_decode_tables(json.loads(tables)["tables"]), tuple(map(_decode_commit, commits)))
+        version = commits[-1].manifest if layout == _WITHOUT_DELTAS else described["version"]
+        reservations = tuple(_reservation_from_json(each) for each in described.get("reserved", ()))
+        return Manifest(version, _decode_tables(json.loads(tables)["tables"], carried, version), commits, reservations)
     except (ValueError, TypeError, KeyError, AttributeError) as error:
         raise Damaged(uri, f"it cannot be understood: {error!r}") from error
 
 
-def _decode_tables(tables: Mapping[str, Mapping[str, Any]]) -> dict[str, Pin]:
-    return {key: Pin(each["path"], each["version"], each["removed_at"]) for key, each in tables.items()}
+def _decode_tables(
+    tables: Mapping[str, Mapping[str, Any]], carried: Iterable[tuple[str, Delta]], version: int
+) -> dict[str, Pin]:
+    """The pins. An older layout does not say when the content last changed; this version itself may have changed it."""
+    deltas: dict[str, list[Delta]] = {key: [] for key in tables}
+    for key, delta in carried:
+        deltas[key].append(delta)
+    return {
+        key: Pin(each["path"], each["version"], each["changed_at"], each["removed_at"], tuple(deltas[key]))
+        if "changed_at" in each
+        else Pin(each["path"], each["version"], version, version)
+        for key, each in tables.items()
+    }
 
 
-# A version repeats the commits before it: each is encoded and decoded once by a process.
+def _reservation_to_json(reservation: Reservation) -> dict[str, Any]:
+    claim = {name: sorted(getattr(reservation.claim, name)) for name in _CLAIM_FIELDS}
+    return {"operation": reservation.operation_id, "lock": reservation.lock, **claim}
+
+
+def _reservation_from_json(data: Mapping[str, Any]) -> Reservation:
+    claim = Claim(**{name: frozenset(data[name]) for name in _CLAIM_FIELDS})
+    return Reservation(operation_id=data["operation"], lock=data["lock"], claim=claim)
+
+
+# A version repeats what is carried, and the commits before it: each is encoded and decoded once by a process.
+_DELTA = b'{"carried": '
+
+
+_encoded: dict[tuple[str, str, int], bytes] = {}
+"""What was encoded last, by the table, the last commit and the number of commits, which identify it."""
+
+
+def _encode_carried(table_key: str, carried: tuple[Delta, ...]) -> bytes:
+    """The lines of what is carried for a table. Mostly it is what was carried before, and one more."""
+    if not carried:
+        return b""
+    *_, last = carried
+    key = table_key, last.commit_id, len(carried)
+    found = _encoded.get(key)
+    if found is None:
+        before = carried[-2].commit_id if len(carried) > 1 else ""
+        start = _encoded.get((table_key, before, len(carried) - 1))
+        if start is None:
+            found = b"".join(_encode_delta(table_key, each) for each in carried)
+        else:
+            found = start + _encode_delta(table_key, last)
+        if len(_encoded) >= _KEPT_ENCODED:
+            _encoded.clear()
+        _encoded[key] = found
+    return found
+
+
+def _encode_delta(table_key: str, delta: Delta) -> bytes:
+    return _encode_line(
+        {
+            "carried": table_key,
+            "commit": delta.commit_id,
+            "count": delta.count,
+            "replaced": delta.replaced,
+            "deleted": delta.deleted,
+            "rows": binascii.b2a_base64(delta.rows, newline=False).decode(),
+        }
+    )
+
+
+@lru_cache(_KEPT_DELTAS)
+def _decode_delta(line: bytes) -> tuple[str, Delta]:
+    found = json.loads(line)
+    rows = binascii.a2b_base64(found["rows"], strict_mode=True)
+    delta = Delta(found["commit"], rows, found["count"], tuple(found["replaced"]), tuple(found["deleted"]))
+    return found["carried"], delta
+
+
 @lru_cache(_KEPT_COMMITS)
 def _encode_commit(commit: Commit) -> bytes:
     return _encode_line({"commit": commit_to_json(commit)})

@@ -6,12 +6,12 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from weakref import WeakValueDictionary
 
 from omnigraph import failpoints
 from omnigraph.api.base import MAIN
 from omnigraph.api.history import MAIN_INCARNATION, Commit, Place
+from omnigraph.dataclass_later import dataclass
 from omnigraph.errors import Damaged, HeadMoved, NotDurable, NotFound, StorageError
 from omnigraph.failpoints import Point
 from omnigraph.lazy import importing
@@ -338,7 +338,7 @@ class ManifestLog:
             raise self._damage(version, "its file is missing or truncated")
 
     def commits_to(self, version: int) -> tuple[Commit, ...]:
-        """The last commits up to and including that of a version. Cleanup removes none of them."""
+        """The last commits up to a version, which may have none of its own. Cleanup removes none of them."""
         newest = self.head().version
         if not self.first_version <= version <= newest:
             raise NotFound("version", str(version))
@@ -349,8 +349,8 @@ class ManifestLog:
         if manifest is None:
             with self.noticing_deletion():
                 raise self._damage(milestone, "its file is missing or truncated")
-        commits = [each for each in manifest.commits if each.manifest_version <= version]
-        if not commits or commits[-1].manifest_version != version:
+        commits = [each for each in manifest.commits if each.manifest <= version]
+        if not commits:
             raise NotFound("version", str(version))
         return tuple(commits)
 
@@ -359,16 +359,38 @@ class ManifestLog:
         commits = manifest.commits
         while True:
             yield from reversed(commits)
-            before = commits[0].manifest_version - 1
+            before = commits[0].manifest - 1
             if before < self.first_version:
                 return
             commits = self.commits_to(before)
+
+    def manifest_of(self, place: Place) -> Manifest:
+        """The state of a commit of this branch, also of one that was published together with others."""
+        manifest = self.at(place.version)
+        try:
+            return manifest.before_last(place.ahead)
+        except ValueError as error:
+            raise self._damage(place.version, str(error)) from error
 
     def _at(self, version: int) -> Manifest | None:
         return self._read(version) if self.first_version <= version < _MOST_VERSIONS else None
 
     def append(self, base: Manifest, following: Manifest) -> Manifest:
-        """Makes `following` the version after `base`, or raises `HeadMoved` when another writer did that first."""
+        """Makes `following` the version after `base`, or raises `HeadMoved` when another writer did that first.
+
+        An error means that it is not visible, but for `NotDurable`.
+        """
+        try:
+            return self._append(base, following)
+        except (HeadMoved, NotDurable):
+            raise
+        except StorageError:
+            if not self._is_ours(following):
+                raise
+            self.keep(following.version)
+            return following
+
+    def _append(self, base: Manifest, following: Manifest) -> Manifest:
         line = self._own_line()
         version = following.version
         if base.version != self._kept:
@@ -390,14 +412,14 @@ class ManifestLog:
             self._check_not_deleted(version)
         self._kept = version
         failpoints.hit(Point.PUBLISH_AFTER_SWAP)
-        self._remember(following)
+        # Whoever adds a version after this moment changes the stamp, or is found by the name of that version.
+        self._remember(following, None if self._folder is None else _folder_stamp(self._folder))
         self.note_head(version)
         return following
 
     def _is_ours(self, following: Manifest) -> bool:
         """Whether a version that exists is this one: a put may have succeeded although its answer was lost."""
-        found = self._read(following.version)
-        return found is not None and found.commit.graph_commit_id == following.commit.graph_commit_id
+        return self._read(following.version) == following
 
     def _check_not_deleted(self, version: int) -> None:
         """Takes a version back that was created on a branch after its deletion, where nobody would ever see it."""
@@ -435,8 +457,10 @@ class ManifestLog:
     def remove_torn_head(self) -> bool:
         """Removes an incomplete version after the newest one, which a power cut left. The caller has the turn.
 
-        An incomplete version with later versions was published, so it is damaged, and is kept.
+        An incomplete version with later versions was published, so it is damaged, and is kept. A store has none.
         """
+        if self._graph.path is None:
+            return False
         version = self.head().version + 1
         if any(later > version for later in self.line.versions()):
             raise self._damage(version, "its file is missing or truncated, and later versions exist")

@@ -6,15 +6,18 @@ version by version.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from datetime import UTC, datetime
 from typing import Any
 
 from omnigraph.api.history import FIRST_SCHEMA, Commit, Place
+from omnigraph.dataclass_later import dataclass
+from omnigraph.storage.deltas import Delta
 
-LAYOUT = 4
-"""The number of the layout of a graph; `versioning/layout.py` migrates older ones."""
+LAYOUT = 5
+"""The number of the layout of a graph. `versioning/layout.py` migrates those before layout 4."""
 REMEMBERED_COMMITS = 32
+"""Of how many versions a version repeats the commits."""
 
 _MERGED = ("merged_branch", "merged_incarnation", "merged_version")
 COMMIT_FIELDS = (
@@ -36,15 +39,101 @@ COMMIT_FIELDS = (
 
 @dataclass(frozen=True, slots=True)
 class Pin:
-    """The path of a table below the graph, and the version of it that the graph sees.
+    """What the graph sees of a table: where its rows are stored, and when they last changed.
 
-    `removed_at` is the last version that removed rows. Writes that only need rows to exist conflict with no other
-    versions.
+    Its place is a path below the graph, a version of the Lance dataset there, and what is carried on top of it. Folding
+    and other upkeep change the place and not the content. `changed_at` and `removed_at` are the versions of the
+    manifest that last changed the content, and that last removed rows from it.
     """
 
     path: str
     version: int
+    changed_at: int = 0
     removed_at: int = 0
+    carried: tuple[Delta, ...] = ()
+
+    @property
+    def content(self) -> tuple[str, int, str]:
+        """Identifies the exact content: what is carried up to a commit on top of one version is always the same."""
+        return self.path, self.version, self.carried[-1].commit_id if self.carried else ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableUpdate:
+    """What a write does to the pin of one table."""
+
+    path: str
+    version: int
+    removes: bool = False
+    """Whether rows may be gone."""
+    keeps_content: bool = False
+    """Whether only the place changes."""
+    folded: str = ""
+    """The commit up to which what was carried is in this version; what came later stays on top of it."""
+
+    def applied_to(self, pin: Pin, version: int) -> Pin:
+        """The pin that follows, in a version of the manifest.
+
+        If what was folded was joined with later changes meanwhile, all of it stays on top of the table.
+        """
+        commits = [each.commit_id for each in pin.carried]
+        start = commits.index(self.folded) + 1 if self.folded in commits else 0
+        return Pin(
+            self.path,
+            self.version,
+            pin.changed_at if self.keeps_content else version,
+            version if self.removes else pin.removed_at,
+            pin.carried[start:],
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CarriedUpdate:
+    """What a small write does to the pin of one table: all that is carried from then on."""
+
+    carried: tuple[Delta, ...]
+    removes: bool = False
+    """Whether rows may be gone."""
+
+    def applied_to(self, pin: Pin, version: int) -> Pin:
+        """The pin that follows, in a version of the manifest."""
+        return replace(
+            pin, changed_at=version, removed_at=version if self.removes else pin.removed_at, carried=self.carried
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Claim:
+    """What a write does to tables, and what it relies on. Two writes whose claims conflict take turns."""
+
+    changes: frozenset[str] = frozenset()
+    """Tables whose content it changes."""
+    removes: frozenset[str] = frozenset()
+    """Those of them that may lose rows."""
+    unchanged: frozenset[str] = frozenset()
+    """Other tables whose content must stay as it is."""
+    intact: frozenset[str] = frozenset()
+    """Other tables that must lose no row."""
+
+    def conflicts(self, other: "Claim") -> frozenset[str]:
+        """The tables that two writes cannot have at the same time."""
+        return self._blocks(other) | other._blocks(self)
+
+    def _blocks(self, other: "Claim") -> frozenset[str]:
+        return (self.changes & (other.changes | other.unchanged)) | (self.removes & other.intact)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reservation:
+    """A claim that the manifest repeats until the write that made it is published or given up.
+
+    A small write takes no lock: it sees in the manifest that a large one is about to be published, and waits.
+    """
+
+    operation_id: str
+    lock: str
+    """A lock that the writer holds. Whoever gets it knows that the writer finished or died."""
+    claim: Claim
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,44 +150,95 @@ class SchemaChange:
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """One version of the manifest, whole. The last of `commits` is the one that made it."""
+    """One version of the manifest, whole.
 
+    It publishes one commit, or several together: the last of them says what the version holds, and `before_last` has
+    the states between. A version that changes no content publishes none: its last commit is that of an earlier version.
+    Commits are numbered without gaps (`manifest_version`), so their numbers are not those of the manifests.
+    """
+
+    version: int
     pins: Mapping[str, Pin]
     commits: tuple[Commit, ...]
+    reservations: tuple[Reservation, ...] = ()
+    """The claims of writes that go through the four phases."""
     verified: bool = field(default=True, compare=False)
     """Whether it was verified with a checksum; older layouts have none."""
 
     @property
     def commit(self) -> Commit:
+        """The commit whose content this is."""
         return self.commits[-1]
 
     @property
-    def version(self) -> int:
-        return self.commit.manifest_version
+    def own_commits(self) -> tuple[Commit, ...]:
+        """The commits that this version published, oldest first."""
+        return tuple(each for each in self.commits if each.manifest == self.version)
 
-    def after(self, commit: Commit, pins: Mapping[str, Pin], change: SchemaChange | None = None) -> "Manifest":
-        """The next manifest: these pins replace those of the same tables, and one commit is added.
+    def after(self, commit: Commit | None, pins: Mapping[str, Pin], change: SchemaChange | None = None) -> "Manifest":
+        """The next version: these pins replace those of the same tables, and the commit, if there is one, is added.
 
         A commit that merges another one has a generation beyond that of the merged commit. Without a `change`, the
         schema stays the same.
         """
-        numbered = replace(
+        version = self.version + 1
+        remembered = _commits_to_repeat(self.commits, version)
+        if commit is not None:
+            remembered = (*remembered, self._follow(commit, version, change))
+        if change is None:
+            return Manifest(version, {**self.pins, **pins}, remembered, self.reservations)
+        kept = {key: pin for key, pin in self.pins.items() if key not in change.dropped}
+        return Manifest(version, {**kept, **change.pins, **pins}, remembered, self.reservations)
+
+    def together_with(self, commit: Commit, pins: Mapping[str, Pin]) -> "Manifest":
+        """The same version with one more commit, before anything of it is written."""
+        own = tuple(
+            replace(each, ahead=each.ahead + 1) if each.manifest == self.version else each for each in self.commits
+        )
+        commits = (*own, self._follow(commit, self.version, None))
+        return Manifest(self.version, {**self.pins, **pins}, commits, self.reservations)
+
+    def before_last(self, ahead: int) -> "Manifest":
+        """The state that the last commits of this version were made on; all of them are carried."""
+        if not ahead:
+            return self
+        own = self.own_commits
+        if ahead >= len(own):
+            raise ValueError(f"version {self.version} has {len(own)} commits, not more than {ahead}")
+        later = {each.graph_commit_id for each in own[-ahead:]}
+        pins = {
+            key: replace(pin, carried=tuple(each for each in pin.carried if each.commit_id not in later))
+            for key, pin in self.pins.items()
+        }
+        return Manifest(self.version, pins, self.commits[:-ahead])
+
+    def _follow(self, commit: Commit, version: int, change: SchemaChange | None) -> Commit:
+        """A commit as the next one after those of this manifest."""
+        return replace(
             commit,
-            manifest_version=self.version + 1,
+            manifest=version,
+            manifest_version=self.commit.manifest_version + 1,
             parent_commit_id=self.commit.graph_commit_id,
             generation=max(commit.generation, self.commit.generation + 1),
             schema_id=self.commit.schema_id if change is None else change.schema_id,
+            created_at=max(commit.created_at, self.commit.created_at),
         )
-        remembered = (*self.commits[-(REMEMBERED_COMMITS - 1) :], numbered)
-        if change is None:
-            return Manifest({**self.pins, **pins}, remembered)
-        kept = {key: pin for key, pin in self.pins.items() if key not in change.dropped}
-        return Manifest({**kept, **change.pins, **pins}, remembered)
+
+
+def _commits_to_repeat(commits: tuple[Commit, ...], version: int) -> tuple[Commit, ...]:
+    """The commits that a version repeats: those of the last versions, and of the last one before these with commits.
+
+    So each commit is in the first version at or after its own that is divisible by `REMEMBERED_COMMITS`.
+    """
+    first = version - REMEMBERED_COMMITS + 1
+    before = max((each.manifest for each in commits if each.manifest < first), default=0)
+    return tuple(each for each in commits if each.manifest >= before)
 
 
 def commit_to_json(commit: Commit) -> dict[str, Any]:
     """A commit as JSON values."""
-    return {**commit_to_row(commit), "created_at": commit.created_at.isoformat()}
+    times = {"created_at": commit.created_at.isoformat()}
+    return {**commit_to_row(commit), **times, "manifest": commit.manifest, "ahead": commit.ahead}
 
 
 def commit_from_json(data: Mapping[str, Any]) -> Commit:
@@ -107,7 +247,7 @@ def commit_from_json(data: Mapping[str, Any]) -> Commit:
 
 
 def commit_to_row(commit: Commit) -> dict[str, Any]:
-    """The stored fields of a commit. Their order is part of the checksum of a manifest of layout 3."""
+    """The fields of a commit that older layouts store too. Their order is part of the checksum of layout 3."""
     place = commit.merged_place
     merged = (None, None, None) if place is None else (place.branch, place.incarnation, place.version)
     values = dict(zip(_MERGED, merged, strict=True))
@@ -115,11 +255,16 @@ def commit_to_row(commit: Commit) -> dict[str, Any]:
 
 
 def commit_from_row(row: Mapping[str, Any]) -> Commit:
-    """The commit that has these stored fields. Layout 1 had no field for the schema."""
+    """The commit that has these stored fields.
+
+    Layout 1 had no field for the schema. Until layout 4, every manifest published one commit, with its own number.
+    """
     same = {name: row[name] for name in COMMIT_FIELDS if name not in (*_MERGED, "created_at", "schema_id")}
     return Commit(
         **same,
         merged_place=None if row["merged_branch"] is None else Place(*(row[name] for name in _MERGED)),
         created_at=row["created_at"].astimezone(UTC),
         schema_id=row.get("schema_id") or FIRST_SCHEMA,
+        manifest=row.get("manifest", row["manifest_version"]),
+        ahead=row.get("ahead", 0),
     )

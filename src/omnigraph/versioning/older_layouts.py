@@ -7,6 +7,7 @@ versions of OmniGraph refuse to read it and to write after it.
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
@@ -21,12 +22,15 @@ from omnigraph.storage.objects import objects_at
 from omnigraph.storage.records import checksum_of
 from omnigraph.storage.staging import stage_other_columns
 from omnigraph.storage.tables import has_version, listed_versions, open_table, version_file
-from omnigraph.versioning.manifest import LAYOUT, Manifest, Pin, commit_from_row, commit_to_json, commit_to_row
+from omnigraph.versioning.manifest import Manifest, Pin, commit_from_row, commit_to_row
 from omnigraph.versioning.names import logical_name, physical_name
 from omnigraph.versioning.refs import Ref
 
 FOLDER = "__manifest"
 _STAMP = b"omnigraph:internal_schema_version"
+_CLOSING = 4
+"""The layout that the version which closes a line is stamped with: programs that know only older ones refuse it."""
+
 _SCHEMA = pa.schema(
     [
         pa.field("row", pa.string(), nullable=False),
@@ -50,7 +54,7 @@ _SCHEMA = pa.schema(
         pa.field("schema_id", pa.string()),
         pa.field("checksum", pa.string()),
     ],
-    metadata={_STAMP: str(LAYOUT).encode()},
+    metadata={_STAMP: str(_CLOSING).encode()},
 )
 
 
@@ -120,12 +124,12 @@ class LanceLine:
     def _is_closing(self, version: int) -> bool:
         """Whether a version closes the line; raises if a newer version of OmniGraph wrote it."""
         layout = self.layout(version)
-        if layout > LAYOUT:
+        if layout > _CLOSING:
             problem = f"this graph was written by a newer version (layout {layout}); upgrade omnigraph first"
             raise StorageError(self.location.uri, problem)
-        if layout == LAYOUT:
+        if layout == _CLOSING:
             self._closing = version
-        return layout == LAYOUT
+        return layout == _CLOSING
 
 
 class LanceRefs:
@@ -178,13 +182,14 @@ def _manifest_to_rows(manifest: Manifest) -> pa.Table:
 
 def _checksum(manifest: Manifest) -> str:
     pins = [[key, pin.path, pin.version, pin.removed_at] for key, pin in sorted(manifest.pins.items())]
-    return checksum_of([pins, [[*commit_to_json(each).values()] for each in manifest.commits]])
+    commits = [{**commit_to_row(each), "created_at": each.created_at.isoformat()} for each in manifest.commits]
+    return checksum_of([pins, [[*each.values()] for each in commits]])
 
 
 def _manifest_from_rows(rows: Sequence[Mapping[str, Any]]) -> Manifest:
     """The manifest in some rows; `ValueError` if it is not what was written."""
     pins = {
-        row["table_key"]: Pin(row["table_path"], row["table_version"], row["table_removed_at"])
+        row["table_key"]: Pin(row["table_path"], row["table_version"], removed_at=row["table_removed_at"])
         for row in rows
         if row["row"] == "table"
     }
@@ -192,7 +197,11 @@ def _manifest_from_rows(rows: Sequence[Mapping[str, Any]]) -> Manifest:
     if not commits:
         raise ValueError("it has no commit")
     checksums = [row["checksum"] for row in rows if row["row"] == "checksum"]
-    manifest = Manifest(pins, tuple(sorted(commits, key=lambda each: each.manifest_version)), bool(checksums))
+    ordered = tuple(sorted(commits, key=lambda each: each.manifest_version))
+    version = ordered[-1].manifest_version
+    manifest = Manifest(version, pins, ordered, verified=bool(checksums))
     if checksums and checksums != [_checksum(manifest)]:
         raise ValueError("it does not match its recorded checksum")
-    return manifest
+    # When the content last changed is not recorded; this version itself may have changed it.
+    since = {key: replace(pin, changed_at=version, removed_at=version) for key, pin in pins.items()}
+    return replace(manifest, pins=since)

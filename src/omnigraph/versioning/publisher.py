@@ -2,17 +2,28 @@
 
 import random
 import time
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import field, replace
 from datetime import UTC, datetime
+from functools import cached_property
 
 from omnigraph.api.history import Commit, Place
-from omnigraph.errors import ExpectedVersionMismatch, FenceLost, HeadMoved, PreconditionFailed, SchemaChanged
+from omnigraph.dataclass_later import dataclass
+from omnigraph.errors import (
+    ExpectedVersionMismatch,
+    FenceLost,
+    HeadMoved,
+    NotDurable,
+    PreconditionFailed,
+    SchemaChanged,
+    StorageError,
+)
+from omnigraph.storage.environment import seconds_setting
 from omnigraph.versioning.log import ManifestLog
-from omnigraph.versioning.manifest import Manifest, Pin, SchemaChange
+from omnigraph.versioning.manifest import CarriedUpdate, Claim, Manifest, Reservation, SchemaChange, TableUpdate
 
-PUBLISH_BUDGET = 5
-_LONGEST_PAUSE = 0.05
+_MOST_SECONDS = seconds_setting("OMNIGRAPH_WRITE_WAIT", 60.0)
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.005, 0.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,15 +35,36 @@ class MergedParent:
     generation: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+class TablesReserved(Exception):
+    """Another write has reserved a table that this one changes or relies on. Its caller waits, and decides again."""
+
+    def __init__(self, table_key: str, operation_id: str) -> None:
+        super().__init__(table_key, operation_id)
+        self.table_key = table_key
+        self.operation_id = operation_id
+
+
+@dataclass(frozen=True, kw_only=True)
 class Publication:
     """What a write makes visible, and the conditions under which it may."""
 
     commit_id: str
-    pins: Mapping[str, Pin]
-    expected: Mapping[str, int]
-    intact: Mapping[str, int] = field(default_factory=dict)
-    """Tables from which no row may have been removed since a version: the write refers to their rows."""
+    based_on: int
+    """The version of the manifest that everything was decided on."""
+    tables: Mapping[str, TableUpdate] = field(default_factory=dict)
+    """The new places of tables, by the keys that these have afterwards."""
+    places: Mapping[str, int] = field(default_factory=dict)
+    """The versions of datasets that the new places were built on."""
+    carried: Mapping[str, CarriedUpdate] = field(default_factory=dict)
+    """What the manifest is to carry for tables from now on."""
+    renamed: Mapping[str, str] = field(default_factory=dict)
+    """The keys that tables have afterwards, where these are others."""
+    unchanged: Collection[str] = ()
+    """Tables whose content must be what it was; those that it changes are among them."""
+    intact: Collection[str] = ()
+    """Tables from which no row may have been removed: the write refers to their rows."""
+    is_commit: bool = True
+    """Whether the write is a commit; one that only moves rows to another place is none."""
     schema_id: str | None = None
     """The schema that the write was checked under; None if it depends on no schema."""
     schema_change: SchemaChange | None = None
@@ -45,6 +77,31 @@ class Publication:
     """The commit that this one excludes: a write may be completed or undone, never both."""
     since: int | None = None
     """The version of the manifest after which the history may have this commit or its rival; None if it cannot."""
+    reserves: Reservation | None = None
+    """A claim that others have to respect from now on."""
+    is_reserved: bool = False
+    """Whether it needs the reservation that was made for its commit."""
+    releases: Collection[str] = ()
+    """The writes whose reservations end."""
+
+    @cached_property
+    def claim(self) -> Claim:
+        """What it does to tables; what it relies on is compared with the head."""
+        if self.reserves is not None:
+            return self.reserves.claim
+        before = {after: key for key, after in self.renamed.items()}
+        updates = {before.get(key, key): each for key, each in self.tables.items() if not each.keeps_content}
+        both: Mapping[str, TableUpdate | CarriedUpdate] = {**updates, **self.carried}
+        removes = frozenset(key for key, each in both.items() if each.removes)
+        return Claim(changes=frozenset(both), removes=removes)
+
+
+def publish_reservation(log: ManifestLog, publication: Publication) -> Manifest:
+    """Publishes a reservation; other than a commit, it does not count if the disk does not confirm it."""
+    try:
+        return publish(log, publication)
+    except NotDurable as error:
+        raise StorageError(error.uri, f"tables cannot be reserved: {error.problem}") from error
 
 
 def publish(log: ManifestLog, publication: Publication) -> Manifest:
@@ -55,21 +112,35 @@ def publish(log: ManifestLog, publication: Publication) -> Manifest:
     the write was changed, `ExpectedVersionMismatch` is raised, and nothing is visible. If another process has completed
     or undone the write, which it can only do after it took over our locks, `FenceLost` is raised.
     """
+
+    def follow(head: Manifest) -> Manifest:
+        check_expectations(head, publication)
+        _check_not_settled(log, head, publication)
+        return _following(head, publication, log)
+
+    return append_next(log, follow)
+
+
+def append_next(log: ManifestLog, follow: Callable[[Manifest], Manifest]) -> Manifest:
+    """Appends what `follow` makes of the head, and again of the newer one as long as others are faster.
+
+    A head that it returns as it is stays the head; it may raise `HeadMoved` itself. Writers that lose to others wait
+    longer and longer, up to `OMNIGRAPH_WRITE_WAIT` in all: a lost swap alone is not an error.
+    """
+    began, pause = time.monotonic(), _FIRST_PAUSE
     with log.turn():
-        for attempt in range(PUBLISH_BUDGET + 1):
+        while True:
             head = log.head()
-            check_expectations(head, publication)
-            _check_not_settled(log, head, publication)
             try:
-                following = head.after(_commit(publication, log), publication.pins, publication.schema_change)
-                return log.append(head, following)
+                following = follow(head)
+                return head if following is head else log.append(head, following)
             except HeadMoved:
-                if attempt == PUBLISH_BUDGET:
+                if time.monotonic() - began > _MOST_SECONDS:
                     raise
                 log.remove_torn_head()
                 # Without a random pause, the same writers would collide again.
-                time.sleep(random.uniform(0, _LONGEST_PAUSE))  # noqa: S311
-    raise AssertionError("the loop returns or raises")
+                time.sleep(random.uniform(0, pause))  # noqa: S311
+                pause = min(2 * pause, _LONGEST_PAUSE)
 
 
 def check_expectations(head: Manifest, publication: Publication) -> None:
@@ -78,14 +149,58 @@ def check_expectations(head: Manifest, publication: Publication) -> None:
         raise PreconditionFailed(publication.branch, publication.if_commit, head.commit.graph_commit_id)
     if publication.schema_id not in (None, head.commit.schema_id):
         raise SchemaChanged(publication.branch)
-    for table_key, version in sorted(publication.expected.items()):
-        actual = head.pins[table_key].version
-        if actual != version:
+    _check_reservations(head, publication)
+    for table_key in sorted(publication.unchanged):
+        if (changed_at := head.pins[table_key].changed_at) > publication.based_on:
+            raise ExpectedVersionMismatch(table_key, publication.based_on, changed_at)
+    for table_key in sorted(publication.intact):
+        if (removed_at := head.pins[table_key].removed_at) > publication.based_on:
+            raise ExpectedVersionMismatch(table_key, publication.based_on, removed_at)
+    for table_key, version in sorted(publication.places.items()):
+        if (actual := head.pins[table_key].version) != version:
             raise ExpectedVersionMismatch(table_key, version, actual)
-    for table_key, version in sorted(publication.intact.items()):
-        pin = head.pins[table_key]
-        if pin.removed_at > version:
-            raise ExpectedVersionMismatch(table_key, version, pin.version)
+
+
+def _check_reservations(head: Manifest, publication: Publication) -> None:
+    """Raises where another write has reserved what this one needs, or has ended the reservation of this one."""
+    is_held = False
+    for each in head.reservations:
+        if each.operation_id == publication.commit_id:
+            is_held = True
+        elif each.operation_id not in publication.releases:
+            conflicting = each.claim.conflicts(publication.claim)
+            if conflicting:
+                raise TablesReserved(min(conflicting), each.operation_id)
+    if publication.is_reserved and not is_held:
+        raise FenceLost(f"{publication.branch}/{next(iter(publication.tables), 'branch')}")
+
+
+def _following(head: Manifest, publication: Publication, log: ManifestLog) -> Manifest:
+    """The next manifest, if nothing has changed that the write depends on."""
+    version = head.version + 1
+    before = {after: key for key, after in publication.renamed.items()}
+    pins = {
+        key: update.applied_to(head.pins[before.get(key, key)], version) for key, update in publication.tables.items()
+    }
+    pins |= {key: update.applied_to(head.pins[key], version) for key, update in publication.carried.items()}
+    commit = _commit(publication, log) if publication.is_commit else None
+    following = head.after(commit, pins, publication.schema_change)
+    ended = {*publication.releases, *([publication.commit_id] if publication.is_reserved else [])}
+    kept = tuple(each for each in head.reservations if each.operation_id not in ended)
+    reserved = (publication.reserves,) if publication.reserves is not None else ()
+    return replace(following, reservations=(*kept, *reserved))
+
+
+def join_writes(head: Manifest, so_far: Manifest, publication: Publication, log: ManifestLog) -> Manifest:
+    """The manifest that follows `head` with one more small write, after those that `so_far` has already.
+
+    Each of the writes is checked in turn against what those before it leave.
+    """
+    check_expectations(so_far, publication)
+    if so_far is head:
+        return _following(head, publication, log)
+    pins = {key: update.applied_to(so_far.pins[key], so_far.version) for key, update in publication.carried.items()}
+    return so_far.together_with(_commit(publication, log), pins)
 
 
 def _check_not_settled(log: ManifestLog, head: Manifest, publication: Publication) -> None:
@@ -96,10 +211,10 @@ def _check_not_settled(log: ManifestLog, head: Manifest, publication: Publicatio
     if publication.since is None:
         return
     for commit in log.commits_before(head):
-        if commit.manifest_version <= publication.since:
+        if commit.manifest <= publication.since:
             return
         if commit.graph_commit_id in (publication.commit_id, publication.rival_id):
-            raise FenceLost(f"{publication.branch}/{next(iter(publication.pins), 'branch')}")
+            raise FenceLost(f"{publication.branch}/{next(iter(publication.tables), 'branch')}")
 
 
 def _commit(publication: Publication, log: ManifestLog) -> Commit:

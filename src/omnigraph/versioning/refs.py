@@ -7,12 +7,13 @@ On a disk, a power cut may leave a part of the file, before the branch was ackno
 to, its file was whole once, and is damaged.
 """
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import Protocol
 
 from omnigraph.api.base import MAIN
 from omnigraph.api.history import Place
+from omnigraph.dataclass_later import dataclass
 from omnigraph.errors import Damaged
 from omnigraph.storage.durability import sync_folder
 from omnigraph.storage.location import Location

@@ -41,7 +41,7 @@ def was_removed(graph: Location, manifest: Manifest, table_key: str) -> bool:
     """Whether a version that a manifest pins, and whose file does not exist, was removed on purpose."""
     commit = manifest.commit
     name = physical_name(commit.branch)
-    if not read_retained(graph, name, commit.incarnation).has(commit.manifest_version):
+    if not read_retained(graph, name, commit.incarnation).has(commit.manifest):
         return True
     if commit.branch != MAIN:
         ref = open_main(graph).refs.get(name)

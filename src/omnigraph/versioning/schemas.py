@@ -10,12 +10,12 @@ are copies: only a graph of the first layout, which has no other schema, depends
 import hashlib
 import json
 import threading
-from dataclasses import dataclass
 from typing import Any
 
 from omnigraph import failpoints
 from omnigraph.api.history import FIRST_SCHEMA, schema_number
 from omnigraph.catalog import Catalog, catalog_from_json, catalog_to_json
+from omnigraph.dataclass_later import dataclass
 from omnigraph.errors import Damaged, StorageError
 from omnigraph.failpoints import Point
 from omnigraph.storage.location import Location

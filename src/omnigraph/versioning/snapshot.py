@@ -1,20 +1,34 @@
 """One consistent view of the whole graph: every table at the version that one manifest pins."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import field
+from typing import Any, Protocol
 
 import pyarrow as pa
 
 from omnigraph.api.history import Commit
 from omnigraph.catalog import Catalog
+from omnigraph.dataclass_later import dataclass
 from omnigraph.errors import NotFound, StorageError
+from omnigraph.storage.carrying import carrying
 from omnigraph.storage.location import Location
 from omnigraph.storage.tables import Table, open_pinned
 from omnigraph.storage.topology import scan_ends
 from omnigraph.versioning.kept import KeptVersions, opened_tables
 from omnigraph.versioning.manifest import Manifest
 from omnigraph.versioning.removal import missing_version
+
+
+class RowFinder(Protocol):
+    """Finds a few rows without a scan. What it cannot find in this way is None."""
+
+    def rows_with_ids(self, at: "Snapshot", table_key: str, ids: pa.Array, columns: Sequence[str]) -> pa.Table | None:
+        """The rows with some ids."""
+
+    def edges_at(
+        self, at: "Snapshot", table_key: str, columns: Sequence[str], ends: Mapping[str, Collection[str]]
+    ) -> pa.Table | None:
+        """The edges at some nodes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +42,7 @@ class Snapshot:
     catalog: Catalog
     manifest: Manifest
     opened: KeptVersions[Table] = field(default_factory=opened_tables, repr=False, compare=False)
+    finder: RowFinder | None = field(default=None, repr=False, compare=False)
     _tables: dict[str, Table] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     @property
@@ -55,6 +70,14 @@ class Snapshot:
         return found
 
     def _open(self, table_key: str) -> Table:
+        pin = self.manifest.pins[table_key]
+        uri = self.location.child(pin.path).uri
+        plain = self.opened.get(table_key, (uri, pin.version, ""))
+        if plain is None:
+            plain = self.opened.keep(table_key, (uri, pin.version, ""), self._open_plain(table_key))
+        return carrying(plain, pin.carried)
+
+    def _open_plain(self, table_key: str) -> Table:
         pin = self.manifest.pins[table_key]
         try:
             return open_pinned(self.location.child(pin.path), pin.version)
@@ -99,7 +122,15 @@ class Snapshot:
         check: Callable[[int], None] = lambda _bytes: None,
     ) -> pa.Table:
         """The edges at some nodes: `ends` has ids by `src` and `dst`, and an edge at any of them counts."""
+        found = None if self.finder is None else self.finder.edges_at(self, table_key, columns, ends)
+        if found is not None:
+            return found
         return scan_ends(self.table(table_key), columns, ends, check=check)
+
+    def rows_with_ids(self, table_key: str, ids: pa.Array, columns: Sequence[str] = ("id",)) -> pa.Table:
+        """The rows of a table with these ids. Ids that do not exist are missing from the result."""
+        found = None if self.finder is None else self.finder.rows_with_ids(self, table_key, ids, columns)
+        return self.table(table_key).rows_with_ids(ids, columns) if found is None else found
 
     def as_json(self) -> dict[str, Any]:
         """The commit, and its tables with their rows, as scripts read it."""
@@ -109,7 +140,7 @@ class Snapshot:
         ]
         return {"commit": self.commit.as_json(), "tables": tables}
 
-    def version(self, table_key: str) -> tuple[str, int]:
+    def version(self, table_key: str) -> tuple[str, int, str]:
         """Identifies the exact content of a table."""
-        pin = self.manifest.pins[table_key]
-        return (self.location.child(pin.path).uri, pin.version)
+        path, version, carried = self.manifest.pins[table_key].content
+        return (self.location.child(path).uri, version, carried)

@@ -4,10 +4,11 @@ A tag never moves. Its creator holds the lock of the history, so that the commit
 """
 
 import re
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from datetime import datetime
 
 from omnigraph.api.history import Place, Tag
+from omnigraph.dataclass_later import dataclass
 from omnigraph.errors import Damaged, NotFound, TagExists, UsageError
 from omnigraph.storage.location import Location
 from omnigraph.storage.objects import objects_at
@@ -27,6 +28,8 @@ class _TagRecord:
     commit_id: str
     place: Place
     created_at: datetime
+    version: int | None = None
+    """The version of the commit on its branch; until layout 4 it is that of the manifest."""
     actor: str | None = None
     message: str | None = None
 
@@ -60,6 +63,7 @@ def write_tag(graph: Location, tag: Tag) -> None:
         "name": tag.name,
         "commit_id": tag.commit_id,
         "place": asdict(tag.place),
+        "version": tag.manifest_version,
         "created_at": tag.created_at.isoformat(),
         "actor": tag.actor,
         "message": tag.message,
@@ -85,8 +89,8 @@ def _read(graph: Location, name: str) -> Tag | None:
         name=name,
         commit_id=record.commit_id,
         branch=record.place.branch,
-        manifest_version=record.place.version,
-        incarnation=record.place.incarnation,
+        manifest_version=record.place.version if record.version is None else record.version,
+        place=record.place,
         created_at=record.created_at,
         actor=record.actor,
         message=record.message,

@@ -1,12 +1,14 @@
 """What one write read before it decided anything."""
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TypeAlias
 
 from omnigraph.catalog import Catalog
+from omnigraph.dataclass_later import dataclass
 from omnigraph.failpoints import Writer
 from omnigraph.versioning import ManifestLog, MergedParent, SchemaChange, Snapshot, new_commit_id
+from omnigraph.versioning.publisher import TablesReserved
 from omnigraph.versioning.schemas import AcceptedSchema
 from omnigraph.write.fence import WriteFence
 
@@ -47,6 +49,10 @@ class WriteAttempt:
     merged_parent: MergedParent | None = None
     new_schema: NewSchema | None = None
     allowed: Allowed = field(default=anything, repr=False)
+    await_release: Callable[[TablesReserved], None] | None = field(default=None, repr=False)
+    """Returns when a reservation that is in the way has ended; raises if that takes too long."""
+    is_reserved: bool = False
+    """Whether the manifest keeps others away from its tables since before its base was read."""
 
     @property
     def branch(self) -> str:
@@ -55,7 +61,3 @@ class WriteAttempt:
     @property
     def catalog(self) -> Catalog:
         return self.base.catalog
-
-    def versions(self, table_keys: Iterable[str]) -> dict[str, int]:
-        """The versions of tables that everything was decided on."""
-        return {key: self.base.manifest.pins[key].version for key in table_keys}

@@ -1,13 +1,14 @@
 """The change that a write makes to one table, as values that can be checked before anything is written."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Sequence
+from dataclasses import field
 from typing import TypeAlias
 
 import numpy as np
 import pyarrow as pa
 
 from omnigraph.catalog import EntityType
+from omnigraph.dataclass_later import dataclass
 from omnigraph.storage.staging import StagedWrite
 from omnigraph.storage.tables import Table
 from omnigraph.violations import Violation
@@ -84,6 +85,17 @@ class TableChange:
 
 
 @dataclass(frozen=True, slots=True)
+class ReliedOn:
+    """Tables that a write does not change and that must not change under it: at all, or by losing rows."""
+
+    unchanged: Collection[str] = ()
+    intact: Collection[str] = ()
+
+
+NOTHING_ELSE = ReliedOn()
+
+
+@dataclass(frozen=True, slots=True)
 class StagedTable:
     """The table as it was read, and the change that is staged on it.
 
@@ -95,6 +107,10 @@ class StagedTable:
     staged: StagedWrite
     removes: bool = False
     before: tuple[StagedWrite, ...] = ()
+    keeps_content: bool = False
+    """Whether all rows stay as they are."""
+    folded: str = ""
+    """The commit up to which it has what the manifest carried."""
 
     @property
     def steps(self) -> tuple[StagedWrite, ...]:

@@ -55,13 +55,14 @@ def _create(graph: Location, schema: str, catalog: Catalog, actor: str | None) -
         graph_commit_id=commit_id,
         branch="main",
         manifest_version=FIRST_VERSION,
+        manifest=FIRST_VERSION,
         parent_commit_id=None,
         actor=actor,
         message="init",
         created_at=datetime.now(UTC),
         schema_id=accepted.id,
     )
-    log.create(Manifest(pins, (first,)))
+    log.create(Manifest(FIRST_VERSION, pins, (first,)))
     failpoints.hit(Point.INIT_AFTER_MANIFEST)
 
 

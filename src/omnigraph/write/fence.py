@@ -96,6 +96,11 @@ class WriteFence:
                 queue.release()
 
     @property
+    def names(self) -> frozenset[str]:
+        """The locks that it has."""
+        return frozenset(self._held)
+
+    @property
     def patience(self) -> float:
         """How many seconds it takes to be sure that another holder is dead."""
         return self._locks.patience

@@ -7,15 +7,65 @@ from typing import Any
 from omnigraph.api.data import MutationResult
 from omnigraph.catalog import Catalog, EdgeType, EntityType, NodeType, Value, node_id
 from omnigraph.compiler import CompiledQuery, bound_parameters, ir
+from omnigraph.embedding import embedded_properties
 from omnigraph.errors import UsageError
+from omnigraph.versioning import Snapshot
 from omnigraph.versioning.publisher import Publication, check_expectations
-from omnigraph.write import WriteAttempt, write_changes
-from omnigraph.write.staging import MutationStaging, Resolve
+from omnigraph.write import TableChange, WriteAttempt, write_changes
+from omnigraph.write.groups import SmallWrite, TooLargeToCarry
+from omnigraph.write.protocol import small_publication
+from omnigraph.write.staging import MutationStaging, Resolve, is_by_identity
 from omnigraph.write.validate import validate
+
+SMALL_TABLE = 20_000
+"""Tables with fewer rows are searched while other small writes wait."""
 
 
 def run_mutation(attempt: WriteAttempt, query: CompiledQuery, parameters: Mapping[str, Any]) -> MutationResult:
     """Executes the statements against one snapshot, checks the whole change, and commits it."""
+    changes, affected = _execute_all(attempt, query, parameters)
+    return MutationResult(write_changes(attempt, changes) if changes else None, affected)
+
+
+def decide_mutation(
+    attempt: WriteAttempt, query: CompiledQuery, parameters: Mapping[str, Any]
+) -> SmallWrite[MutationResult]:
+    """Executes the statements and checks the change, to be published with others (or `TooLargeToCarry`)."""
+    changes, affected = _execute_all(attempt, query, parameters)
+    publication = None
+    if changes:
+        publication = small_publication(attempt, changes)
+        if publication is None:
+            raise TooLargeToCarry
+    return SmallWrite(publication, lambda commit: MutationResult(commit, affected))
+
+
+def is_probably_small(query: CompiledQuery, base: Snapshot) -> bool:
+    """Whether a mutation takes little time and changes little: it finds rows by ids or in small tables.
+
+    One that computes vectors does not: its model may take long.
+    """
+    if not isinstance(query.body, ir.Mutation):
+        return False
+    written = [each for each in base.catalog.entities if each.table_key in query.access.writes]
+    if any([*embedded_properties(each)] for each in written):
+        return False
+    return all(_finds_few(each, base) for each in query.body.statements)
+
+
+def _finds_few(statement: ir.Statement, base: Snapshot) -> bool:
+    if not isinstance(statement, ir.Update | ir.Delete):
+        return True
+    entity = _entity(base.catalog, statement.type)
+    if is_by_identity(entity, statement.conditions):
+        return True
+    return base.table(entity.table_key).most_rows <= SMALL_TABLE
+
+
+def _execute_all(
+    attempt: WriteAttempt, query: CompiledQuery, parameters: Mapping[str, Any]
+) -> tuple[dict[str, TableChange], dict[str, int]]:
+    """The valid changes of all statements, and how many entities they affect."""
     if not isinstance(query.body, ir.Mutation):
         raise UsageError(f"`{query.name}` reads; run it with query")
     resolve = _resolver(bound_parameters(query, parameters))
@@ -24,15 +74,14 @@ def run_mutation(attempt: WriteAttempt, query: CompiledQuery, parameters: Mappin
     for statement in query.body.statements:
         _execute(statement, staging, attempt.catalog, resolve)
     changes = staging.changes()
-    if not changes:
-        return MutationResult(None, staging.affected)
-    validate(changes, attempt.base)
-    return MutationResult(write_changes(attempt, changes), staging.affected)
+    if changes:
+        validate(changes, attempt.base)
+    return changes, staging.affected
 
 
 def _check_precondition(attempt: WriteAttempt) -> None:
     """A failed `if_commit` is reported before any work, also if nothing would change."""
-    expectation = Publication(commit_id="", pins={}, expected={}, branch=attempt.branch, if_commit=attempt.if_commit)
+    expectation = Publication(commit_id="", based_on=0, branch=attempt.branch, if_commit=attempt.if_commit)
     check_expectations(attempt.base.manifest, expectation)
 
 

@@ -9,27 +9,38 @@ import logging
 import time
 from collections.abc import Collection, Iterable, Mapping
 from contextlib import nullcontext, suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 
 from omnigraph import failpoints
 from omnigraph.api.base import MAIN
 from omnigraph.api.history import Commit
 from omnigraph.catalog import Catalog, EdgeType, EntityType, NodeType
-from omnigraph.errors import HeadMoved, NotDurable, OmnigraphError, OutcomeUnknown, RecoveryRequired, StorageError
-from omnigraph.failpoints import Point, WriteStep
+from omnigraph.errors import (
+    ExpectedVersionMismatch,
+    HeadMoved,
+    NotDurable,
+    OmnigraphError,
+    OutcomeUnknown,
+    RecoveryRequired,
+    StorageError,
+)
+from omnigraph.failpoints import Point, Writer, WriteStep
+from omnigraph.storage.carrying import CarryingTable
 from omnigraph.storage.commits import commit_staged, sync_staged, sync_versions
 from omnigraph.storage.location import Location
 from omnigraph.storage.staging import stage_append, stage_change, stage_overwrite
 from omnigraph.storage.tables import Table, newest_version
 from omnigraph.storage.upkeep import upkeep_after
-from omnigraph.versioning import Pin, commit_since, new_commit_id, publish
+from omnigraph.versioning import Manifest, Publication, commit_since, new_commit_id, publish
 from omnigraph.versioning.file_checksums import check_pinned_version
-from omnigraph.versioning.publisher import check_expectations
+from omnigraph.versioning.manifest import Claim, Reservation
+from omnigraph.versioning.publisher import TablesReserved, check_expectations, publish_reservation
 from omnigraph.versioning.schemas import settle_schema_files, stage_schema_files
 from omnigraph.write.attempt import WriteAttempt
 from omnigraph.write.brought import BroughtChecksums
-from omnigraph.write.change import StagedTable, TableChange
+from omnigraph.write.carried import carried_publication, stage_with_carried, write_carried
+from omnigraph.write.change import NOTHING_ELSE, ReliedOn, StagedTable, TableChange
 from omnigraph.write.fence import EXISTENCE
 from omnigraph.write.forks import fork_table, is_own
 from omnigraph.write.sidecar import (
@@ -48,49 +59,82 @@ _logger = logging.getLogger(__name__)
 def write_changes(
     attempt: WriteAttempt, changes: Mapping[str, TableChange], *, unchanged: Collection[str] = ()
 ) -> Commit:
-    """Writes a validated change of one or more tables as one commit, if those in `unchanged` are as they were."""
+    """Writes a validated change of one or more tables as one commit, if those in `unchanged` are as they were.
+
+    The manifest carries a small change. Others are written to their tables, with what was carried for these.
+    """
     touched = {key: change for key, change in changes.items() if not change.is_empty}
-    tables = tables_to_write(attempt, touched)
+    needed = _reliance(attempt, touched, unchanged)
+    if (publication := carried_publication(attempt, touched, needed)) is not None:
+        return write_carried(attempt, publication)
+    tables = _tables_at_places(attempt, touched)
     parts = {}
     for key, change in touched.items():
         parts[key] = _stage_table(attempt, tables[key], change)
         report_staged_table(attempt)
-    brought = [change.entity for change in touched.values() if change.rows.num_rows]
-    reduced = [change.entity for change in touched.values() if change.removes]
+    return write_staged(attempt, parts, relied_on=needed)
+
+
+def small_publication(attempt: WriteAttempt, changes: Mapping[str, TableChange]) -> Publication | None:
+    """What publishes a validated change that the manifest can carry; None for one that has to go to its tables."""
+    touched = {key: change for key, change in changes.items() if not change.is_empty}
+    return carried_publication(attempt, touched, _reliance(attempt, touched, ()))
+
+
+def _reliance(attempt: WriteAttempt, changes: Mapping[str, TableChange], unchanged: Collection[str]) -> ReliedOn:
+    brought = [change.entity for change in changes.values() if change.rows.num_rows]
+    reduced = [change.entity for change in changes.values() if change.removes]
     needed = relied_on(attempt.catalog, brought=brought, reduced=reduced)
-    return write_staged(attempt, parts, relied_on=replace(needed, unchanged={*needed.unchanged, *unchanged}))
+    return replace(needed, unchanged={*needed.unchanged, *unchanged})
+
+
+def fold_tables(attempt: WriteAttempt, table_keys: Iterable[str]) -> None:
+    """Folds what the manifest carries for some tables into them. This is not a commit: their content stays the same."""
+    keys = [key for key in table_keys if attempt.base.manifest.pins[key].carried]
+    tables = _tables_at_places(attempt, keys)
+    parts = {}
+    for key in keys:
+        carrying = attempt.base.table(key)
+        assert isinstance(carrying, CarryingTable)
+        staged = stage_with_carried(tables[key], carrying, None, attempt.operation_id)
+        parts[key] = StagedTable(tables[key], staged, keeps_content=True, folded=carrying.deltas[-1].commit_id)
+        report_staged_table(attempt)
+    if parts:
+        write_staged(attempt, parts)
 
 
 def tables_to_write(attempt: WriteAttempt, table_keys: Iterable[str]) -> dict[str, Table]:
     """The tables as the branch writes them: those that it has not written before are forked for it.
 
-    Nobody else may fork them meanwhile, so their locks are taken first. Without a fork they are not needed so early.
+    What was carried for them was folded before; a small write that came since was first.
     """
     keys = [*table_keys]
+    for key in keys:
+        pin = attempt.base.manifest.pins[key]
+        if pin.carried:
+            raise ExpectedVersionMismatch(key, attempt.base.manifest.version, pin.changed_at)
+    return _tables_at_places(attempt, keys)
+
+
+def _tables_at_places(attempt: WriteAttempt, keys: Collection[str]) -> dict[str, Table]:
+    """Tables without what is carried for them, forked for the branch if it has not written them before.
+
+    Nobody else may fork them meanwhile, so their locks are taken first. Without a fork they are not needed so early.
+    """
     pins = attempt.base.manifest.pins
     shared = {key for key in keys if not is_own(attempt.log, pins[key].path)}
     if shared:
         attempt.fence.take(keys)
         attempt.log.check_exists()
     return {
-        key: fork_table(attempt.base, attempt.log, key) if key in shared else attempt.base.table(key) for key in keys
+        key: fork_table(attempt.base, attempt.log, key) if key in shared else attempt.base.table(key).plain
+        for key in keys
     }
 
 
 def report_staged_table(attempt: WriteAttempt) -> None:
     """Every writer says so when the files of one more table are written."""
     failpoints.hit_step(attempt.kind, WriteStep.TABLE_STAGED)
-
-
-@dataclass(frozen=True, slots=True)
-class ReliedOn:
-    """Tables that a write does not change and that must not change under it: at all, or by losing rows."""
-
-    unchanged: Collection[str] = ()
-    intact: Collection[str] = ()
-
-
-NOTHING_ELSE = ReliedOn()
 
 
 def relied_on(catalog: Catalog, *, brought: Iterable[EntityType], reduced: Iterable[EntityType]) -> ReliedOn:
@@ -140,13 +184,19 @@ def _through_phases(
     attempt: WriteAttempt, parts: Mapping[str, StagedTable], relied_on: ReliedOn, brought: BroughtChecksums
 ) -> Commit:
     graph, log = attempt.base.location, attempt.log
-    head = log.head()
-    sidecar = _sidecar(attempt, parts, relied_on, head.version)
-    publication = sidecar.publication(actor=attempt.actor, message=attempt.message)
-    check_expectations(head, publication)
+    head, is_reserved = log.head(), attempt.is_reserved
+    # From the base to this head; whoever publishes checks from this head on.
+    announced = _sidecar(attempt, parts, relied_on, head.version)
+    expected = replace(announced.publication(actor=None, message=None), based_on=attempt.base.manifest.version)
+    with suppress(TablesReserved):
+        check_expectations(head, expected)
     if not parts and attempt.new_schema is None:
         # Nothing is committed before the publish, so there is nothing that a crash could leave half done.
-        return publish(log, publication).commit
+        return publish(log, announced.publication(actor=attempt.actor, message=attempt.message)).commit
+    if not is_reserved and (expected.claim.changes or attempt.new_schema is not None):
+        head, is_reserved = _reserve_tables(attempt, expected, relied_on), True
+    sidecar = replace(announced, manifest_version=head.version, is_reserved=is_reserved)
+    publication = sidecar.publication(actor=attempt.actor, message=attempt.message)
     _check_heads(graph, parts)
     for key in parts:
         check_pinned_version(graph, attempt.base.manifest.pins[key])
@@ -180,10 +230,30 @@ def _through_phases(
     return commit
 
 
-def _pin_after(graph: Location, pin: Pin, part: StagedTable) -> Pin:
-    """The pin of a written table, which for a fork leads to another place than before."""
-    version = part.staged.version_after
-    return Pin(_path(graph, part.table), version, version if part.removes else pin.removed_at)
+def _reserve_tables(attempt: WriteAttempt, expected: Publication, relied_on: ReliedOn) -> Manifest:
+    """Keeps small writes away from what the write changes and relies on, if nothing of it has changed so far.
+
+    They take no locks. One that came between phases B and C would make the write fail, and its tables be restored.
+    """
+    changes = expected.claim.changes if attempt.new_schema is None else frozenset(attempt.base.manifest.pins)
+    claim = Claim(
+        changes=changes,
+        removes=changes if attempt.new_schema is not None else expected.claim.removes,
+        unchanged=frozenset(relied_on.unchanged) - changes,
+        intact=frozenset(relied_on.intact) - changes,
+    )
+    lock = EXISTENCE if attempt.new_schema is not None else min(changes)
+    reservation = Reservation(operation_id=attempt.operation_id, lock=lock, claim=claim)
+    publication = replace(expected, tables={}, is_commit=False, schema_change=None, reserves=reservation)
+    while True:
+        # Whoever had one of our locks is dead, or has finished.
+        ended = [each.operation_id for each in attempt.log.head().reservations if each.lock in attempt.fence.names]
+        try:
+            return publish_reservation(attempt.log, replace(publication, releases=ended))
+        except TablesReserved as error:
+            if attempt.await_release is None:
+                raise
+            attempt.await_release(error)
 
 
 def _path(graph: Location, table: Table) -> str:
@@ -248,7 +318,7 @@ def _visible_after_all(attempt: WriteAttempt, sidecar: Sidecar, error: Omnigraph
     visible = commit_since(attempt.log, attempt.operation_id, sidecar.manifest_version)
     if visible is None:
         raise error
-    attempt.log.keep(visible.manifest_version)
+    attempt.log.keep(visible.manifest)
     return visible
 
 
@@ -266,20 +336,22 @@ def _await_settlement(attempt: WriteAttempt) -> None:
 
 def _stage_table(attempt: WriteAttempt, table: Table, change: TableChange) -> StagedTable:
     operation_id = attempt.operation_id
+    carrying = attempt.base.table(change.table_key)
     if change.replaces_all:
         staged = stage_overwrite(table, change.rows, operation_id)
+    elif isinstance(carrying, CarryingTable):
+        staged = stage_with_carried(table, carrying, change, operation_id)
     elif not len(change.deleted) and len(change.strict) == change.rows.num_rows:
         staged = stage_append(table, change.rows, operation_id)
     else:
         staged = stage_change(table, rows=change.rows, deleted=change.deleted, operation=operation_id)
-    return StagedTable(table, staged, change.removes)
+    folded = carrying.deltas[-1].commit_id if carrying.deltas else ""
+    return StagedTable(table, staged, change.removes, folded=folded)
 
 
 def _sidecar(
     attempt: WriteAttempt, parts: Mapping[str, StagedTable], relied_on: ReliedOn, manifest_version: int
 ) -> Sidecar:
-    pins = attempt.base.manifest.pins
-    after = {key: _pin_after(attempt.base.location, pins[key], part) for key, part in parts.items()}
     new = attempt.new_schema
     return Sidecar(
         operation_id=attempt.operation_id,
@@ -291,20 +363,23 @@ def _sidecar(
         message=attempt.message,
         started_at=datetime.now(UTC).isoformat(timespec="milliseconds"),
         manifest_version=manifest_version,
-        unchanged=attempt.versions(relied_on.unchanged),
-        intact=attempt.versions(relied_on.intact),
+        unchanged=tuple(sorted(relied_on.unchanged)),
+        intact=tuple(sorted(relied_on.intact)),
         if_commit=attempt.if_commit,
         merged_parent=attempt.merged_parent,
         schema_id=attempt.base.commit.schema_id,
         schema_change=None if new is None else new.change,
+        is_commit=attempt.kind is not Writer.FOLD,
         tables=tuple(
             SidecarTable(
                 table_key=key,
-                path=after[key].path,
+                path=_path(attempt.base.location, part.table),
                 expected_version=part.read_version,
                 version_after=part.staged.version_after,
-                removed_at=after[key].removed_at,
                 transaction_id=part.staged.transaction_id,
+                removes=part.removes,
+                keeps_content=part.keeps_content,
+                folded=part.folded,
                 renamed_to=None if new is None else new.renamed.get(key),
             )
             for key, part in parts.items()

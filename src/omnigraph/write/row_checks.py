@@ -9,9 +9,9 @@ from collections.abc import Iterator
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from omnigraph.catalog import Check, EntityType, Enum, List, NodeType, Property, Range, rows_not_finite
+from omnigraph.compute_later import pc
 from omnigraph.diagnostics import any_of, quoted
 from omnigraph.violations import Violation
 from omnigraph.write.change import NOWHERE, Origins, TableChange

@@ -8,10 +8,10 @@ something is wrong. `origins` says where a row comes from, for those who know.
 from collections.abc import Iterator, Mapping, Sequence
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from omnigraph.catalog import EdgeType, EntityType
 from omnigraph.catalog.model import ID, SOURCE
+from omnigraph.compute_later import pc
 from omnigraph.diagnostics import quoted
 from omnigraph.violations import Rule, Violation
 from omnigraph.write.change import NO_IDS, NOWHERE, Origins

@@ -5,20 +5,25 @@ that it can end in are chosen beforehand: whoever finds one of them in the histo
 """
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
+from typing import Any
 
 from omnigraph import failpoints
+from omnigraph.dataclass_later import dataclass
 from omnigraph.errors import Damaged, RecoveryFailed
 from omnigraph.failpoints import Point
 from omnigraph.storage.location import Location
 from omnigraph.storage.objects import objects_at
 from omnigraph.storage.records import decode_record, encode_record, from_content
-from omnigraph.versioning import MergedParent, Pin, Publication, SchemaChange
+from omnigraph.versioning import MergedParent, Publication, SchemaChange
+from omnigraph.versioning.manifest import TableUpdate
 from omnigraph.write.fence import EXISTENCE
 
 RECOVERY_FOLDER = "__recovery"
 _SUFFIX = ".json"
-_FORMAT = 1
+_FORMAT = 2
+_BY_TABLE_VERSIONS = 1
+"""The format that named what a write relied on by versions of tables."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,18 +34,34 @@ class SidecarTable:
     path: str
     expected_version: int
     version_after: int
-    removed_at: int
     transaction_id: str
+    removes: bool = False
+    """Whether rows may be gone afterwards."""
+    keeps_content: bool = False
+    """Whether only the place of the rows changes."""
+    folded: str = ""
+    """The commit up to which what the manifest carried is in the new version."""
     renamed_to: str | None = None
     """The key that the table has afterwards, if that is another."""
 
     def __post_init__(self) -> None:
-        if not 0 <= self.expected_version < self.version_after or self.removed_at < 0:
+        if not 0 <= self.expected_version < self.version_after:
             raise ValueError(f"{self.table_key} cannot go from {self.expected_version} to {self.version_after}")
 
     @property
     def key_after(self) -> str:
         return self.renamed_to or self.table_key
+
+    @property
+    def update(self) -> TableUpdate:
+        """How the pin of the table changes."""
+        return TableUpdate(
+            path=self.path,
+            version=self.version_after,
+            removes=self.removes,
+            keeps_content=self.keeps_content,
+            folded=self.folded,
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,9 +77,9 @@ class Sidecar:
     message: str | None
     started_at: str
     manifest_version: int
-    """The newest version of the manifest when the sidecar was written."""
-    unchanged: Mapping[str, int]
-    intact: Mapping[str, int]
+    """The newest version of the manifest when the sidecar was written. Until then, what it relies on was as it was."""
+    unchanged: tuple[str, ...]
+    intact: tuple[str, ...]
     if_commit: str | None
     merged_parent: MergedParent | None
     tables: tuple[SidecarTable, ...]
@@ -69,6 +90,10 @@ class Sidecar:
     schema_id: str | None = None
     """The schema that the write was checked under."""
     schema_change: SchemaChange | None = None
+    is_commit: bool = True
+    """Whether it will be a commit; one that only moves rows to another place is none."""
+    is_reserved: bool = False
+    """Whether the manifest keeps other writes away from its tables."""
 
     @property
     def table_keys(self) -> list[str]:
@@ -86,9 +111,14 @@ class Sidecar:
         """What makes the write visible, by its writer or by whoever completes it."""
         return Publication(
             commit_id=self.operation_id,
-            pins={each.key_after: Pin(each.path, each.version_after, each.removed_at) for each in self.tables},
-            expected={**self.unchanged, **{each.table_key: each.expected_version for each in self.tables}},
+            based_on=self.manifest_version,
+            tables={each.key_after: each.update for each in self.tables},
+            places={each.table_key: each.expected_version for each in self.tables},
+            renamed={each.table_key: each.key_after for each in self.tables if each.renamed_to is not None},
+            unchanged={*self.unchanged, *(each.table_key for each in self.tables if not each.keeps_content)},
             intact=self.intact,
+            is_commit=self.is_commit,
+            is_reserved=self.is_reserved,
             schema_id=self.schema_id,
             schema_change=self.schema_change,
             branch=self.branch,
@@ -165,7 +195,10 @@ def _decode_sidecar(graph: Location, operation_id: str, content: bytes) -> Sidec
     uri = graph.child(_name(operation_id)).uri
     try:
         data = decode_record(uri, content).content
-        if (number := data.pop("format", None)) != _FORMAT:
+        number = data.pop("format", None)
+        if number == _BY_TABLE_VERSIONS:
+            data = _without_table_versions(data)
+        elif number != _FORMAT:
             raise Damaged(uri, f"has format {number!r}; this version of omnigraph reads format {_FORMAT}")
         sidecar = from_content(Sidecar, uri, data)
         if sidecar.operation_id != operation_id:
@@ -176,6 +209,26 @@ def _decode_sidecar(graph: Location, operation_id: str, content: bytes) -> Sidec
         problem = f"{error.problem}; the file is kept: restore it, or have a look at it before you write"
         raise RecoveryFailed(f"{operation_id}{_SUFFIX}", problem) from error
     return sidecar
+
+
+def _without_table_versions(data: Mapping[str, Any]) -> dict[str, Any]:
+    """A sidecar of the older format in today's words. Anything that it cannot have is left to be refused."""
+    try:
+        tables = [
+            {
+                **{name: value for name, value in each.items() if name != "removed_at"},
+                "removes": each["removed_at"] == each["version_after"],
+            }
+            for each in data["tables"]
+        ]
+        change = data.get("schema_change")
+        if change is not None:
+            pins = {key: {"path": pin["path"], "version": pin["version"]} for key, pin in change["pins"].items()}
+            change = {**change, "pins": pins}
+        relied_on = {name: list(data[name]) for name in ("unchanged", "intact")}
+        return {**data, **relied_on, "tables": tables, "schema_change": change}
+    except (KeyError, TypeError, AttributeError):
+        return dict(data)
 
 
 def _encode_sidecar(sidecar: Sidecar) -> bytes:

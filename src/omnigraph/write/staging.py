@@ -1,19 +1,22 @@
 """What the statements of a mutation have done so far, in memory: later statements read committed rows and these."""
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 from ulid import ULID
 
 from omnigraph.catalog import EdgeType, EntityType, NodeType, UnspellableKey, node_id, table_schema
 from omnigraph.catalog.model import DESTINATION, ID, SOURCE
+from omnigraph.catalog.types import Scalar
 from omnigraph.compiler import ir
+from omnigraph.compute_later import pc
+from omnigraph.dataclass_later import dataclass
 from omnigraph.embedding import current_settings, embedded_properties, fill_vectors
 from omnigraph.errors import KeyConflict, ValidationError
-from omnigraph.storage.predicates import ColumnPredicate, among, column_predicate, holds, lance_filter
+from omnigraph.storage.predicates import ColumnPredicate, PredicateKind, column_predicate, holds, lance_filter
+from omnigraph.syntax.query_ast import Operator
 from omnigraph.versioning import Snapshot
 from omnigraph.violations import Violation
 from omnigraph.write.change import TableChange
@@ -39,6 +42,9 @@ def predicates(conditions: tuple[ir.Comparison, ...], resolve: Resolve) -> tuple
 
 
 Row = dict[str, Any]
+
+_IDENTIFYING = (PredicateKind.EQUAL, PredicateKind.ONE_OF)
+"""Tests that say which value a column has, if they name one."""
 
 
 @dataclass(slots=True)
@@ -160,7 +166,13 @@ class MutationStaging:
         tests = predicates(conditions, resolve)
         if tests is None:
             return []
-        found = self._base.table(entity.table_key).scan(columns, lance_filter(tests, entity.substrings)).to_pylist()
+        identity = _identity_in(entity, tests)
+        if identity is None:
+            table = self._base.table(entity.table_key)
+            found = table.scan(columns, lance_filter(tests, entity.substrings)).to_pylist()
+        else:
+            rows = self._stored_rows(entity, identity)
+            found = [row for row in rows if all(holds(test, row[test.column]) for test in tests)]
         committed = [row for row in found if row[ID] not in pending.rows and row[ID] not in pending.deleted]
         matching = [row for row in pending.rows.values() if all(holds(test, row[test.column]) for test in tests)]
         return committed + matching
@@ -177,10 +189,16 @@ class MutationStaging:
             return pending.rows[identity]
         if identity in pending.deleted:
             return None
-        rows: list[Row] = self._base.table(entity.table_key).scan(filter=among(ID, [identity])).to_pylist()
+        rows = self._stored_rows(entity, identity)
         if not rows:
             pending.looked_up.add(identity)
         return rows[0] if rows else None
+
+    def _stored_rows(self, entity: EntityType, identity: str) -> list[Row]:
+        """The committed row with an id, if there is one."""
+        names = self._base.table(entity.table_key).schema.names
+        rows: list[Row] = self._base.rows_with_ids(entity.table_key, pa.array([identity]), names).to_pylist()
+        return rows
 
     def _note_vectors(self, entity: EntityType, row: Row, given: Row, before: Row | None) -> None:
         """Notes the vectors of a row that are to be computed: its text came or changed, and no vector was given."""
@@ -215,6 +233,30 @@ class MutationStaging:
 
     def _count(self, entity: EntityType, number: int) -> None:
         self.affected["nodes" if isinstance(entity, NodeType) else "edges"] += number
+
+
+def is_by_identity(entity: EntityType, conditions: Iterable[ir.Comparison]) -> bool:
+    """Whether conditions give the id of an entity, or all of a key of text, so that no table is searched."""
+    given = {
+        each.left.name
+        for each in conditions
+        if isinstance(each.left, ir.Column) and each.operator is Operator.EQUAL and each.left.type is Scalar.STRING
+    }
+    return ID in given or (isinstance(entity, NodeType) and bool(entity.key) and given >= {*entity.key})
+
+
+def _identity_in(entity: EntityType, tests: Iterable[ColumnPredicate]) -> str | None:
+    """The id that a row must have to meet all conditions, if these give its id, or all of its key, which is text."""
+    known = {
+        test.column: test.values[0]
+        for test in tests
+        if test.test in _IDENTIFYING and test.type is Scalar.STRING and len(test.values) == 1
+    }
+    if ID in known:
+        return str(known[ID])
+    if not isinstance(entity, NodeType) or not entity.key or not known.keys() >= {*entity.key}:
+        return None
+    return derived_id(entity, known)
 
 
 def derived_id(node: NodeType, values: Mapping[str, Any]) -> str:

@@ -4,10 +4,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from omnigraph.catalog import EdgeType, NodeType, Property, rows_not_finite
 from omnigraph.catalog.model import DESTINATION, ID, SOURCE
+from omnigraph.compute_later import pc
 from omnigraph.errors import ValidationError
 from omnigraph.storage.equality import equal_values
 from omnigraph.storage.predicates import among
@@ -55,7 +55,7 @@ class SetChecks:
     def _taken_ids(self, change: TableChange) -> pa.Array:
         if not len(change.unverified) or change.replaces_all:
             return NO_IDS
-        found = self._base.table(change.table_key).rows_with_ids(change.unverified)[ID].combine_chunks()
+        found = self._base.rows_with_ids(change.table_key, change.unverified)[ID].combine_chunks()
         return found.filter(outside(found, change.deleted))
 
     # --- uniqueness ---
@@ -98,7 +98,7 @@ class SetChecks:
             ids = ids.filter(outside(ids, change.row_ids))
             if change.replaces_all or not len(ids):
                 return ids
-        present = self._base.table(node.table_key).rows_with_ids(ids)[ID].combine_chunks()
+        present = self._base.rows_with_ids(node.table_key, ids)[ID].combine_chunks()
         absent = outside(ids, present)
         if change is not None and len(change.deleted):
             absent = pc.or_(absent, pc.is_in(ids, value_set=change.deleted))
@@ -141,11 +141,12 @@ class SetChecks:
         """The nodes whose number of edges may have changed, and those that are new."""
         node_key = self._base.catalog.nodes[edge.source].table_key
         nodes = self._changes.get(node_key)
-        table = self._base.table(edge.table_key)
         parts = [NO_IDS]
         if change is not None:
             parts.append(change.rows[SOURCE].combine_chunks())
-            parts.append(table.rows_with_ids(change.touched_ids, (ID, SOURCE))[SOURCE].combine_chunks())
+            parts.append(
+                self._base.rows_with_ids(edge.table_key, change.touched_ids, (ID, SOURCE))[SOURCE].combine_chunks()
+            )
             if change.replaces_all and edge.cardinality.minimum:
                 parts.append(self._base.table(node_key).scan([ID])[ID].combine_chunks())
         if nodes is not None and edge.cardinality.minimum:
@@ -202,7 +203,7 @@ def _violations_of_rows(change: TableChange, base: Snapshot) -> Iterator[Violati
 
 def _without_stored(rows: pa.Table, declared: Property, change: TableChange, base: Snapshot) -> pa.Table:
     """The rows that bring a value of their own: what the graph has of them is another one, or nothing."""
-    stored = base.table(change.table_key).rows_with_ids(rows[ID].combine_chunks(), [ID, declared.name])
+    stored = base.rows_with_ids(change.table_key, rows[ID].combine_chunks(), [ID, declared.name])
     places = pc.index_in(rows[ID], value_set=stored[ID].combine_chunks()).combine_chunks()
     before = stored[declared.name].combine_chunks().take(places)
     return rows.filter(pc.invert(equal_values(rows[declared.name].combine_chunks(), before)))

@@ -77,6 +77,9 @@ class MemorySnapshot:
     def scan_ends(self, table_key: str, *, columns: Sequence[str], ends: Mapping[str, Collection[str]]) -> pa.Table:
         return self.table(table_key).scan(columns, ends_filter(ends))
 
+    def rows_with_ids(self, table_key: str, ids: pa.Array, columns: Sequence[str] = ("id",)) -> pa.Table:
+        return self.table(table_key).rows_with_ids(ids, columns)
+
     def version(self, table_key: str) -> tuple[str, int]:
         rows = self.table(table_key).rows
         return table_key, hash((str(rows.schema), str(rows.to_pylist())))

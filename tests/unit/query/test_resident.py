@@ -14,9 +14,8 @@ from omnigraph.api.data import no_frame
 from omnigraph.catalog import Catalog
 from omnigraph.compiler import compile_query, ir
 from omnigraph.query import matching
-from omnigraph.query.levels import KnownValues
+from omnigraph.query.levels import KnownValues, limit_of
 from omnigraph.query.matching import Frame
-from omnigraph.query.plan import limit_of
 from omnigraph.query.programs import NoProgram, program_of
 from omnigraph.query.reading import MemoryResult
 from omnigraph.query.resident import run_program

@@ -30,7 +30,7 @@ FILES = [SCHEMA_FILE, COMPILED_FILE, STATE_FILE]
 
 
 def table(key: str, path: str) -> SidecarTable:
-    return SidecarTable(table_key=key, path=path, expected_version=4, version_after=5, removed_at=0, transaction_id="t")
+    return SidecarTable(table_key=key, path=path, expected_version=4, version_after=5, transaction_id="t")
 
 
 def sidecar(change: SchemaChange | None) -> Sidecar:
@@ -44,8 +44,8 @@ def sidecar(change: SchemaChange | None) -> Sidecar:
         message=None,
         started_at="now",
         manifest_version=2,
-        unchanged={"node:B": 1, "node:C": 2},
-        intact={},
+        unchanged=("node:B", "node:C"),
+        intact=(),
         if_commit=None,
         merged_parent=None,
         tables=(table("node:A", "nodes/a"),),
@@ -64,12 +64,12 @@ def sidecar(change: SchemaChange | None) -> Sidecar:
     ids=["as it was", "renamed", "renamed, and another has its name", "dropped"],
 )
 def test_a_table_is_found_by_where_it_lies(pins: dict[str, Pin], found: str | None) -> None:
-    assert pinned_key(Manifest(pins, (COMMIT,)), table("node:A", "nodes/a")) == found
+    assert pinned_key(Manifest(2, pins, (COMMIT,)), table("node:A", "nodes/a")) == found
 
 
 def test_a_fork_that_is_not_placed_is_found_by_its_name() -> None:
     pins = {"node:A": Pin("nodes/a", 4)}
-    assert pinned_key(Manifest(pins, (COMMIT,)), table("node:A", "nodes/a/tree/b.1")) == "node:A"
+    assert pinned_key(Manifest(2, pins, (COMMIT,)), table("node:A", "nodes/a/tree/b.1")) == "node:A"
 
 
 def test_whoever_settles_a_change_of_the_schema_holds_every_table() -> None:

@@ -263,8 +263,8 @@ def test_a_sidecar_is_the_same_after_its_way_through_json() -> None:
         message="merge b",
         started_at="2024-05-01T12:00:00Z",
         manifest_version=3,
-        unchanged={"node:City": 1},
-        intact={},
+        unchanged=("node:City",),
+        intact=(),
         if_commit=None,
         merged_parent=MergedParent("01C", Place("b", "01D", 4), 5),
         tables=(
@@ -273,11 +273,13 @@ def test_a_sidecar_is_the_same_after_its_way_through_json() -> None:
                 path="nodes/1",
                 expected_version=1,
                 version_after=2,
-                removed_at=0,
                 transaction_id="t",
+                keeps_content=True,
+                folded="01Z",
             ),
         ),
         schema_change=SchemaChange("2-abc", {"node:X": Pin("nodes/2", 1)}, ("node:Y",)),
+        is_commit=False,
     )
     (document,) = recoveries_json([sidecar], [])["pending"]
     assert decode_answer(Sidecar, sent(document)) == sidecar

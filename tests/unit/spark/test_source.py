@@ -179,7 +179,7 @@ def test_a_frame_keeps_the_state_that_it_was_made_of(read: Read, graph: og.Graph
 
 def test_the_past_is_read_by_commit_and_by_version(read: Read, graph: og.Graph) -> None:
     (commit,) = [
-        each for each in graph.commits.list() if each.manifest_version == graph.snapshot().manifest.version - 2
+        each for each in graph.commits.list() if each.manifest_version == graph.snapshot().commit.manifest_version - 2
     ]
     assert names(read(snapshot=commit.graph_commit_id)) == ["bare", "full"]
     assert names(read(version=str(commit.manifest_version))) == ["bare", "full"]

@@ -44,6 +44,7 @@ class Histories:
                 branch=branch,
                 incarnation=f"of {branch}",
                 manifest_version=first.manifest_version + 1 if first else 1,
+                manifest=first.manifest + 1 if first else 1,
                 parent_commit_id=first.graph_commit_id if first else None,
                 merged_parent_commit_id=merged.graph_commit_id if merged else None,
                 merged_place=merged.place if merged else None,

@@ -1,5 +1,7 @@
 """The file of a version of the manifest: what is written is read again, and nothing else is taken for it."""
 
+import base64
+import itertools
 import json
 import os
 import threading
@@ -14,6 +16,7 @@ from hypothesis import strategies as st
 
 from omnigraph.api.history import Commit, Place
 from omnigraph.errors import Damaged, StorageError
+from omnigraph.storage.deltas import Delta
 from omnigraph.storage.files import StoredFile
 from omnigraph.storage.location import location_of
 from omnigraph.versioning.line import (
@@ -42,7 +45,12 @@ FIRST = Commit(
     message="init",
     created_at=datetime(2026, 1, 2, 3, 4, 5, 678, UTC),
 )
-MANIFEST = Manifest({"node:Person": Pin("nodes/1-a", 3, 2), "edge:Knows": Pin("edges/2-b/tree/b.1", 7)}, (FIRST,))
+CARRIED = Delta("01K00000000000000000000001", b"rows", 2, ("a",), ("gone",))
+MANIFEST = Manifest(
+    1,
+    {"node:Person": Pin("nodes/1-a", 3, 2, 1, (CARRIED,)), "edge:Knows": Pin("edges/2-b/tree/b.1", 7)},
+    (FIRST,),
+)
 texts = st.text(max_size=20)
 # The parts of a commit that people choose; numbers as large as they may become.
 commits = st.builds(
@@ -60,15 +68,29 @@ commits = st.builds(
     created_at=st.datetimes(timezones=st.just(UTC)),
     schema_id=st.text(min_size=1, max_size=20),
 )
-pins = st.builds(Pin, texts, st.integers(0, 2**63 - 1), st.integers(0, 2**63 - 1))
+numbers = st.integers(0, 2**63 - 1)
+serials = itertools.count()
+# Commits have ids that no other has, by which what is carried is known.
+deltas = st.builds(
+    lambda rows, count, replaced, deleted: Delta(str(next(serials)), rows, count, tuple(replaced), tuple(deleted)),
+    st.binary(max_size=50),
+    st.integers(0, 1_000),
+    st.lists(texts, max_size=3),
+    st.lists(texts, max_size=3),
+)
+pins = st.builds(Pin, texts, numbers, numbers, numbers, st.lists(deltas, max_size=3).map(tuple))
 manifests = st.builds(
-    Manifest, st.dictionaries(texts, pins, max_size=5), st.lists(commits, min_size=1, max_size=5).map(tuple)
+    Manifest,
+    numbers,
+    st.dictionaries(texts, pins, max_size=5),
+    st.lists(commits, min_size=1, max_size=5).map(tuple),
 )
 
 
 def numbered(version: int, writer: str) -> Manifest:
     """A manifest of a version, whose commit names its writer."""
-    return replace(MANIFEST, commits=(replace(FIRST, manifest_version=version, graph_commit_id=writer),))
+    commit = replace(FIRST, manifest_version=version, graph_commit_id=writer)
+    return replace(MANIFEST, version=version, commits=(commit,))
 
 
 # --- what is in a file ---
@@ -84,21 +106,38 @@ def test_what_was_encoded_is_decoded(manifest: Manifest) -> None:
 
 def test_a_file_is_lines_of_json_that_any_tool_can_read() -> None:
     lines = [json.loads(line) for line in encode_manifest(MANIFEST).splitlines()]
-    assert [*lines[0]] == ["omnigraph", "layout", "checksum"]
-    assert (lines[0]["omnigraph"], lines[0]["layout"]) == ("manifest", LAYOUT)
-    assert lines[1]["tables"]["node:Person"] == {"path": "nodes/1-a", "version": 3, "removed_at": 2}
-    assert lines[2]["commit"]["graph_commit_id"] == FIRST.graph_commit_id
-    assert lines[3] == {"end": True}
+    assert [*lines[0]] == ["omnigraph", "layout", "version", "checksum"]
+    assert (lines[0]["omnigraph"], lines[0]["layout"], lines[0]["version"]) == ("manifest", LAYOUT, 1)
+    pin = {"path": "nodes/1-a", "version": 3, "changed_at": 2, "removed_at": 1}
+    assert lines[1]["tables"]["node:Person"] == pin
+    assert lines[2] == {
+        "carried": "node:Person",
+        "commit": CARRIED.commit_id,
+        "count": 2,
+        "replaced": ["a"],
+        "deleted": ["gone"],
+        "rows": base64.b64encode(b"rows").decode(),
+    }
+    assert lines[3]["commit"]["graph_commit_id"] == FIRST.graph_commit_id
+    assert lines[4] == {"end": True}
+
+
+def test_what_is_carried_is_the_same_in_each_version_that_repeats_it() -> None:
+    pin = MANIFEST.pins["node:Person"]
+    longer = replace(pin, carried=(CARRIED, replace(CARRIED, commit_id="later", rows=b"more", count=1)))
+    for carried in (longer, pin, longer, replace(longer, carried=longer.carried[1:])):
+        manifest = replace(MANIFEST, pins={"node:Person": carried})
+        assert decode_manifest(URI, encode_manifest(manifest)) == manifest
 
 
 def test_the_same_manifest_is_the_same_file_whatever_the_order_of_its_tables() -> None:
-    other = Manifest(dict(reversed([*MANIFEST.pins.items()])), MANIFEST.commits)
+    other = replace(MANIFEST, pins=dict(reversed([*MANIFEST.pins.items()])))
     assert encode_manifest(other) == encode_manifest(MANIFEST)
 
 
 def test_a_time_is_read_as_the_same_time_in_another_zone() -> None:
     zoned = FIRST.created_at.astimezone(timezone(timedelta(hours=5)))
-    content = encode_manifest(Manifest({}, (replace(FIRST, created_at=zoned),)))
+    content = encode_manifest(Manifest(1, {}, (replace(FIRST, created_at=zoned),)))
     assert decode_manifest(URI, content).commit.created_at == FIRST.created_at
 
 
@@ -139,15 +178,22 @@ def test_what_was_never_a_manifest_is_damaged(content: bytes) -> None:
 
 
 def test_lines_that_change_places_are_damage() -> None:
-    first, tables, commit, end = encode_manifest(MANIFEST).splitlines(keepends=True)
-    for content in (first + commit + tables + end, first + tables + end, first + tables + commit + commit + end):
+    first, tables, carried, commit, end = encode_manifest(MANIFEST).splitlines(keepends=True)
+    for lines in (
+        (commit, carried, tables),
+        (tables, commit, carried),
+        (tables, carried),
+        (tables, commit),
+        (tables, carried, commit, commit),
+    ):
+        content = b"".join((first, *lines, end))
         with pytest.raises(Damaged):
             decode_manifest(URI, content)
 
 
 def test_a_file_without_a_commit_is_damaged() -> None:
     with pytest.raises(Damaged, match="no commit"):
-        decode_manifest(URI, encode_manifest(Manifest(MANIFEST.pins, ())))
+        decode_manifest(URI, encode_manifest(replace(MANIFEST, commits=())))
 
 
 def test_a_newer_layout_is_refused_and_is_not_damage(monkeypatch: pytest.MonkeyPatch) -> None:

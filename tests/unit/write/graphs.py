@@ -69,7 +69,7 @@ def snapshot(catalog: Catalog = CATALOG, **rows: Rows) -> Snapshot:
         parent_commit_id=None,
         created_at=datetime(2020, 1, 1, tzinfo=UTC),
     )
-    base = Snapshot(location_of(f"memory:///{uuid4()}"), catalog, Manifest(pins, (commit,)))
+    base = Snapshot(location_of(f"memory:///{uuid4()}"), catalog, Manifest(7, pins, (commit,)))
     for each in catalog.entities:
         dataset = lance.write_dataset(rows_of(each, rows.get(each.name, ())), f"memory:///{uuid4()}")
         base.opened.keep(each.table_key, base.version(each.table_key), Table(base.location, dataset))

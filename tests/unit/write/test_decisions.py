@@ -18,16 +18,17 @@ from omnigraph.storage.tables import Table
 from omnigraph.versioning import Manifest, ManifestLog, Pin, Publication
 from omnigraph.versioning.publisher import check_expectations
 from omnigraph.write.attempt import WriteAttempt
-from omnigraph.write.change import StagedTable
+from omnigraph.write.change import ReliedOn, StagedTable
 from omnigraph.write.fence import WriteFence
 from omnigraph.write.forks import is_own, table_root
 from omnigraph.write.ids import new_ids
-from omnigraph.write.protocol import ReliedOn, relied_on
+from omnigraph.write.protocol import relied_on
 from tests.unit.write.graphs import CATALOG, change_of, entity, snapshot
 
 PLACE = location_of("memory:///decisions")
 HEAD = Manifest(
-    {"node:Person": Pin("nodes/p", 5, removed_at=3), "edge:Lives": Pin("edges/l", 2)},
+    9,
+    {"node:Person": Pin("nodes/p", 5, changed_at=6, removed_at=3), "edge:Lives": Pin("edges/l", 2)},
     (
         Commit(
             graph_commit_id="head",
@@ -38,7 +39,9 @@ HEAD = Manifest(
         ),
     ),
 )
-PUBLICATION = Publication(commit_id="new", pins={}, expected={"node:Person": 5}, intact={"node:Person": 3})
+PUBLICATION = Publication(
+    commit_id="new", based_on=8, places={"node:Person": 5}, unchanged={"node:Person"}, intact={"node:Person"}
+)
 
 
 def test_new_edges_rely_on_their_nodes_and_nodes_that_go_on_the_edges() -> None:
@@ -56,8 +59,9 @@ def test_a_publication_holds_while_nothing_that_it_rests_on_has_changed() -> Non
 @pytest.mark.parametrize(
     ("publication", "error"),
     [
-        (replace(PUBLICATION, expected={"node:Person": 4}), ExpectedVersionMismatch),
-        (replace(PUBLICATION, intact={"node:Person": 2}), ExpectedVersionMismatch),
+        (replace(PUBLICATION, places={"node:Person": 4}), ExpectedVersionMismatch),
+        (replace(PUBLICATION, based_on=5), ExpectedVersionMismatch),
+        (replace(PUBLICATION, based_on=2, unchanged=()), ExpectedVersionMismatch),
         (replace(PUBLICATION, if_commit="another"), PreconditionFailed),
         (replace(PUBLICATION, schema_id="2-other"), SchemaChanged),
     ],
@@ -68,15 +72,21 @@ def test_a_publication_whose_ground_has_moved_is_refused(publication: Publicatio
 
 
 def test_rows_that_came_since_do_not_disturb_who_needs_rows_to_stay() -> None:
-    moved = Manifest({"node:Person": Pin("nodes/p", 8, removed_at=3)}, HEAD.commits)
-    check_expectations(moved, replace(PUBLICATION, expected={}))
+    moved = replace(HEAD, pins={"node:Person": Pin("nodes/p", 8, changed_at=9, removed_at=3)})
+    check_expectations(moved, replace(PUBLICATION, places={}, unchanged=()))
 
 
-def test_an_attempt_tells_the_versions_that_it_was_decided_on() -> None:
+def test_rows_that_moved_since_do_not_disturb_who_needs_their_content() -> None:
+    moved = replace(HEAD, pins={"node:Person": Pin("nodes/p", 8, changed_at=6, removed_at=3)})
+    check_expectations(moved, replace(PUBLICATION, places={}))
+    with pytest.raises(ExpectedVersionMismatch):
+        check_expectations(moved, PUBLICATION)
+
+
+def test_an_attempt_has_the_branch_and_the_schema_that_it_was_decided_on() -> None:
     base = snapshot()
     log, fence = ManifestLog(base.location, branch="b"), WriteFence(base.location, "b", "test")
     attempt = WriteAttempt(kind=Writer.MUTATE, actor=None, base=base, log=log, fence=fence)
-    assert attempt.versions(["node:Person", "edge:Lives"]) == {"node:Person": 1, "edge:Lives": 1}
     assert (attempt.branch, attempt.catalog) == ("b", CATALOG)
     again = WriteAttempt(kind=Writer.MUTATE, actor=None, base=base, log=log, fence=fence)
     assert again.operation_id != attempt.operation_id

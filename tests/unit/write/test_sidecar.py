@@ -8,10 +8,12 @@ import pytest
 
 from omnigraph.api.history import Place
 from omnigraph.errors import RecoveryFailed
+from omnigraph.storage.deltas import Delta
 from omnigraph.storage.location import Location, location_of
 from omnigraph.storage.objects import objects_at
 from omnigraph.storage.records import encode_record
 from omnigraph.versioning import MergedParent, Pin, SchemaChange
+from omnigraph.versioning.manifest import TableUpdate
 from omnigraph.write.sidecar import (
     Sidecar,
     SidecarTable,
@@ -24,7 +26,7 @@ from omnigraph.write.sidecar import (
 )
 
 TABLE = SidecarTable(
-    table_key="node:A", path="nodes/a", expected_version=3, version_after=5, removed_at=2, transaction_id="t"
+    table_key="node:A", path="nodes/a", expected_version=3, version_after=5, transaction_id="t", removes=True
 )
 SIDECAR = Sidecar(
     operation_id="01A",
@@ -36,8 +38,8 @@ SIDECAR = Sidecar(
     message="why",
     started_at="2020-01-01T00:00:00.000+00:00",
     manifest_version=9,
-    unchanged={"edge:E": 4},
-    intact={"node:B": 1},
+    unchanged=("edge:E",),
+    intact=("node:B",),
     if_commit=None,
     merged_parent=MergedParent("01C", Place("b", "x", 3), 7),
     tables=(TABLE,),
@@ -88,17 +90,42 @@ def test_the_names_in_the_file_are_those_that_every_version_knows(graph: Locatio
         "completing",
         "schema_id",
         "schema_change",
+        "is_commit",
+        "is_reserved",
     ]
     assert [*content["tables"][0]] == [
         "table_key",
         "path",
         "expected_version",
         "version_after",
-        "removed_at",
         "transaction_id",
+        "removes",
+        "keeps_content",
+        "folded",
         "renamed_to",
     ]
-    assert content["format"] == 1
+    assert content["format"] == 2
+
+
+def test_a_sidecar_of_the_format_before_is_read(graph: Location) -> None:
+    write_sidecar(graph, SIDECAR)
+    older = json.loads(stored(graph))
+    for name in ("checksum", "is_commit"):
+        del older[name]
+    older |= {"format": 1, "unchanged": {"edge:E": 4}, "intact": {"node:B": 1}}
+    for name in ("removes", "keeps_content", "folded"):
+        del older["tables"][0][name]
+    pin = {"path": "nodes/b", "version": 1, "removed_at": 1}
+    change = {"schema_id": "2-x", "pins": {"node:B": pin}, "dropped": []}
+    for removed_at, changed in ((5, None), (2, None), (2, change)):
+        older["tables"][0]["removed_at"] = removed_at
+        older["schema_change"] = changed
+        objects_at(graph).replace("__recovery/01A.json", encode_record(older))
+        assert read_sidecar(graph, "01A") == replace(
+            SIDECAR,
+            tables=(replace(TABLE, removes=removed_at == 5),),
+            schema_change=None if changed is None else SchemaChange("2-x", {"node:B": Pin("nodes/b", 1)}),
+        )
 
 
 @pytest.mark.parametrize(
@@ -107,7 +134,8 @@ def test_the_names_in_the_file_are_those_that_every_version_knows(graph: Locatio
         (b"", "is not a JSON document"),
         (b"[]", "expected a JSON object"),
         (b'{"format": 1}', "operation_id: Field required"),
-        (encode_record({"format": 2}), "has format 2; this version of omnigraph reads format 1"),
+        (encode_record({"format": 1, "tables": 1}), "operation_id: Field required"),
+        (encode_record({"format": 3}), "has format 3; this version of omnigraph reads format 2"),
     ],
 )
 def test_what_is_not_a_sidecar_is_refused_and_stays(graph: Location, damaged: bytes, problem: str) -> None:
@@ -169,11 +197,23 @@ def test_a_write_without_a_sidecar_gets_no_mark(graph: Location) -> None:
 def test_a_publication_says_what_the_sidecar_says() -> None:
     renamed = replace(SIDECAR, tables=(replace(TABLE, renamed_to="node:New"),))
     publication = renamed.publication(actor="who", message="m")
-    assert publication.pins == {"node:New": Pin("nodes/a", 5, 2)}
-    assert publication.expected == {"edge:E": 4, "node:A": 3}
-    assert (publication.intact, publication.since) == ({"node:B": 1}, 9)
+    assert publication.tables == {"node:New": TableUpdate(path="nodes/a", version=5, removes=True)}
+    assert (publication.places, publication.renamed) == ({"node:A": 3}, {"node:A": "node:New"})
+    assert (publication.unchanged, publication.intact) == ({"edge:E", "node:A"}, ("node:B",))
+    assert (publication.based_on, publication.since, publication.is_commit) == (9, 9, True)
     assert (publication.commit_id, publication.rival_id) == ("01A", "01B")
     assert (publication.actor, publication.message, publication.schema_id) == ("who", "m", "initial")
+
+
+def test_a_publication_of_a_fold_is_no_commit_and_keeps_what_came_later() -> None:
+    table = replace(TABLE, removes=False, keeps_content=True, folded="01X")
+    folding = replace(SIDECAR, kind="fold", unchanged=(), intact=(), is_commit=False, tables=(table,))
+    publication = folding.publication(actor=None, message=None)
+    assert (publication.is_commit, publication.unchanged) == (False, set())
+    update = TableUpdate(path="nodes/a", version=5, keeps_content=True, folded="01X")
+    assert publication.tables == {"node:A": update}
+    carried = tuple(Delta(commit_id, b"", 0) for commit_id in ("01W", "01X", "01Y"))
+    assert update.applied_to(Pin("nodes/a", 3, 7, 4, carried), 10) == Pin("nodes/a", 5, 7, 4, carried[2:])
 
 
 def test_a_change_of_the_schema_holds_every_table_of_its_branch() -> None:

@@ -2,7 +2,7 @@
 
 import html
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
@@ -12,6 +12,7 @@ from omnigraph.catalog.model import Catalog, EntityType, Interface, Property
 from omnigraph.catalog.serial import catalog_to_json
 from omnigraph.catalog.types import List, Scalar
 from omnigraph.catalog.values import Value
+from omnigraph.dataclass_later import dataclass
 from omnigraph.diagnostics import Diagnostic, Findings, Source, render_all
 from omnigraph.errors import SchemaError
 from omnigraph.evolution.migration.comparison import CatalogComparison, Places

@@ -6,7 +6,7 @@ A step names types and properties as they are called when its turn comes, and ha
 import json
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import StrEnum
 from typing import Any, ClassVar, TypeAlias
 
@@ -28,6 +28,7 @@ from omnigraph.catalog.model import (
 from omnigraph.catalog.serial import type_to_json
 from omnigraph.catalog.types import Enum, List, PropertyType, Scalar, Vector
 from omnigraph.catalog.values import Value
+from omnigraph.dataclass_later import dataclass
 from omnigraph.diagnostics import quoted
 from omnigraph.syntax.nodes import TextLiteral
 from omnigraph.syntax.printer import print_literal
