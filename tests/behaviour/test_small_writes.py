@@ -45,9 +45,12 @@ def names(graph: og.Graph, table: str = "node:Person") -> list[str]:
 
 
 @contextmanager
-def held_back(graph: og.Graph, monkeypatch: pytest.MonkeyPatch, many: int) -> Iterator[None]:
-    """The first version of the block is written once many others wait, so that these are published together."""
-    append, waiting = ManifestLog.append, threading.Event()
+def held_back(graph: og.Graph, monkeypatch: pytest.MonkeyPatch, many: int) -> Iterator[threading.Event]:
+    """The first version of the block is written once many others wait, so that these are published together.
+
+    The event says that somebody is about to write the first version.
+    """
+    append, begun, waiting = ManifestLog.append, threading.Event(), threading.Event()
     run, asked, counting = WriteGroup.run, [], threading.Lock()
     first = threading.Lock()
 
@@ -60,6 +63,7 @@ def held_back(graph: og.Graph, monkeypatch: pytest.MonkeyPatch, many: int) -> It
 
     def append_late(self: ManifestLog, base: Manifest, following: Manifest) -> Manifest:
         if first.acquire(blocking=False):
+            begun.set()
             assert waiting.wait(PATIENCE)
             (group,) = graph._session.writes._groups.values()
             until = time.monotonic() + PATIENCE
@@ -70,7 +74,7 @@ def held_back(graph: og.Graph, monkeypatch: pytest.MonkeyPatch, many: int) -> It
     with monkeypatch.context() as patch:
         patch.setattr(WriteGroup, "run", counted_run)
         patch.setattr(ManifestLog, "append", append_late)
-        yield
+        yield begun
 
 
 def together(graph: og.Graph, monkeypatch: pytest.MonkeyPatch, *writes: Callable[[og.Graph], object]) -> list[object]:
@@ -83,10 +87,12 @@ def together(graph: og.Graph, monkeypatch: pytest.MonkeyPatch, *writes: Callable
         except og.OmnigraphError as error:
             results[number] = error
 
-    with held_back(graph, monkeypatch, len(writes)):
+    with held_back(graph, monkeypatch, len(writes)) as begun:
         leader = threading.Thread(target=lambda: graph.mutate(WRITES, "add", {"name": "first"}))
         threads = [threading.Thread(target=run, args=(number,)) for number in range(len(writes))]
-        for thread in (leader, *threads):
+        leader.start()
+        assert begun.wait(PATIENCE)
+        for thread in threads:
             thread.start()
         for thread in (leader, *threads):
             thread.join(PATIENCE)

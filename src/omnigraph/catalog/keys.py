@@ -51,6 +51,8 @@ def derived_ids(columns: Sequence[pa.Array]) -> pa.Array:
 
 def node_id(values: Sequence[Value | None], types: Sequence[PropertyType]) -> str:
     """The id of one node with this key."""
+    if len(values) == 1 and isinstance(values[0], str):
+        return values[0]  # a text is its own spelling
     columns = [
         pa.array([value], type=arrow_type(type) if isinstance(type, Scalar) else pa.string())
         for value, type in zip(values, types, strict=True)

@@ -114,6 +114,17 @@ class _TableType:
         return f"{self.kind}:{self.name}"
 
     @cached_property
+    def columns(self) -> pa.Schema:
+        """The columns of its table: what identifies a row, then its properties in declaration order."""
+        system = [arrow_field(name, Scalar.STRING, nullable=False) for name in self.system_columns]
+        properties = [
+            arrow_field(declared.name, declared.type, nullable=declared.nullable)
+            for declared in self.properties.values()
+            if declared.name not in self.system_columns
+        ]
+        return pa.schema([*system, *properties])
+
+    @cached_property
     def indexed_properties(self) -> frozenset[str]:
         """The properties named by an `@index`."""
         return frozenset(name for names in self.indexes for name in names)
@@ -217,11 +228,5 @@ class Catalog:
 
 
 def table_schema(entity: EntityType) -> pa.Schema:
-    """The columns of a type's table: what identifies a row, then its properties in declaration order."""
-    system = [arrow_field(name, Scalar.STRING, nullable=False) for name in entity.system_columns]
-    properties = [
-        arrow_field(declared.name, declared.type, nullable=declared.nullable)
-        for declared in entity.properties.values()
-        if declared.name not in entity.system_columns
-    ]
-    return pa.schema([*system, *properties])
+    """The columns of a type's table."""
+    return entity.columns

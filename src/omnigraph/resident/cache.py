@@ -5,7 +5,7 @@ are kept, those used last, and one leads to the next at the cost of what differs
 used for the longest time goes; memory counts as long as a running query holds it, also when it is not kept any more.
 """
 
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from omnigraph.lazy import importing
@@ -13,6 +13,8 @@ from omnigraph.resident.links import Links, link
 from omnigraph.resident.memory import DoesNotFit, MemoryBound
 from omnigraph.resident.tables import ResidentTable, read_table
 from omnigraph.resident.view import ResidentView
+from omnigraph.storage.carrying import later_deltas
+from omnigraph.storage.deltas import Delta
 from omnigraph.storage.environment import RESIDENT_BYTES
 from omnigraph.storage.tables import Table
 from omnigraph.versioning import Manifest, Snapshot
@@ -25,6 +27,9 @@ SMALL_TABLE = 20_000
 
 MOST_VERSIONS = 4
 """How many versions of a table are kept besides those of the view that was used last."""
+
+MOST_LATE = 64
+"""A small write looks through as many changes that came after what is in memory, before this is moved forward."""
 
 _RETRIED_AFTER = 1_000
 """What did not fit is tried again after this many queries: others may have held the memory."""
@@ -78,6 +83,16 @@ class ResidentCache:
                 view = self._view(at)
                 self._last = (at.manifest, view)
         return view
+
+    def behind(self, at: Snapshot, key: str) -> tuple[ResidentTable, Sequence[Delta]] | None:
+        """A table in memory as it was before a few of the changes that a snapshot carries, and these changes."""
+        table = at.table(key)
+        with self.memory.lock:
+            for (name, _), known in reversed(self._tables.items()):
+                late = later_deltas(known.table, table) if name == key else None
+                if late is not None and len(late) <= MOST_LATE:
+                    return known, late
+        return None
 
     def _is_at_hand(self, at: Snapshot, key: str) -> bool:
         """Whether a table is in memory, at this version or another, or small."""

@@ -12,6 +12,8 @@ from omnigraph.compiler.ir import Direction
 from omnigraph.resident.cache import ResidentCache
 from omnigraph.resident.memory import DoesNotFit
 from omnigraph.resident.tables import Ordinals, ResidentTable
+from omnigraph.storage.carrying import CarryingTable
+from omnigraph.storage.deltas import Delta
 from omnigraph.storage.tables import Table
 from omnigraph.versioning import Snapshot
 
@@ -30,12 +32,13 @@ class ResidentFinder:
         if len(ids) > FEW_IDS or _has_blobs(at, table_key, columns):
             return None
         try:
-            view = self._cache.view_for_write(at, (table_key,))
-            if view is None:
-                return None
-            table = view.table(table_key)
-            found = [table.find(each) for each in ids.to_pylist()]
-            return _rows(at.table(table_key), table, [each for each in found if each >= 0], columns)
+            known = self._cache.behind(at, table_key)
+            if known is None:
+                view = self._cache.view_for_write(at, (table_key,))
+                if view is None:
+                    return None
+                known = view.table(table_key), ()
+            return _rows_with_ids(at.table(table_key), *known, ids.to_pylist(), columns)
         except DoesNotFit:
             return None
 
@@ -71,6 +74,30 @@ def _has_blobs(at: Snapshot, table_key: str, columns: Sequence[str]) -> bool:
 
 def _node_tables(at: Snapshot, edge: EdgeType) -> tuple[str, str]:
     return at.catalog.nodes[edge.source].table_key, at.catalog.nodes[edge.destination].table_key
+
+
+def _rows_with_ids(
+    table: Table, resident: ResidentTable, late: Sequence[Delta], ids: Sequence[str], columns: Sequence[str]
+) -> pa.Table:
+    """Rows of a table that is in memory as it was before some changes that it carries."""
+    changes = [table.carried_by(each) for each in reversed(late)] if isinstance(table, CarryingTable) else []
+    stored, parts = [], []
+    for id in ids:
+        for change in changes:
+            offset = change.offsets.get(id)
+            if offset is not None:
+                if offset >= 0:
+                    parts.append(change.batch.slice(offset, 1).select(columns))
+                break
+        else:
+            ordinal = resident.find(id)
+            if ordinal >= 0:
+                stored.append(ordinal)
+    if not stored:
+        schema = table.schema
+        return pa.Table.from_batches(parts, pa.schema([schema.field(name) for name in columns]))
+    found = _rows(table, resident, stored, columns)
+    return pa.concat_tables([found, pa.Table.from_batches(parts, found.schema)]) if parts else found
 
 
 def _rows(table: Table, resident: ResidentTable, ordinals: Sequence[int], columns: Sequence[str]) -> pa.Table:

@@ -24,7 +24,8 @@ from omnigraph.resident.ids import IdIndex, flat, pick, size_at
 from omnigraph.resident.memory import DoesNotFit, MemoryBound, Reading
 from omnigraph.resident.numbers import numbers_of
 from omnigraph.resident.readers import ValueReader, reader_of
-from omnigraph.storage.carrying import FIRST_CARRIED, CarryingTable, is_extended
+from omnigraph.storage.carrying import FIRST_CARRIED, CarryingTable, later_deltas
+from omnigraph.storage.deltas import Delta
 from omnigraph.storage.differences import row_moves
 from omnigraph.storage.tables import ROW_ADDRESS, Table
 
@@ -452,8 +453,10 @@ class ResidentTable:
 
     def advance_to(self, table: Table, most_rows: int) -> "ResidentTable | None":
         """The same table at another version, read at the cost of what differs; None where that is too much."""
-        if isinstance(table, CarryingTable) and is_extended(self.table, table):
-            return self._advance_carried(table)
+        if isinstance(table, CarryingTable):
+            late = later_deltas(self.table, table)
+            if late is not None and _count_rows(self.table.deltas) + _count_rows(late) == _count_rows(table.deltas):
+                return self._advance_carried(table, late)
         moves = row_moves(self.table, table, (*self.base.overlay_names, *self.extra), most_rows)
         if moves is None:
             return None
@@ -462,21 +465,19 @@ class ResidentTable:
             return None
         return self.advance(table, moves.added, removed)
 
-    def _advance_carried(self, table: CarryingTable) -> "ResidentTable | None":
-        """The same table with more carried on top of it."""
-        late = table.deltas[len(self.table.deltas) :]
+    def _advance_carried(self, table: CarryingTable, late: Sequence[Delta]) -> "ResidentTable | None":
+        """The same table with more carried on top of it, where the rows that it has already keep their addresses."""
         rows = table.rows_of(late)
-        ids = rows[ID].to_pylist()
         offsets: dict[str, int] = {}
         start = 0
         for delta in late:
-            offsets.update(dict.fromkeys(delta.deleted, -1))
-            offsets.update(zip(ids[start : start + delta.count], range(start, start + delta.count), strict=True))
+            for id, offset in table.carried_by(delta).offsets.items():
+                offsets[id] = offset if offset < 0 else start + offset
             start += delta.count
         live = sorted(each for each in offsets.values() if each >= 0)
         removed = [self.find(id) for id, offset in offsets.items() if offset < 0]
-        upserts = rows if len(live) == len(ids) else rows.take(pa.array(live, pa.int64()))
-        before = sum(delta.count for delta in self.table.deltas)
+        upserts = rows if len(live) == start else rows.take(pa.array(live, pa.int64()))
+        before = _count_rows(self.table.deltas)
         addresses = pa.array([FIRST_CARRIED + before + each for each in live], pa.uint64())
         return self.advance(
             table, upserts.append_column(ROW_ADDRESS, addresses), [each for each in removed if each >= 0]
@@ -584,6 +585,10 @@ class ResidentTable:
                 return None
             found += rows.tolist()
         return found
+
+
+def _count_rows(deltas: Iterable[Delta]) -> int:
+    return sum(delta.count for delta in deltas)
 
 
 def _concatenate(before: pa.Array | None, following: pa.Array) -> pa.Array:

@@ -5,7 +5,7 @@ while more are carried on top of the same version. That is all that whoever read
 needs to know. The dataset itself, its indexes among it, knows nothing of carried rows.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
 from uuid import uuid4
 
@@ -103,15 +103,28 @@ def _as_schema(rows: pa.Table, schema: pa.Schema) -> pa.Table:
     return rows if rows.schema.equals(schema) else rows.cast(schema)
 
 
-def is_extended(table: Table, other: Table) -> bool:
-    """Whether another table is this one with more carried on top of it."""
-    count = len(table.deltas)
-    return (
-        count <= len(other.deltas)
-        and (count == 0 or table.deltas[-1].commit_id == other.deltas[count - 1].commit_id)
-        and table.version == other.version
-        and table.location.uri == other.location.uri
-    )
+def later_deltas(table: Table, other: Table) -> tuple[Delta, ...] | None:
+    """What another table carries on top of this one; None if it is not this one with more carried on top of it.
+
+    What this one carries may have been joined in the other, where it stays one delta under the id of its last commit.
+    """
+    if table.version != other.version or table.location.uri != other.location.uri:
+        return None
+    if not table.deltas:
+        return other.deltas
+    last = table.deltas[-1].commit_id
+    for index in range(len(other.deltas) - 1, -1, -1):
+        if other.deltas[index].commit_id == last:
+            return other.deltas[index + 1 :]
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class CarriedRows:
+    """The rows of a delta, and for each id that it touches the position of its row, or -1 if it is gone."""
+
+    batch: pa.RecordBatch
+    offsets: Mapping[str, int]
 
 
 class CarryingTable(Table):
@@ -140,15 +153,32 @@ class CarryingTable(Table):
     def deltas(self) -> tuple[Delta, ...]:
         return self._deltas
 
+    @cached_property
+    def schema(self) -> pa.Schema:
+        return self._plain.schema
+
     # --- carried rows ---
 
     def rows_of(self, deltas: Sequence[Delta]) -> pa.Table:
         """The rows of some deltas, one after the other."""
-        schema = self.schema
-        batches = [self._decode(each, schema) for each in deltas if each.count]
-        return pa.Table.from_batches(batches, schema)
+        return pa.Table.from_batches([self.carried_by(each).batch for each in deltas if each.count], self.schema)
 
-    def _decode(self, delta: Delta, schema: pa.Schema) -> pa.RecordBatch:
+    def carried_by(self, delta: Delta) -> CarriedRows:
+        """The rows of one delta, which are decoded once by a process."""
+        found: CarriedRows | None = delta.decoded
+        if found is None:
+            batch = self._decode(delta)
+            ids = batch.column(_ID).to_pylist()
+            found = CarriedRows(
+                batch, {**dict.fromkeys(delta.deleted, -1), **dict(zip(ids, range(len(ids)), strict=True))}
+            )
+            object.__setattr__(delta, "decoded", found)
+        return found
+
+    def _decode(self, delta: Delta) -> pa.RecordBatch:
+        schema = self.schema
+        if not delta.count:
+            return pa.RecordBatch.from_pylist([], schema=schema)
         try:
             batch = pa.ipc.read_record_batch(pa.py_buffer(delta.rows), schema)
             batch.validate()
@@ -169,10 +199,10 @@ class CarryingTable(Table):
     def offsets(self) -> dict[str, int]:
         """For each id that is carried or gone, where its row is, or -1."""
         found: dict[str, int] = {}
-        ids, start = self._all[_ID].to_pylist(), 0
+        start = 0
         for delta in self.deltas:
-            found.update(dict.fromkeys(delta.deleted, -1))
-            found.update(zip(ids[start : start + delta.count], range(start, start + delta.count), strict=True))
+            for id, offset in self.carried_by(delta).offsets.items():
+                found[id] = offset if offset < 0 else start + offset
             start += delta.count
         return found
 

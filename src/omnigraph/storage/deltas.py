@@ -1,6 +1,7 @@
 """Changes that are carried beside a table, until they are folded into it."""
 
 from dataclasses import field
+from typing import Any
 
 from omnigraph.dataclass_later import dataclass
 
@@ -20,6 +21,11 @@ class Delta:
     """The ids that are gone."""
     size: int = field(init=False, default=0, compare=False)
     """About how many bytes it takes."""
+    decoded: Any = field(init=False, default=None, compare=False, repr=False)
+    """Its rows as `storage/carrying.py` keeps them once they have been read: versions of the manifest share deltas."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "size", len(self.rows) + sum(map(len, (*self.replaced, *self.deleted))))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Delta, (self.commit_id, self.rows, self.count, self.replaced, self.deleted)

@@ -273,9 +273,18 @@ def _decode_delta(line: bytes) -> tuple[str, Delta]:
     return found["carried"], delta
 
 
-@lru_cache(_KEPT_COMMITS)
+_encoded_commits: dict[str, tuple[Commit, bytes]] = {}
+"""Commits by their ids, as they were last encoded. Looking at their fields takes longer than looking for the id."""
+
+
 def _encode_commit(commit: Commit) -> bytes:
-    return _encode_line({"commit": commit_to_json(commit)})
+    found = _encoded_commits.get(commit.graph_commit_id)
+    if found is None or found[0] is not commit:
+        if len(_encoded_commits) >= _KEPT_COMMITS:
+            _encoded_commits.clear()
+        found = commit, _encode_line({"commit": commit_to_json(commit)})
+        _encoded_commits[commit.graph_commit_id] = found
+    return found[1]
 
 
 @lru_cache(_KEPT_COMMITS)

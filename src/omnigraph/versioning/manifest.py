@@ -173,7 +173,10 @@ class Manifest:
     @property
     def own_commits(self) -> tuple[Commit, ...]:
         """The commits that this version published, oldest first."""
-        return tuple(each for each in self.commits if each.manifest == self.version)
+        first = len(self.commits)
+        while first and self.commits[first - 1].manifest == self.version:
+            first -= 1
+        return self.commits[first:]
 
     def after(self, commit: Commit | None, pins: Mapping[str, Pin], change: SchemaChange | None = None) -> "Manifest":
         """The next version: these pins replace those of the same tables, and the commit, if there is one, is added.
@@ -191,12 +194,16 @@ class Manifest:
         return Manifest(version, {**kept, **change.pins, **pins}, remembered, self.reservations)
 
     def together_with(self, commit: Commit, pins: Mapping[str, Pin]) -> "Manifest":
-        """The same version with one more commit, before anything of it is written."""
-        own = tuple(
-            replace(each, ahead=each.ahead + 1) if each.manifest == self.version else each for each in self.commits
-        )
-        commits = (*own, self._follow(commit, self.version, None))
+        """The same version with one more commit; when all are in it, `placed` completes it."""
+        commits = (*self.commits, self._follow(commit, self.version, None))
         return Manifest(self.version, {**self.pins, **pins}, commits, self.reservations)
+
+    def placed(self) -> "Manifest":
+        """The same version, in which each of its own commits knows how many others it is behind the last one."""
+        own = self.own_commits
+        last = len(own) - 1
+        commits = (*self.commits[: -len(own)], *(replace(each, ahead=last - at) for at, each in enumerate(own)))
+        return Manifest(self.version, self.pins, commits, self.reservations)
 
     def before_last(self, ahead: int) -> "Manifest":
         """The state that the last commits of this version were made on; all of them are carried."""

@@ -21,7 +21,7 @@ from omnigraph.storage.tables import Table
 from omnigraph.versioning import Publication, publish
 from omnigraph.versioning.manifest import CarriedUpdate, Manifest, Pin
 from omnigraph.write.attempt import WriteAttempt
-from omnigraph.write.change import ReliedOn, TableChange
+from omnigraph.write.change import NO_IDS, ReliedOn, TableChange
 
 _FEWEST_BYTES = 8 * 1024
 """A table may always carry this many bytes, however many tables carry some."""
@@ -41,12 +41,13 @@ def carried_publication(
     most_bytes = max(_FEWEST_BYTES, CARRIED_BYTES // len(tables))
     carried = {}
     for key, change in changes.items():
-        count = change.rows.num_rows + len(change.deleted)
-        if change.replaces_all or _has_blobs(change.entity) or not _has_room(base.pins[key], count, 0, most_bytes):
+        count, size = _carried(base.pins[key])
+        count += change.rows.num_rows + len(change.deleted)
+        if change.replaces_all or _has_blobs(change.entity) or count > CARRIED_ROWS:
             return None
         table = attempt.base.table(key)
         delta = _delta(attempt, change, table.schema)
-        if not _has_room(base.pins[key], count, delta.size, most_bytes):
+        if size + delta.size > most_bytes:
             return None
         carried[key] = CarriedUpdate(carried=(*_joined_deltas(base, key, table), delta), removes=bool(delta.deleted))
     attempt.allowed(attempt.base, carried)
@@ -67,7 +68,9 @@ def carried_publication(
 
 
 def _delta(attempt: WriteAttempt, change: TableChange, schema: pa.Schema) -> Delta:
-    replaced = change.row_ids.filter(pc.invert(pc.is_in(change.row_ids, value_set=change.strict)))
+    replaced = NO_IDS
+    if len(change.strict) < change.rows.num_rows:
+        replaced = change.row_ids.filter(pc.invert(pc.is_in(change.row_ids, value_set=change.strict)))
     return Delta(
         commit_id=attempt.operation_id,
         rows=encode_rows(change.rows, schema),
@@ -94,12 +97,13 @@ def _has_blobs(entity: EntityType) -> bool:
     return any(field.metadata for field in table_schema(entity))
 
 
-def _has_room(pin: Pin, count: int, size: int, most_bytes: int) -> bool:
-    """Whether a table can carry a number of further rows and ids, and bytes."""
+def _carried(pin: Pin) -> tuple[int, int]:
+    """How many rows and ids are carried for a table, and their bytes."""
+    count = size = 0
     for each in pin.carried:
         count += each.count + len(each.deleted)
         size += each.size
-    return count <= CARRIED_ROWS and size <= most_bytes
+    return count, size
 
 
 def write_carried(attempt: WriteAttempt, publication: Publication) -> Commit:

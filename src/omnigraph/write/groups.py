@@ -146,7 +146,7 @@ class WriteGroup:
                 each.decided = decided
             except Exception as error:
                 each.error = error
-        return so_far
+        return so_far if so_far is head else so_far.placed()
 
 
 def _own_error(error: BaseException, write: _Waiting) -> BaseException:

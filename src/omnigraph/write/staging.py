@@ -197,7 +197,8 @@ class MutationStaging:
     def _stored_rows(self, entity: EntityType, identity: str) -> list[Row]:
         """The committed row with an id, if there is one."""
         names = self._base.table(entity.table_key).schema.names
-        rows: list[Row] = self._base.rows_with_ids(entity.table_key, pa.array([identity]), names).to_pylist()
+        found = self._base.rows_with_ids(entity.table_key, pa.array([identity], pa.string()), names)
+        rows: list[Row] = found.to_pylist() if found.num_rows else []
         return rows
 
     def _note_vectors(self, entity: EntityType, row: Row, given: Row, before: Row | None) -> None:

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from omnigraph.errors import Damaged
 from omnigraph.resident.memory import MemoryBound
 from omnigraph.resident.tables import ResidentTable, read_table
-from omnigraph.storage.carrying import CARRIED, CarryingTable, TableAt, carrying, encode_rows, is_extended, place_of
+from omnigraph.storage.carrying import CARRIED, CarryingTable, TableAt, carrying, encode_rows, later_deltas, place_of
 from omnigraph.storage.commits import commit_created, commit_staged
 from omnigraph.storage.deltas import Delta
 from omnigraph.storage.differences import difference_counts, differing_rows, row_moves
@@ -302,10 +302,10 @@ def test_addresses_stay_while_more_is_carried(table: Table) -> None:
     before = dict(zip(*short.scan(["id", ROW_ADDRESS]).to_pydict().values(), strict=True))
     after = dict(zip(*long.scan(["id", ROW_ADDRESS]).to_pydict().values(), strict=True))
     assert {name: after.get(name) for name in before} == {**before, "r1": None}
-    assert is_extended(short, long)
-    assert is_extended(table, short)
-    assert not is_extended(long, short)
-    assert not is_extended(carrying(table, (delta_of("c", {}),)), long)
+    assert later_deltas(short, long) == long.deltas[1:]
+    assert later_deltas(table, short) == short.deltas
+    assert later_deltas(long, short) is None
+    assert later_deltas(carrying(table, (delta_of("c", {}),)), long) is None
 
 
 def test_a_table_of_which_nothing_is_carried_is_the_table_itself(table: Table) -> None:
