@@ -9,7 +9,6 @@ into a new base, which keeps the ordinals.
 import itertools
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import field
-from functools import cached_property
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -20,6 +19,7 @@ from omnigraph.catalog.model import ID, SOURCE
 from omnigraph.compute_later import pc
 from omnigraph.dataclass_later import dataclass
 from omnigraph.errors import Damaged
+from omnigraph.lazy import lazy_property
 from omnigraph.resident.ids import IdIndex, flat, pick, size_at
 from omnigraph.resident.memory import DoesNotFit, MemoryBound, Reading
 from omnigraph.resident.numbers import numbers_of
@@ -86,6 +86,9 @@ class Base:
         self.count = len(addresses)
         self.addresses = addresses
         self.memory = memory
+        # Whoever reads holds the lock of the memory. With another lock for what is made once, two threads could each
+        # hold one and wait for the other.
+        self._making = memory.lock
         self._columns = columns
         self._readers: dict[str, ValueReader | None] = {}
         self._codes: dict[str, Codes] = {}
@@ -97,28 +100,25 @@ class Base:
         """The ids of all rows. Those of edges are often not needed."""
         return self.column(ID)
 
-    @cached_property
+    @lazy_property
     def index(self) -> IdIndex:
         """Finds rows by id."""
-        with self.memory.lock:
-            self.memory.reserve(12 * self.count)
-            return IdIndex(self.ids)
+        self.memory.reserve(12 * self.count)
+        return IdIndex(self.ids)
 
-    @cached_property
+    @lazy_property
     def id_ranks(self) -> NDArray[np.int32]:
         """For each row, how many ids come before its own."""
-        with self.memory.lock:
-            self.memory.reserve(4 * self.count)
-            ranks = np.empty(self.count, np.int32)
-            ranks[numbers_of(pc.sort_indices(self.ids))] = np.arange(self.count, dtype=np.int32)
-            return ranks
+        self.memory.reserve(4 * self.count)
+        ranks = np.empty(self.count, np.int32)
+        ranks[numbers_of(pc.sort_indices(self.ids))] = np.arange(self.count, dtype=np.int32)
+        return ranks
 
-    @cached_property
+    @lazy_property
     def address_order(self) -> NDArray[np.int64]:
         """The rows by their addresses, found once for all versions."""
-        with self.memory.lock:
-            self.memory.reserve(8 * self.count)
-            return np.argsort(self.addresses, kind="stable")
+        self.memory.reserve(8 * self.count)
+        return np.argsort(self.addresses, kind="stable")
 
     @property
     def nbytes(self) -> int:

@@ -194,11 +194,11 @@ class Manifest:
         return Manifest(version, {**kept, **change.pins, **pins}, remembered, self.reservations)
 
     def together_with(self, commit: Commit, pins: Mapping[str, Pin]) -> "Manifest":
-        """The same version with one more commit; when all are in it, `placed` completes it."""
+        """The same version with one more commit; when all are in it, `with_positions` completes it."""
         commits = (*self.commits, self._follow(commit, self.version, None))
         return Manifest(self.version, {**self.pins, **pins}, commits, self.reservations)
 
-    def placed(self) -> "Manifest":
+    def with_positions(self) -> "Manifest":
         """The same version, in which each of its own commits knows how many others it is behind the last one."""
         own = self.own_commits
         last = len(own) - 1

@@ -41,7 +41,7 @@ def carried_publication(
     most_bytes = max(_FEWEST_BYTES, CARRIED_BYTES // len(tables))
     carried = {}
     for key, change in changes.items():
-        count, size = _carried(base.pins[key])
+        count, size = _carried_size(base.pins[key])
         count += change.rows.num_rows + len(change.deleted)
         if change.replaces_all or _has_blobs(change.entity) or count > CARRIED_ROWS:
             return None
@@ -97,7 +97,7 @@ def _has_blobs(entity: EntityType) -> bool:
     return any(field.metadata for field in table_schema(entity))
 
 
-def _carried(pin: Pin) -> tuple[int, int]:
+def _carried_size(pin: Pin) -> tuple[int, int]:
     """How many rows and ids are carried for a table, and their bytes."""
     count = size = 0
     for each in pin.carried:

@@ -3,10 +3,15 @@
 The first thread that comes leads: it decides all that wait, one after the other, each on the state that those before it
 leave, and writes one version of the manifest for them. What comes meanwhile waits for the next one. So many writers
 share the time that a file takes, and a single one waits for nobody.
+
+Most threads whose writes were published write again at once. If the next leader did not wait for them, half of them
+would always wait while the writes of the other half are published. So it waits for as many as there were, but only for
+a small part of the time that the last version took.
 """
 
 import copy
 import threading
+import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import field
@@ -22,6 +27,9 @@ _Result = TypeVar("_Result")
 
 MOST_TOGETHER = 128
 """So that the first of a group does not wait long for the last."""
+
+_WAITING_PART, _MOST_SECONDS = 0.2, 0.05
+"""For which part of the time of the last publication a leader waits for those who wrote before, and for how long."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,8 +78,11 @@ class WriteGroup:
         self._log = log
         self._settle = settle
         self._lock = threading.Lock()
+        self._came = threading.Condition(self._lock)
         self._waiting: deque[_Waiting] = deque()
         self._is_led = False
+        self._expected = 1
+        self._patience = 0.0
 
     def run(self, decide: Decision) -> Any:
         """Runs a write, alone or with others; its own thread raises its error."""
@@ -80,6 +91,8 @@ class WriteGroup:
         with self._lock:
             self._waiting.append(mine)
             leads, self._is_led = not self._is_led, True
+            if len(self._waiting) >= self._expected:
+                self._came.notify()
         if not leads:
             try:
                 mine.turn.acquire()
@@ -107,7 +120,9 @@ class WriteGroup:
     def _lead(self) -> None:
         """Publishes those that wait, and lets one that came meanwhile lead next."""
         with self._lock:
+            self._came.wait_for(lambda: len(self._waiting) >= self._expected, self._patience)
             group = [self._waiting.popleft() for _ in range(min(len(self._waiting), MOST_TOGETHER))]
+        began = time.monotonic()
         try:
             self._publish(group)
         except BaseException as error:
@@ -120,6 +135,8 @@ class WriteGroup:
                 each.is_done = True
                 each.turn.release()
             with self._lock:
+                self._patience = min((time.monotonic() - began) * _WAITING_PART, _MOST_SECONDS)
+                self._expected = min(len(group) + len(self._waiting), MOST_TOGETHER)
                 self._let_next_lead()
 
     def _publish(self, group: Sequence[_Waiting]) -> None:
@@ -146,7 +163,7 @@ class WriteGroup:
                 each.decided = decided
             except Exception as error:
                 each.error = error
-        return so_far if so_far is head else so_far.placed()
+        return so_far if so_far is head else so_far.with_positions()
 
 
 def _own_error(error: BaseException, write: _Waiting) -> BaseException:
