@@ -22,7 +22,7 @@ def test_rows_are_found_in_what_is_carried_joined_and_folded(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, bound: int
 ) -> None:
     monkeypatch.setattr(carried, "CARRIED_ROWS", bound)
-    chance = random.Random(7)
+    chance = random.Random(7)  # noqa: S311
     graph = og.init(tmp_path / "graph", SCHEMA)
     graph.load({"Person": [{"name": name, "age": -1} for name in NAMES[:20]]})
     folded = joined = False
