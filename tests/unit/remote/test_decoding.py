@@ -54,12 +54,13 @@ from omnigraph.api.upkeep import (
 from omnigraph.catalog import IndexKind, compile_schema
 from omnigraph.codes import Code
 from omnigraph.diagnostics import Diagnostic, Source, Span
-from omnigraph.errors import Unavailable
+from omnigraph.errors import RecoveryFailed, Unavailable
 from omnigraph.evolution.migration import migration_plan
 from omnigraph.recovery.audit import recoveries_json
 from omnigraph.remote.calls import decode_answer
 from omnigraph.remote.history import _change
 from omnigraph.remote.schema import RowDecoder, _plan
+from omnigraph.remote.upkeep import _pending
 from omnigraph.versioning import Pin, SchemaChange
 from omnigraph.versioning.publisher import MergedParent
 from omnigraph.violations import Rule, Violation
@@ -282,7 +283,15 @@ def test_a_sidecar_is_the_same_after_its_way_through_json() -> None:
         is_commit=False,
     )
     (document,) = recoveries_json([sidecar], [])["pending"]
-    assert decode_answer(Sidecar, sent(document)) == sidecar
+    assert _pending(sent(document)) == sidecar
+
+
+def test_a_pending_write_that_cannot_be_read_is_known_by_its_problem() -> None:
+    unreadable = RecoveryFailed("01A.json", "it cannot be understood")
+    (document,) = recoveries_json([unreadable], [])["pending"]
+    found = _pending(sent(document))
+    assert isinstance(found, RecoveryFailed)
+    assert (found.sidecar, found.problem) == (unreadable.sidecar, unreadable.problem)
 
 
 def test_what_is_no_such_value_is_told() -> None:
