@@ -14,7 +14,7 @@ Run: TypeAlias = Callable[..., tuple[int, dict[str, str], dict[str, str]]]
 
 @pytest.fixture
 def states(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
-    """Runs `doctor --json` with variables of the environment; returns the exit code, and the state and detail of each check."""
+    """Runs `doctor --json` with variables of the environment: the exit code, and states and details of the checks."""
 
     def run(**environment: str) -> tuple[int, dict[str, str], dict[str, str]]:
         for name, value in environment.items():
