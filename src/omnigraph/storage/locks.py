@@ -49,6 +49,7 @@ class Holder:
         return f"process {self.pid} on {self.host} ({self.purpose}, since {self.since})"
 
 
+_SIGNED = ("host", "pid", "purpose", "since")
 UNKNOWN_HOLDER = "an unknown process"
 
 
@@ -174,7 +175,8 @@ def _is_at(descriptor: int, path: Path) -> bool:
 
 def _sign(descriptor: int, purpose: str) -> None:
     """Records the holder of the lock. A full disk does not prevent holding it."""
-    signature = json.dumps(asdict(this_holder(purpose))).encode()
+    holder = this_holder(purpose)
+    signature = json.dumps({name: getattr(holder, name) for name in _SIGNED}).encode()
     with suppress(OSError):
         os.pwrite(descriptor, signature, 0)
         os.ftruncate(descriptor, len(signature))

@@ -50,9 +50,10 @@ class LocalObjects:
 
     def read(self, name: str) -> bytes | None:
         """The content of a file, or None when there is none."""
-        with _storage_errors(self._root / name, "be read"):
+        path = self._root / name
+        with _storage_errors(path, "be read"):
             try:
-                return (self._root / name).read_bytes()
+                return path.read_bytes()
             except (FileNotFoundError, NotADirectoryError):
                 return None
 

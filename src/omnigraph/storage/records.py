@@ -41,9 +41,12 @@ def checksum_of(content: Any) -> str:
     return _METHOD + hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
-def encode_record(content: Mapping[str, Any]) -> bytes:
-    """A record as it is written. Its content is made of JSON values, and its keys are texts."""
-    return json.dumps({**content, _CHECKSUM: checksum_of(content)}, indent=1, ensure_ascii=True).encode()
+def encode_record(content: Mapping[str, Any], *, indent: int | None = 1) -> bytes:
+    """A record as it is written. Its content is made of JSON values, and its keys are texts.
+
+    Without an indent, it is on one line, which is made several times faster.
+    """
+    return json.dumps({**content, _CHECKSUM: checksum_of(content)}, indent=indent, ensure_ascii=True).encode()
 
 
 def read_record(kind: type[_Kind], location: Location, file: str) -> _Kind | None:

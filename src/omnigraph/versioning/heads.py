@@ -68,7 +68,7 @@ def read_head_note(graph: Location, name: str) -> HeadNote | None:
 
 def write_head_note(graph: Location, name: str, note: HeadNote) -> None:
     """Notes the newest version of a branch. It must be on the disk already."""
-    content = encode_record(asdict(note))
+    content = encode_record({"version": note.version, "incarnation": note.incarnation}, indent=None)
     padded = content[:-1].ljust(_NOTE_LENGTH - 1) + content[-1:]
     objects_at(graph).overwrite(f"{_FOLDER}/{name}", padded)
 
