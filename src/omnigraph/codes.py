@@ -125,3 +125,4 @@ class Code(StrEnum):
     UNUSED_GROUP = "L010", "a group is in no rule"
     IDLE_RULE = "L011", "a rule is idle"
     GROUP_AS_ACTOR = "L012", "an actor has the name of a group"
+    UNFILLED_VECTOR = "L013", "no configured model can fill a vector"

@@ -29,6 +29,13 @@ class Embedding:
 
     source: str
     model: str | None = None
+    optional: bool = False
+    """Whether the vector may be null although its type has no `?`, because no model could fill it when it came."""
+
+    @property
+    def is_unfilled(self) -> bool:
+        """Whether no model was found that can fill the vector."""
+        return self.model is None and self.optional
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

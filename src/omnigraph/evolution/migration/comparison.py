@@ -381,7 +381,7 @@ class PropertyComparison:
             earlier = replace(earlier, source=self._names[earlier.source])
         if earlier == new.embedding:
             return
-        refills = earlier is not None and new.embedding is not None
+        refills = all(each is not None and not each.is_unfilled for each in (earlier, new.embedding))
         if old.embedding is not None and not self._stays_text(old.embedding.source):
             ended = {**self._about(old), "type": self._before.name}
             step = steps.ChangeEmbedding(**ended, before=old.embedding, after=None, refills=False)
