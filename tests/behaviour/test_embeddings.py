@@ -387,6 +387,27 @@ def test_a_graph_that_records_no_model_fills_nothing(tmp_path: Path, monkeypatch
         older.embed("Doc")
 
 
+PLAIN = "node Doc { slug: String @key, text: String?, vec: Vector(8)? }"
+
+
+@pytest.mark.parametrize("schema", [PLAIN, PLAIN.replace("Vector(8)?", 'Vector(8)? @embed("text")')])
+def test_a_text_is_searched_by_the_configured_model_where_none_is_recorded(
+    schema: str, tmp_path: Path, engine: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    graph = og.init(tmp_path / "g", schema, durability="fast")
+    texts = {"a": "one", "b": "two", "c": "three"}
+    graph.load({"Doc": [{"slug": slug, "text": text, "vec": mocked(text, 8)} for slug, text in texts.items()]})
+    with pytest.raises(NoEmbeddingModel, match="set OMNIGRAPH_EMBED_MODEL, or pass a vector"):
+        graph.query(NEAREST, params={"t": "two"}, engine=engine)
+    monkeypatch.setenv("OMNIGRAPH_EMBED_PROVIDER", "local")
+    with pytest.raises(og.UnsuitableModel, match="not 8"):
+        graph.query(NEAREST, params={"t": "two"}, engine=engine)
+    monkeypatch.setenv("OMNIGRAPH_EMBED_PROVIDER", "mock")
+    rows = graph.query(NEAREST, params={"t": "two"}, engine=engine).rows()
+    assert rows[0]["d.slug"] == "b"
+    assert rows[0]["far"] == pytest.approx(0, abs=1e-6)
+
+
 # --- providers that fail ---
 
 

@@ -128,15 +128,12 @@ class Functions:
             message = f"`nearest` expects a {column.type} or a text, found {kind_of(query)}"
             self._report(Code.WRONG_ARGUMENTS, message, given.span)
             return None
+        model = resolved.embedding.model if resolved.embedding is not None else None
         if resolved.embedding is None:
-            message = (
-                f"{expression_text(call.arguments[0])} is not filled by a model, so a text cannot be searched in it"
-            )
-            hint = 'declare `@embed("…")` on the property, or pass a vector'
-            self._report(Code.NOT_EMBEDDED, message, given.span, hint)
-            return None
-        embedded = ir.EmbeddedText(query, resolved.embedding.model, column.type.dimension)
-        return ir.VectorDistance(column, embedded)
+            message = f"no model fills {expression_text(call.arguments[0])}, so the configured model is used"
+            hint = "it must be the model that computed the vectors; otherwise the order has no meaning"
+            self._report(Code.UNRECORDED_MODEL, message, given.span, hint)
+        return ir.VectorDistance(column, ir.EmbeddedText(query, model, column.type.dimension))
 
     def _fusion(self, call: ast.FunctionCall) -> ir.RankFusion | None:
         if not self._arity(call, 2, 8, keywords=("k",)):

@@ -86,7 +86,7 @@ class Aggregate:
 
 @dataclass(frozen=True, slots=True)
 class EmbeddedText:
-    """A text turned into a vector by the model that fills the searched property."""
+    """A text turned into a vector by the model of the searched property, or by the configured one if it has none."""
 
     text: "Expression"
     model: str | None

@@ -14,7 +14,7 @@ from omnigraph.codes import Code
 from omnigraph.dataclass_later import dataclass
 from omnigraph.diagnostics import Diagnostic, Source, any_of, quoted
 from omnigraph.embedding.settings import BASE_URL, MODEL, PROVIDER, EmbeddingSettings
-from omnigraph.errors import UnsuitableModel, UsageError
+from omnigraph.errors import NoEmbeddingModel, UnsuitableModel, UsageError
 from omnigraph.syntax import parse_schema
 
 LOCAL, OPENAI, MOCK = "local", "openai", "mock"
@@ -124,6 +124,19 @@ def unusable_models(catalog: Catalog) -> Iterator[UnsuitableModel]:
                 continue
             if (problem := _misfit(model, declared.type.dimension)) is not None:
                 yield UnsuitableModel(f"{owner.name}.{declared.name}", str(model), problem)
+
+
+def configured_model(dimension: int, settings: EmbeddingSettings) -> Model:
+    """The model for a text that is compared with vectors of which no model is recorded.
+
+    It must be configured by name or provider: the default model would give an order that has no meaning.
+    """
+    if settings.model is None and settings.provider is None:
+        raise NoEmbeddingModel(None, dimension)
+    model = choose_model(None, settings)
+    if (problem := _misfit(model, dimension)) is not None:
+        raise UnsuitableModel(str(Vector(dimension)), str(model), problem)
+    return model
 
 
 def model_findings(source: Source, problems: Iterable[UnsuitableModel], code: Code) -> Iterator[Diagnostic]:

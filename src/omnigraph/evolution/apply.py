@@ -81,12 +81,12 @@ def _plan_of_text(catalog: Catalog, source: Source) -> MigrationPlan:
     """What leads to a text, with a note about each vector that no configured model can fill."""
     unfilled: list[UnsuitableModel] = []
 
-    def settled(compiled: Catalog, filled: Collection[int]) -> Catalog:
+    def settle(compiled: Catalog, filled: Collection[int]) -> Catalog:
         models = with_models(compiled, current_settings(), filled)
         unfilled.extend(models.unfilled)
         return models.catalog
 
-    plan = migration_plan(catalog, source, settled=settled)
+    plan = migration_plan(catalog, source, settled=settle)
     return replace(plan, notes=(*plan.notes, *model_findings(source, unfilled, Code.UNFILLED_VECTOR)))
 
 

@@ -239,6 +239,17 @@ def test_search_and_fusion_are_nodes(catalog: Catalog) -> None:
     assert body.order == (ir.SortKey(ir.RankFusion((nearest, ir.TextScore(bio, words)), 10), descending=True),)
 
 
+def test_a_text_is_searched_in_a_vector_without_a_model_by_the_configured_one(catalog: Catalog) -> None:
+    text = "query q($q: String) { match { $p: Person } return { $p.name } order { nearest($p.sketch, $q) } limit 5 }"
+    checked = check_queries(Source("q.gq", text), catalog)
+    assert [finding.code for finding in checked.diagnostics] == [Code.UNRECORDED_MODEL]
+    (query,) = checked.queries
+    assert isinstance(query.body, ir.Read)
+    ranking = query.body.order[0].expression
+    assert isinstance(ranking, ir.VectorDistance)
+    assert ranking.query == ir.EmbeddedText(ir.ParameterValue("q", Scalar.STRING, nullable=False), None, 4)
+
+
 def test_rankings_run_best_first(catalog: Catalog) -> None:
     body = read(
         catalog, "$p: Person", "$p.name", "order { nearest($p.sketch, $v), bm25($p.bio, $q), $p.age } limit 1",
@@ -250,7 +261,6 @@ def test_rankings_run_best_first(catalog: Catalog) -> None:
 @pytest.mark.parametrize(
     ("order", "code"),
     [
-        ('nearest($p.sketch, "words")', Code.NOT_EMBEDDED),
         ("nearest($p.sketch, [1, 2])", Code.VALUE_OUT_OF_RANGE),
         ("nearest($p.bio, $v)", Code.WRONG_ARGUMENTS),
         ("nearest($p.sketch, $n)", Code.WRONG_ARGUMENTS),
