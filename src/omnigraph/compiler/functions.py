@@ -1,6 +1,7 @@
 """Typechecks and lowers the functions of the query language: aggregates, rankings and text search."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from omnigraph.catalog import Enum, List, PropertyType, Scalar, Vector
 from omnigraph.catalog.types import INTEGERS, NUMBERS
@@ -136,6 +137,9 @@ class Functions:
         return ir.VectorDistance(column, ir.EmbeddedText(query, model, column.type.dimension))
 
     def _fusion(self, call: ast.FunctionCall) -> ir.RankFusion | None:
+        # `rrf(a, b, 60)` is `rrf(a, b, k=60)`: no ranking is a number.
+        constants = [each for each in call.arguments[-1:] if isinstance(each, nodes.IntLiteral)]
+        call = replace(call, arguments=call.arguments[: len(call.arguments) - len(constants)])
         if not self._arity(call, 2, 8, keywords=("k",)):
             return None
         rankings = []
@@ -151,16 +155,16 @@ class Functions:
         if len({ranking.column.variable for ranking in rankings}) > 1:
             self._report(Code.WRONG_ARGUMENTS, "`rrf` fuses rankings of one variable", call.span)
             return None
-        k = self._fusion_k(call.keywords)
+        k = self._fusion_k([*constants, *(keyword.value for keyword in call.keywords)])
         return ir.RankFusion(tuple(rankings), k) if k is not None else None
 
-    def _fusion_k(self, keywords: Sequence[ast.KeywordArgument]) -> int | None:
-        if not keywords:
+    def _fusion_k(self, given: Sequence[ast.Expression]) -> int | None:
+        if not given:
             return DEFAULT_FUSION_K
-        if len(keywords) > 1:
-            self._report(Code.WRONG_ARGUMENTS, "`k` is given twice", keywords[1].span)
+        if len(given) > 1:
+            self._report(Code.WRONG_ARGUMENTS, "`k` is given twice", given[1].span)
             return None
-        value = keywords[0].value
+        value = given[0]
         if isinstance(value, nodes.IntLiteral) and 1 <= value.value <= 1_000_000:
             return value.value
         self._report(Code.WRONG_ARGUMENTS, "`k` is a whole number from 1", value.span)

@@ -250,6 +250,14 @@ def test_a_text_is_searched_in_a_vector_without_a_model_by_the_configured_one(ca
     assert ranking.query == ir.EmbeddedText(ir.ParameterValue("q", Scalar.STRING, nullable=False), None, 4)
 
 
+def test_the_constant_of_a_fusion_is_named_or_stands_last(catalog: Catalog) -> None:
+    def order(constant: str) -> tuple[ir.SortKey, ...]:
+        fused = f"rrf(nearest($p.embedding, $q), bm25($p.bio, $q), {constant})"
+        return read(catalog, "$p: Person", "$p.name", f"order {{ {fused} }} limit 5", "$q: String").order
+
+    assert order("10") == order("k=10") != order("60")
+
+
 def test_rankings_run_best_first(catalog: Catalog) -> None:
     body = read(
         catalog, "$p: Person", "$p.name", "order { nearest($p.sketch, $v), bm25($p.bio, $q), $p.age } limit 1",
@@ -271,6 +279,10 @@ def test_rankings_run_best_first(catalog: Catalog) -> None:
         ("rrf(bm25($p.bio, $q), $p.age)", Code.WRONG_ARGUMENTS),
         ("rrf(bm25($p.bio, $q), bm25($p.bio, $q), k=0)", Code.WRONG_ARGUMENTS),
         ("rrf(bm25($p.bio, $q), bm25($p.bio, $q), z=1)", Code.WRONG_ARGUMENTS),
+        ("rrf(bm25($p.bio, $q), bm25($p.bio, $q), 0)", Code.WRONG_ARGUMENTS),
+        ("rrf(bm25($p.bio, $q), bm25($p.bio, $q), 60, k=60)", Code.WRONG_ARGUMENTS),
+        ("rrf(bm25($p.bio, $q), 60, bm25($p.bio, $q))", Code.WRONG_ARGUMENTS),
+        ("rrf(bm25($p.bio, $q), 60)", Code.WRONG_ARGUMENTS),
         ("search($p.bio, $q)", Code.FUNCTION_NOT_ALLOWED),
         ("count($p)", Code.ORDER_NOT_GROUPED),
         ("$p.tags", Code.OPERATOR_NOT_DEFINED),
