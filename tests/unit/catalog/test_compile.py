@@ -37,6 +37,11 @@ def test_the_parts_of_a_node_type_are_found(catalog: Catalog) -> None:
     assert catalog.nodes["Event"].key == ("day", "room")
 
 
+def test_the_source_of_an_embedding_may_be_a_bare_name() -> None:
+    quoted, bare = (compile_schema(f"node A {{ t: String, v: Vector(3) @embed({name}) }}") for name in ('"t"', "t"))
+    assert bare.nodes["A"].properties["v"].embedding == quoted.nodes["A"].properties["v"].embedding == Embedding("t")
+
+
 def test_an_edge_is_found_in_any_case(catalog: Catalog) -> None:
     works_at = catalog.edges["WorksAt"]
     assert catalog.edge("worksAt") is works_at
@@ -232,6 +237,8 @@ def test_what_could_never_hold_is_refused_once(schema: str, code: Code) -> None:
         ("n: I32 @description", "`@description` takes one text", '`@description("…")`'),
         ("n: I32 @rename_from(a, b)", "`@rename_from` takes one text", '`@rename_from("…")`'),
         ("n: I32 @defualt(1)", "`@defualt` is kept, but has no effect", "`@default`"),
+        ("text: String v: Vector(3) @embed(txt)", "`txt` is not a property here", "`text`"),
+        ("text: String v: Vector(3) @embed(text, model=small)", "`@embed` takes the name of a text property", "model="),
         ("t: String v: Vector(3) @embed", "`@embed` takes the name of a text property", '`@embed("bio")`'),
         ('t: String v: Vector(3) @embed("t", size=3)', "`@embed` takes the name of a text property", "model="),
         ('t: String v: Vector(3) @embed("t", model=3)', "`@embed` takes the name of a text property", "model="),
