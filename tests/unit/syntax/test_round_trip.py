@@ -1,6 +1,7 @@
 """Printing and parsing are inverse to each other."""
 
 from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from omnigraph.diagnostics import Source, render_all
 from omnigraph.syntax import parse_queries, parse_schema
@@ -11,9 +12,9 @@ from tests.unit.syntax.strategies import query_files, schemas
 
 
 @settings(max_examples=120)
-@given(schemas)
-def test_a_printed_schema_parses_to_the_same_tree(schema: SchemaFile) -> None:
-    parsed = parse_schema(Source("printed.pg", print_schema(schema)))
+@given(schemas, st.booleans())
+def test_a_printed_schema_parses_to_the_same_tree(schema: SchemaFile, notes_first: bool) -> None:
+    parsed = parse_schema(Source("printed.pg", print_schema(schema, notes_first=notes_first)))
     assert not parsed.diagnostics, render_all(parsed.diagnostics)
     assert parsed.tree == schema
 
