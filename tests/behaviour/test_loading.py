@@ -1,6 +1,7 @@
 """Loads and exports: any mix of types in one commit, errors that name the line."""
 
 import json
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -72,6 +73,24 @@ def test_every_type_of_value_is_read(graph: og.Graph, load_lines: Any) -> None:
     assert ada["joined"].isoformat() == "2026-01-31T10:00:00.005000+00:00"
     assert (ada["photo"], ada["sketch"], ada["tags"]) == (b"hi", [1.0, 2.5, 3.0, 4.0], ["a", "b"])
     assert graph.entity("Counter", "9007199254740993") is not None
+
+
+def test_a_date_is_also_read_as_days_since_1970(graph: og.Graph, load_lines: Any) -> None:
+    load_lines(
+        person("Ada"),
+        {"type": "Event", "data": {"day": 20_484, "room": 3, "title": "t"}},
+        {"type": "Company", "data": {"name": "A", "founded": -1}},
+        {"type": "Company", "data": {"name": "B", "founded": "1999-12-31"}},
+        {"edge": "Attends", "from": "Ada", "to": [20_484, 3]},
+    )
+    assert graph.entity("Event", '["2026-01-31","3"]') is not None
+    graph.load({"Company": pa.table({"name": ["C", "D"], "founded": [0, None]})})
+    founded = {name: graph.entity("Company", name)["founded"] for name in "ABCD"}  # type: ignore[index]
+    assert founded == {"A": date(1969, 12, 31), "B": date(1999, 12, 31), "C": date(1970, 1, 1), "D": None}
+    text = "query on($day: Date) { match { $c: Company { founded: $day } } return { $c.name } }"
+    assert graph.query(text, params={"day": -1}).rows() == [{"c.name": "A"}]
+    with pytest.raises(og.ValidationError, match="is out of range for a Date"):
+        load_lines({"type": "Company", "data": {"name": "E", "founded": 10**9}})
 
 
 def test_what_is_exported_loads_into_an_equal_graph(graph: og.Graph, load_lines: Any, tmp_path: Path) -> None:
