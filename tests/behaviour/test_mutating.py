@@ -218,6 +218,29 @@ def test_defaults_and_blobs_are_stored(graph: og.Graph) -> None:
     assert person["photo"] == b"\x00\xff"
 
 
+def test_a_text_in_base64_is_written_to_a_blob(tmp_path: Path) -> None:
+    graph = og.init(tmp_path / "photos", "node Photo { name: String @key, content: Blob? }")
+
+    def content() -> bytes | None:
+        photo = graph.entity("Photo", "a")
+        assert photo is not None
+        value: bytes | None = photo["content"]
+        return value
+
+    parameters = "$content: String?"
+    mutate(graph, 'insert Photo { name: "a", content: $content }', parameters, content="base64:aGk=")
+    assert content() == b"hi"
+    mutate(graph, 'update Photo set { content: "base64:AP8=" } where name = "a"')
+    assert content() == b"\x00\xff"
+    update = 'update Photo set { content: $content } where name = "a"'
+    for text, problem in (("s3://bucket/photo.png", "expected a Blob as `base64:…`"), ("base64:?", "is not base64")):
+        with pytest.raises(og.ParameterError, match=problem):
+            mutate(graph, update, parameters, content=text)
+    assert content() == b"\x00\xff"
+    mutate(graph, update, parameters)
+    assert content() is None
+
+
 def test_a_read_is_not_run_as_a_mutation(graph: og.Graph) -> None:
     with pytest.raises(og.OmnigraphError, match="reads; run it with query"):
         graph.mutate("query q { match { $p: Person } return { $p.name } }")
