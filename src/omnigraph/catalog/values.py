@@ -101,8 +101,8 @@ def value_from_json(given: Any, type: PropertyType) -> Value:
     """The value that a JSON value, or the Python object it could have been, is for this type.
 
     64-bit integers may come as decimal strings, dates and datetimes as ISO texts (dates also as days since 1970,
-    datetimes as milliseconds), blobs as ``"base64:…"``; numpy's scalars and arrays are taken for what they hold. A DateTime keeps
-    whole milliseconds. Raises `WrongType` or `OutOfRange`, saying what was found.
+    datetimes as milliseconds), blobs as ``"base64:…"``; numpy's scalars and arrays are taken for what they hold. A
+    DateTime keeps whole milliseconds. Raises `WrongType` or `OutOfRange`, saying what was found.
     """
     if given.__class__ not in _PLAIN and _package(given) == "numpy":
         given = given.tolist()
