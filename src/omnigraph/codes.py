@@ -127,3 +127,4 @@ class Code(StrEnum):
     GROUP_AS_ACTOR = "L012", "an actor has the name of a group"
     UNFILLED_VECTOR = "L013", "no configured model can fill a vector"
     UNRECORDED_MODEL = "L014", "a text is searched in a vector without a recorded model"
+    NEEDLESS_HOPS = "L015", "hop bounds have no use here"

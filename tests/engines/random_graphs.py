@@ -175,6 +175,8 @@ class _Query:
             bound = f"v{len(self._kinds)}"
             self._kinds[bound] = self._graph.edges[edge]
             step = f"${bound}:{step}"
+        elif shape < 0.1:
+            step += self._chance.choice(["{1,2}", "{0,1}", "{1,}", "{2,3}"])
         one, two = (variable, end) if forward else (end, variable)
         self._clauses.append(f"${one} {step} ${two}")
 

@@ -110,6 +110,26 @@ def test_hop_bounds_are_kept(catalog: Catalog) -> None:
     assert (traversal.minimum, traversal.maximum) == (0, None)
 
 
+@pytest.mark.parametrize("bounds", ["{1,3}", "{0,2}", "{1,}", "{0,}"])
+def test_a_path_of_an_edge_between_two_types_has_one_edge(catalog: Catalog, bounds: str) -> None:
+    plain = read(catalog, "$p: Person  $p worksAt $c", "$c.name")
+    assert read(catalog, f"$p: Person  $p worksAt{bounds} $c", "$c.name") == plain
+    assert codes(catalog, f"$p: Person  $p worksAt{bounds} $c", "$c.name") == [Code.NEEDLESS_HOPS]
+
+
+def test_a_longer_path_of_an_edge_between_two_types_never_matches(catalog: Catalog) -> None:
+    body = read(catalog, "$p: Person  not { $p worksAt{2,3} $c }", "$p.name")
+    (absent,) = body.pattern.absent
+    (never,) = absent.conditions
+    assert isinstance(never, ir.Comparison)
+    assert (never.left, never.right) == (ir.Constant(1, Scalar.I64), ir.Constant(2, Scalar.I64))
+    assert body.pattern.conditions == ()
+
+
+def test_an_edge_variable_has_no_hop_bounds(catalog: Catalog) -> None:
+    assert codes(catalog, "$p: Person  $p $w:knows{1,2} $f") == [Code.HOPS_NOT_POSSIBLE]
+
+
 def test_an_edge_binding_has_the_properties_of_the_edge(catalog: Catalog) -> None:
     body = read(catalog, "$p: Person  $p $w:knows $f", "$w.since, $w.src, $w")
     assert [column.name for column in body.columns] == ["w.since", "w.src", "w"]

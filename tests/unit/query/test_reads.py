@@ -60,6 +60,14 @@ def test_a_condition_holds_as_in_sql(world: World, condition: str, names: list[s
     assert world.column(f"match {{ $p: Person  {condition} }} return {{ $p.name }}") == names
 
 
+def test_a_path_over_an_edge_between_two_types_has_one_edge(world: World) -> None:
+    for step, names in (("worksAt{1,3}", ["Ada", "Zig"]), ("worksAt{0,}", ["Ada", "Zig"]), ("worksAt{2,3}", [])):
+        assert world.column(f"match {{ $p {step} $c }} return {{ $c.name }} order {{ $c.name }}") == names
+        assert world.column(f"match {{ $p {step} $c }} return {{ count($c) }}") == [len(names)]
+    people = "match { $p: Person  not { $p worksAt{2,} $_ } } return { $p.name }"
+    assert world.column(people) == ["Ada", "Bob", "Cyd", "Dan", "Eve"]
+
+
 @pytest.mark.parametrize(
     ("type", "value", "condition", "names"),
     [
