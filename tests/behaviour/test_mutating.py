@@ -120,6 +120,7 @@ def test_deleting_a_node_deletes_the_edges_that_touch_it(graph: og.Graph) -> Non
         ("age > 1", ["Bob"]),
         ("age <= 2 and age >= 2", ["Bob"]),
         ('tags contains "x"', ["Ada", "Bob"]),
+        ('tags = "x"', ["Ada", "Bob"]),
         ('bio contains "ell"', ["Ada", "Bob"]),
         ('bio starts_with "Hel"', ["Bob"]),
         ('city = "oslo"', ["Bob"]),

@@ -265,7 +265,15 @@ class Comparisons:
     def comparison(
         self, left: ast.Expression, operator: ast.Operator, right: ast.Expression, span: Span
     ) -> ir.Comparison | ir.SameEntity | None:
-        """``left operator right``, with literals read as what the other side is."""
+        """``left operator right``, with literals read as what the other side is.
+
+        A list property that is `=` a single value, either way round, contains it.
+        """
+        if operator is ast.Operator.EQUAL:
+            if self._is_list_property(left) and not self._is_list(right):
+                operator = ast.Operator.CONTAINS
+            elif self._is_list_property(right) and not self._is_list(left):
+                left, operator, right = right, ast.Operator.CONTAINS, left
         sides = self._sides(left, operator, right)
         if sides is None:
             return None
@@ -288,6 +296,15 @@ class Comparisons:
             self._report(Code.INCOMPARABLE, message, span)
             return None
         return ir.Comparison(low, operator, high)
+
+    def _is_list_property(self, expression: ast.Expression) -> bool:
+        return isinstance(expression, ast.PropertyAccess) and self._is_list(expression)
+
+    def _is_list(self, expression: ast.Expression) -> bool:
+        """Whether an expression is a list: a property, a parameter or a literal."""
+        if isinstance(expression, ast.PropertyAccess | ast.Variable):
+            return isinstance(type_of(self._values.value(expression)), List)
+        return isinstance(expression, nodes.ListLiteral | ast.ListExpression)
 
     def _sides(
         self, left: ast.Expression, operator: ast.Operator, right: ast.Expression

@@ -84,7 +84,8 @@ def test_a_default_or_an_embedding_need_not_be_given(catalog: Catalog) -> None:
         ('update Person set { } where name = "y"', Code.EMPTY_QUERY),
         ("update Person set { age: 1 } where age > name", Code.BARE_NAME),
         ("delete Person where ages > 3", Code.UNKNOWN_PROPERTY),
-        ("delete Person where tags = 3", Code.OPERATOR_NOT_DEFINED),
+        ("delete Person where tags = 3", Code.INCOMPARABLE),
+        ("delete Person where tags > 3", Code.OPERATOR_NOT_DEFINED),
         ("delete Person where name = $self", Code.UNKNOWN_VARIABLE),
     ],
 )

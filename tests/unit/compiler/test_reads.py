@@ -194,7 +194,11 @@ def test_a_condition_typechecks(catalog: Catalog, condition: str) -> None:
         ("$c.size > -1", Code.VALUE_OUT_OF_RANGE),
         ('["osl"] contains $p.city', Code.VALUE_OUT_OF_RANGE),
         ('$p.city < "oslo"', Code.OPERATOR_NOT_DEFINED),
-        ('$p.tags = "x"', Code.OPERATOR_NOT_DEFINED),
+        ('$p.tags != "x"', Code.OPERATOR_NOT_DEFINED),
+        ('$p.tags = ["x"]', Code.OPERATOR_NOT_DEFINED),
+        ("$p.tags = $p.tags", Code.OPERATOR_NOT_DEFINED),
+        ("$p.tags = 3", Code.INCOMPARABLE),
+        ('$p.city = ["oslo"]', Code.INCOMPARABLE),
         ('$p.age contains "x"', Code.OPERATOR_NOT_DEFINED),
         ('$p.city starts_with "o"', Code.OPERATOR_NOT_DEFINED),
         ("$p.embedding = $p.embedding", Code.OPERATOR_NOT_DEFINED),
@@ -209,6 +213,26 @@ def test_a_condition_typechecks(catalog: Catalog, condition: str) -> None:
 )
 def test_a_condition_that_cannot_hold_is_refused(catalog: Catalog, condition: str, code: Code) -> None:
     assert codes(catalog, f"$p: Person  $p worksAt $c  {condition}") == [code]
+
+
+@pytest.mark.parametrize(
+    ("condition", "same"),
+    [
+        ('$p.tags = "x"', '$p.tags contains "x"'),
+        ('"x" = $p.tags', '$p.tags contains "x"'),
+        ("$p.tags = $s", "$p.tags contains $s"),
+        ("$p.tags = $q.name", "$p.tags contains $q.name"),
+        ("$q.name = $p.tags", "$p.tags contains $q.name"),
+    ],
+)
+def test_a_value_that_equals_a_list_property_is_in_it(catalog: Catalog, condition: str, same: str) -> None:
+    one, other = (
+        read(catalog, f"$p: Person  $p knows $q  {each}", "$p.name", parameters="$s: String")
+        for each in (condition, same)
+    )
+    assert one == other
+    in_binding = read(catalog, '$p: Person { tags: "x" }', "$p.name")
+    assert in_binding == read(catalog, '$p: Person  $p.tags contains "x"', "$p.name")
 
 
 def test_a_literal_takes_the_type_of_what_it_is_compared_with(catalog: Catalog) -> None:

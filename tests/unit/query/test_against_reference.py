@@ -132,6 +132,8 @@ class Writer:
                 f"${name} != ${other}",
                 f"${name} = ${other}",
                 f'${name}.tags contains "a"',
+                f'${name}.tags = "b"',
+                f"${other}.city = ${name}.tags",
                 f'["oslo", "quito"] contains ${name}.city',
                 f'${name}.bio contains "A"',
                 f"${name}.bio contains ${other}.name",

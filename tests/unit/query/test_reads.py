@@ -35,6 +35,8 @@ from tests.unit.query.world import NOW, World
         ('["oslo", "berlin"] contains $p.city', ["Ada", "Dan", "Eve"]),
         ("[36, 20.5] contains $p.age", ["Ada"]),
         ('$p.tags contains "code"', ["Ada", "Dan"]),
+        ('$p.tags = "code"', ["Ada", "Dan"]),
+        ('not { "code" = $p.tags }', ["Bob", "Cyd", "Eve"]),
         ('$p.bio contains "PROG"', ["Eve"]),
         ('$p.bio contains "%"', []),
         ('$p.bio contains ""', ["Ada", "Bob", "Cyd", "Dan", "Eve"]),
