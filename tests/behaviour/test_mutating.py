@@ -104,6 +104,9 @@ def test_deleting_a_node_deletes_the_edges_that_touch_it(graph: og.Graph) -> Non
         'insert Knows { from: "Ada", to: "Bob" } insert Knows { from: "Bob", to: "Cid" } '
         'insert Knows { from: "Cid", to: "Ada" } insert WorksAt { from: "Bob", to: "ACME" }',
     )
+    assert mutate(graph, 'delete knows where from = "Cid" and to = "Ada"') == {"nodes": 0, "edges": 1}
+    assert mutate(graph, 'update Knows set { since: date("2020-01-02") } where to = "Cid"') == {"nodes": 0, "edges": 1}
+    assert mutate(graph, 'insert Knows { from: "Cid", to: "Ada" }') == {"nodes": 0, "edges": 1}
     assert mutate(graph, 'insert Knows { from: "Bob", to: "Ada" } delete Person where name = "Bob"') == {
         "nodes": 1,
         "edges": 5,

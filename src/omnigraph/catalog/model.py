@@ -13,6 +13,8 @@ from omnigraph.dataclass_later import dataclass
 from omnigraph.errors import NotFound
 
 ID, SOURCE, DESTINATION = "id", "src", "dst"
+ENDS: Mapping[str, str] = {"from": SOURCE, "to": DESTINATION}
+"""The columns of the ends of an edge by the names that records and queries have for them; no property has these."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 
 from omnigraph.catalog import Catalog, EdgeType, EntityType, NodeType, Scalar
-from omnigraph.catalog.model import DESTINATION, ID, SOURCE
+from omnigraph.catalog.model import DESTINATION, ENDS, ID, SOURCE
 from omnigraph.codes import Code
 from omnigraph.compiler import ir
 from omnigraph.compiler.functions import Comparisons
@@ -12,8 +12,6 @@ from omnigraph.compiler.values import Values
 from omnigraph.diagnostics import Findings, Span, any_of, did_you_mean, quoted
 from omnigraph.syntax import nodes
 from omnigraph.syntax import query_ast as ast
-
-_ENDS = ("from", "to")
 
 
 class MutationCompiler:
@@ -67,13 +65,13 @@ class MutationCompiler:
         return ir.InsertNode(node.name, values)
 
     def _insert_edge(self, edge: EdgeType, assignments: Sequence[ast.Assignment], span: Span) -> ir.InsertEdge | None:
-        ends = {assignment.property: assignment for assignment in assignments if assignment.property in _ENDS}
-        rest = [assignment for assignment in assignments if assignment.property not in _ENDS]
-        self._report_repeated(assignment for assignment in assignments if assignment.property in _ENDS)
+        ends = {assignment.property: assignment for assignment in assignments if assignment.property in ENDS}
+        rest = [assignment for assignment in assignments if assignment.property not in ENDS]
+        self._report_repeated(assignment for assignment in assignments if assignment.property in ENDS)
         values = self._assignments(edge, rest)
         self._require_properties(edge, rest, span)
         given = {assignment.property for assignment in rest}
-        missing = [end for end in _ENDS if end not in ends]
+        missing = [end for end in ENDS if end not in ends]
         if missing and not given & {SOURCE, DESTINATION}:
             message = f"a new {quoted(edge.name)} needs {' and '.join(quoted(end) for end in missing)}"
             hint = f"write `insert {edge.name} {{ from: …, to: … }}` with the ids or keys of its ends"
@@ -120,7 +118,7 @@ class MutationCompiler:
     ) -> ir.Update:
         if not assignments:
             self._report(Code.EMPTY_QUERY, "`set` changes nothing", span)
-        fixed = {*target.system_columns, *_ENDS} if isinstance(target, EdgeType) else {ID, *target.key}
+        fixed = {*target.system_columns, *ENDS} if isinstance(target, EdgeType) else {ID, *target.key}
         for assignment in assignments:
             if assignment.property in fixed:
                 message = f"{quoted(assignment.property)} is part of what identifies {quoted(target.name)}"
@@ -138,12 +136,6 @@ class MutationCompiler:
         conditions = []
         for predicate in where:
             if not isinstance(predicate.value, nodes.Literal) and values.known_value(predicate.value) is None:
-                continue
-            if predicate.property in _ENDS and predicate.property not in target.properties:
-                ends = f"the ends of a stored edge are {quoted(SOURCE)} and {quoted(DESTINATION)}"
-                message = f"{quoted(target.name)} has no property {quoted(predicate.property)}"
-                hint = ends if isinstance(target, EdgeType) else None
-                self._report(Code.UNKNOWN_PROPERTY, message, predicate.span, hint)
                 continue
             column = ast.PropertyAccess(ast.Variable(ir.TARGET), predicate.property, span=predicate.span)
             span = Span(predicate.span.start, predicate.value.span.end)

@@ -14,7 +14,7 @@ from dataclasses import field, replace
 from typing import TypeAlias
 
 from omnigraph.catalog import Catalog, EdgeType, Embedding, EntityType, NodeType, PropertyType, Scalar
-from omnigraph.catalog.model import ID
+from omnigraph.catalog.model import ENDS, ID
 from omnigraph.codes import Code
 from omnigraph.compiler import ir
 from omnigraph.compiler.ir import Direction
@@ -417,8 +417,14 @@ class VariableScope:
         return any_of(sorted(types or ())) or quoted(interface or "anything")
 
 
+def column_name(entity: EntityType | None, name: str) -> str:
+    """The column that a query asks for by a name: an edge has `from` and `to` for `src` and `dst`."""
+    return ENDS.get(name, name) if isinstance(entity, EdgeType) else name
+
+
 def entity_property(entity: EntityType, name: str) -> ResolvedProperty | None:
     """A property or system column of one type."""
+    name = column_name(entity, name)
     declared = entity.properties.get(name)
     if declared is not None:
         indexed = name in entity.indexed_properties or (isinstance(entity, NodeType) and name in entity.key)

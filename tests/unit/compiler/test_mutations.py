@@ -81,6 +81,8 @@ def test_a_default_or_an_embedding_need_not_be_given(catalog: Catalog) -> None:
         ('update Person set { name: "x" } where name = "y"', Code.NOT_UPDATABLE),
         ('update Person set { id: "x" } where name = "y"', Code.NOT_UPDATABLE),
         ('update Knows set { src: "x" } where id = "y"', Code.NOT_UPDATABLE),
+        ('update Knows set { from: "x" } where from = "y"', Code.NOT_UPDATABLE),
+        ('delete Person where from = "y"', Code.UNKNOWN_PROPERTY),
         ('update Person set { } where name = "y"', Code.EMPTY_QUERY),
         ("update Person set { age: 1 } where age > name", Code.BARE_NAME),
         ("delete Person where ages > 3", Code.UNKNOWN_PROPERTY),

@@ -137,6 +137,19 @@ def test_an_edge_binding_has_the_properties_of_the_edge(catalog: Catalog) -> Non
     assert body.columns[2].expression == ir.Entity("w")
 
 
+def test_the_ends_of_an_edge_have_two_names(catalog: Catalog) -> None:
+    body = read(catalog, '$p: Person  $p $w:knows $f  $w.from = "Ada"', "$w.from, $w.to as end", "order { $w.to }")
+    assert [column.name for column in body.columns] == ["w.from", "end"]
+    assert [column.expression for column in body.columns] == [
+        ir.Column("w", name, Scalar.STRING, nullable=False) for name in ("src", "dst")
+    ]
+    (condition,) = body.pattern.conditions
+    assert isinstance(condition, ir.Comparison)
+    assert condition.left == body.columns[0].expression
+    assert body.order[0].expression == body.columns[1].expression
+    assert codes(catalog, "$p: Person", "$p.from") == [Code.UNKNOWN_PROPERTY]
+
+
 def test_the_same_edge_variable_twice_is_refused_also_for_equal_clauses(catalog: Catalog) -> None:
     assert codes(catalog, "$a $w:knows $b  $a $w:knows $b") == [Code.VARIABLE_REUSED]
 

@@ -148,6 +148,8 @@ class Writer:
                 f'${name}.since > date("2020-01-01")',
                 f"${name}.since = ${other}.since",
                 f"${name}.src != ${name}.dst",
+                f'${name}.from = "A"',
+                f"${name}.to != ${other}.from",
             ],
         }[kind]
         return [self.one_of(*choices)]

@@ -62,6 +62,13 @@ def test_a_condition_holds_as_in_sql(world: World, condition: str, names: list[s
     assert world.column(f"match {{ $p: Person  {condition} }} return {{ $p.name }}") == names
 
 
+def test_the_ends_of_an_edge_are_read_by_two_names(world: World) -> None:
+    text = (
+        'match { $p $w:knows $f  $w.from = "Cyd"  $w.to = $f.name } return { $w.from, $w.to, $w.dst } order { $w.to }'
+    )
+    assert world.rows(text) == [("Cyd", "Ada", "Ada"), ("Cyd", "Dan", "Dan")]
+
+
 def test_a_path_over_an_edge_between_two_types_has_one_edge(world: World) -> None:
     for step, names in (("worksAt{1,3}", ["Ada", "Zig"]), ("worksAt{0,}", ["Ada", "Zig"]), ("worksAt{2,3}", [])):
         assert world.column(f"match {{ $p {step} $c }} return {{ $c.name }} order {{ $c.name }}") == names
