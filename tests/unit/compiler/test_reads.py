@@ -137,6 +137,13 @@ def test_an_edge_binding_has_the_properties_of_the_edge(catalog: Catalog) -> Non
     assert body.columns[2].expression == ir.Entity("w")
 
 
+def test_an_edge_that_is_bound_may_be_followed_either_way(catalog: Catalog) -> None:
+    (traversal,) = read(catalog, "$p: Person  $p $w:<knows> $f", "$w.since").pattern.traversals
+    assert isinstance(traversal, ir.EdgeBinding)
+    assert (traversal.variable, traversal.direction) == ("w", ir.Direction.EITHER)
+    assert codes(catalog, "$p: Person  $p $w:<worksAt> $c") == [Code.UNDIRECTED_ENDS]
+
+
 def test_the_ends_of_an_edge_have_two_names(catalog: Catalog) -> None:
     body = read(catalog, '$p: Person  $p $w:knows $f  $w.from = "Ada"', "$w.from, $w.to as end", "order { $w.to }")
     assert [column.name for column in body.columns] == ["w.from", "end"]

@@ -114,7 +114,7 @@ class Writer:
     def bound_edge(self, edge: str, own: dict[str, str]) -> str:
         name = next(self._names)
         own[name] = "edge"
-        return f"${name}:{edge.strip('<>')}"
+        return f"${name}:{edge}"
 
     def condition(self, seen: dict[str, str]) -> list[str]:
         if not seen:

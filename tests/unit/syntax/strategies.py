@@ -176,7 +176,7 @@ def _clauses(parameters: frozenset[str]) -> st.SearchStrategy[Clause]:
         st.builds(TraversalClause, variables, edges, variables, st.none() | hops, st.booleans()).filter(
             reads_as_traversal
         ),
-        st.builds(TraversalClause, variables, edges, variables, st.none() | hops, st.just(False), variables),
+        st.builds(TraversalClause, variables, edges, variables, st.none() | hops, st.booleans(), variables),
         st.builds(Filter, expressions, st.sampled_from(Operator), expressions)
         .filter(reads_as_filter)
         .filter(lambda clause: not _starts_with_a_keyword(clause)),

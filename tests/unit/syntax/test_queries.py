@@ -84,6 +84,8 @@ def test_a_text_without_an_end_is_one_finding_where_it_begins(text: str, place: 
         ("$a <knows> $b", TraversalClause(A, "knows", B, undirected=True)),
         ("$a <knows>{1,2} $b", TraversalClause(A, "knows", B, Hops(1, 2), undirected=True)),
         ("$a $w:knows $b", TraversalClause(A, "knows", B, binding=W)),
+        ("$a $w:<knows> $b", TraversalClause(A, "knows", B, undirected=True, binding=W)),
+        ("$a $w : < knows > {1,1} $b", TraversalClause(A, "knows", B, Hops(1, 1), undirected=True, binding=W)),
         ("$a $w : knows{1,1} $b", TraversalClause(A, "knows", B, Hops(1, 1), binding=W)),
         ("$a: Person", Binding(A, "Person")),
         ("$a.x = null", Filter(PropertyAccess(A, "x"), Operator.EQUAL, NullLiteral())),
