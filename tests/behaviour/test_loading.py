@@ -75,6 +75,50 @@ def test_every_type_of_value_is_read(graph: og.Graph, load_lines: Any) -> None:
     assert graph.entity("Counter", "9007199254740993") is not None
 
 
+ONE_NAME = (
+    "node Person { name: String @key } node Order { number: U64 @key } edge Order: Person -> Order { count: I32? }"
+)
+
+
+def test_a_node_and_an_edge_of_one_name_are_loaded_read_changed_and_exported(tmp_path: Path) -> None:
+    graph = og.init(tmp_path / "graph", ONE_NAME)
+    lines = [
+        {"type": "Person", "data": {"name": "Ada"}},
+        {"type": "Order", "data": {"number": 7}},
+        {"edge": "Order", "from": "Ada", "to": 7, "data": {"count": 2}},
+    ]
+    (tmp_path / "data.jsonl").write_text("\n".join(map(json.dumps, lines)))
+    result = graph.load(tmp_path / "data.jsonl")
+    assert (result.nodes, result.edges) == ({"Person": 1, "Order": 1}, {"order": 1})
+    (tmp_path / "edges").mkdir()
+    (tmp_path / "edges" / "Order.csv").write_text("from,to,count\nAda,7,5\n")
+    graph.load([{"Order": [{"number": 8}], "order": [{"from": "Ada", "to": "8"}]}, tmp_path / "edges" / "Order.csv"])
+    counts = "query q { match { $p $w:order $o } return { $o.number, $w.count } order { $w.count } }"
+    rows = graph.query(counts).rows()
+    assert [tuple(row.values()) for row in rows] == [(8, None), (7, 2), (7, 5)]
+    graph.export(tmp_path / "out" / "", format="parquet")
+    other = og.init(tmp_path / "other", ONE_NAME)
+    other.load([tmp_path / "out"])
+    assert exported(other) == exported(graph)
+    assert [record.get("edge") for record in exported(graph)] == [None, None, None, "order", "order", "order"]
+    assert graph.mutate('query q { delete Order where to = "7" }').affected == {"nodes": 0, "edges": 2}
+    assert graph.mutate("query q { delete Order where number = 8 }").affected == {"nodes": 1, "edges": 1}
+    assert [json.loads(line)["type"] for line in graph.export(types=["Order"])] == ["Order"]  # type: ignore[union-attr]
+
+
+def test_an_edge_is_renamed_when_a_node_of_its_name_comes_and_when_it_goes(tmp_path: Path) -> None:
+    before = "node Person { name: String @key } edge Order: Person -> Person"
+    graph = og.init(tmp_path / "graph", before)
+    graph.load({"Person": [{"name": "Ada"}], "Order": [{"from": "Ada", "to": "Ada"}]})
+    both = f"{before} node Order {{ number: U64 @key }}"
+    assert [step.kind for step in graph.schema.apply(both).plan.steps] == ["rename_type", "add_type"]
+    assert [record.get("edge") for record in exported(graph)] == [None, "order"]
+    graph.load({"Order": [{"number": 1}]})
+    assert graph.schema.apply(both).commit is None
+    assert [step.kind for step in graph.schema.apply(before).plan.steps] == ["drop_type", "rename_type"]
+    assert [record.get("edge") for record in exported(graph)] == [None, "Order"]
+
+
 def test_a_date_is_also_read_as_days_since_1970(graph: og.Graph, load_lines: Any) -> None:
     load_lines(
         person("Ada"),

@@ -90,7 +90,11 @@ class _Compilation:
             for name, declaration in self._nodes.items()
         }
         edge_identities = self._identities.of_edges(self._edges.values())
-        edges = {name: self._edge(declaration, *edge_identities[name]) for name, declaration in self._edges.items()}
+        edges = {
+            edge.name: edge
+            for name, declaration in self._edges.items()
+            for edge in (self._edge(declaration, *edge_identities[name]),)
+        }
         return Catalog(interfaces=interfaces, nodes=nodes_by_name, edges=edges, next_identity=self._identities.next)
 
     # --- one declaration ---
@@ -150,7 +154,7 @@ class _Compilation:
         )
         return EdgeType(
             identity=identity,
-            name=declaration.name,
+            name=self._edge_name(declaration.name),
             source=declaration.source.name,
             destination=declaration.destination.name,
             cardinality=cardinality_of(declaration.annotations, self._findings),
@@ -160,6 +164,11 @@ class _Compilation:
             substrings=tuple(constraints.substrings),
             annotations=kept_annotations(declaration.annotations, self._findings),
         )
+
+    def _edge_name(self, declared: str) -> str:
+        """The name of an edge: as declared, or as queries write it if a node or interface is called like it."""
+        others = {name.lower() for name in (*self._nodes, *self._interfaces)}
+        return declared[0].lower() + declared[1:] if declared.lower() in others else declared
 
     def _members(
         self,
@@ -210,7 +219,9 @@ class _Compilation:
     # --- names ---
 
     def _report_names(self, declarations: Sequence[ast.Declaration]) -> None:
-        self._report_duplicates("types", declarations)
+        edges = [each for each in declarations if isinstance(each, ast.EdgeDeclaration)]
+        self._report_duplicates("types", [each for each in declarations if each not in edges])
+        self._report_duplicates("edges", edges)
         for declaration in declarations:
             name = declaration.name
             if not name[0].isupper():

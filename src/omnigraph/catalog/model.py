@@ -163,8 +163,13 @@ class EdgeType(_TableType):
 
     @property
     def query_name(self) -> str:
-        """The edge as a query writes it."""
+        """The edge as a query writes it; also its name, if a node or interface is called like it."""
         return self.name[0].lower() + self.name[1:]
+
+    @property
+    def declared_name(self) -> str:
+        """The edge as the schema declares it."""
+        return self.name[0].upper() + self.name[1:]
 
 
 EntityType: TypeAlias = NodeType | EdgeType
@@ -206,8 +211,12 @@ class Catalog:
         return self._edges_by_folded_name.get(name.lower())
 
     def entity(self, name: str) -> EntityType | None:
-        """The node or edge type of this name."""
+        """The node or edge type of this name; the node type, if both have it."""
         return self.nodes.get(name) or self.edge(name)
+
+    def entities_of(self, name: str) -> tuple[EntityType, ...]:
+        """The node type and the edge type of this name, as far as there are any."""
+        return tuple(each for each in (self.nodes.get(name), self.edge(name)) if each is not None)
 
     def existing_entity(self, name: str) -> EntityType:
         """The node or edge type of this name; raises `NotFound` if there is none."""

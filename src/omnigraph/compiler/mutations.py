@@ -32,7 +32,7 @@ class MutationCompiler:
         return ir.Mutation(tuple(statement for statement in statements if statement is not None))
 
     def _statement(self, statement: ast.Statement) -> ir.Statement | None:
-        target = self._target(statement.type, statement.span)
+        target = self._target(statement)
         if target is None:
             return None
         match statement:
@@ -45,10 +45,16 @@ class MutationCompiler:
             case ast.DeleteStatement(_, where):
                 return ir.Delete(target.name, self._conditions(target, where))
 
-    def _target(self, name: str, span: Span) -> EntityType | None:
-        target = self._catalog.entity(name)
-        if target is not None:
-            return target
+    def _target(self, statement: ast.Statement) -> EntityType | None:
+        """The type that a statement is about.
+
+        If a node and an edge have its name, it is the edge where it names an end, and otherwise the node.
+        """
+        name, span = statement.type, statement.span
+        found = self._catalog.entities_of(name)
+        if found:
+            named = _names_in(statement) - found[0].properties.keys()
+            return found[-1] if named & {*ENDS, SOURCE, DESTINATION} else found[0]
         hint = did_you_mean(name, [*self._catalog.nodes, *self._catalog.edges])
         if name in self._catalog.interfaces:
             implementers = self._catalog.implementers(name)
@@ -179,6 +185,13 @@ class MutationCompiler:
     def _values_in(self, variables: Mapping[str, NodeVariable | EdgeVariable]) -> Values:
         scope = VariableScope(self._catalog, self._findings, frozenset(self._parameters), None, dict(variables))
         return Values(scope, self._parameters, self._findings)
+
+
+def _names_in(statement: ast.Statement) -> set[str]:
+    """What a statement gives, changes or asks for by name."""
+    assigned = () if isinstance(statement, ast.DeleteStatement) else statement.assignments
+    conditions = () if isinstance(statement, ast.InsertStatement) else statement.where
+    return {each.property for each in assigned} | {each.property for each in conditions}
 
 
 def _is_text(expression: ast.Expression, parameters: Mapping[str, ir.ParameterValue | None]) -> bool:

@@ -37,6 +37,39 @@ def test_the_parts_of_a_node_type_are_found(catalog: Catalog) -> None:
     assert catalog.nodes["Event"].key == ("day", "room")
 
 
+def test_an_edge_with_the_name_of_a_node_is_called_as_queries_write_it() -> None:
+    text = """
+        node Order { n: U64 @key } interface Has { n: U64 }
+        edge Order: Order -> Order edge Has: Order -> Order edge X: Order -> Order
+    """
+    found = compile_schema(text)
+    assert [*found.edges] == ["order", "has", "X"]
+    assert {each.table_key for each in found.entities} == {"node:Order", "edge:order", "edge:has", "edge:X"}
+    assert found.entity("Order") is found.nodes["Order"]
+    assert found.entity("order") is found.edge("ORDER") is found.edges["order"]
+    assert found.edges["order"].declared_name == "Order"
+    again = compile_schema(text, previous=found)
+    assert again == found
+    alone = compile_schema("node A { n: U64 @key } edge Order: A -> A", previous=found)
+    assert alone.edges["Order"].identity == found.edges["order"].identity
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        "node A {} node A {}",
+        "node A {} interface A {}",
+        "node Ab {} node AB {}",
+        "node A {} edge E: A -> A edge E: A -> A",
+        "node A {} edge Ee: A -> A edge EE: A -> A",
+    ],
+)
+def test_other_names_are_declared_once(schema: str) -> None:
+    with pytest.raises(SchemaError) as caught:
+        compile_schema(schema)
+    assert {finding.code for finding in caught.value.diagnostics} == {Code.DUPLICATE_NAME}
+
+
 def test_the_source_of_an_embedding_may_be_a_bare_name() -> None:
     quoted, bare = (compile_schema(f"node A {{ t: String, v: Vector(3) @embed({name}) }}") for name in ('"t"', "t"))
     assert bare.nodes["A"].properties["v"].embedding == quoted.nodes["A"].properties["v"].embedding == Embedding("t")
