@@ -75,6 +75,42 @@ def test_every_type_of_value_is_read(graph: og.Graph, load_lines: Any) -> None:
     assert graph.entity("Counter", "9007199254740993") is not None
 
 
+TYPED = "node Ticket { id: U64 @key, title: String? } edge Blocks: Ticket -> Ticket"
+
+
+def test_an_id_that_is_a_number_is_loaded_read_changed_and_exported(tmp_path: Path) -> None:
+    graph = og.init(tmp_path / "graph", TYPED)
+    lines = [
+        {"type": "Ticket", "data": {"id": 12, "title": "a"}},
+        {"type": "Ticket", "data": {"id": "7", "title": "b"}},
+        {"edge": "Blocks", "from": 7, "to": "12"},
+    ]
+    (tmp_path / "data.jsonl").write_text("\n".join(map(json.dumps, lines)))
+    graph.load(tmp_path / "data.jsonl")
+    (tmp_path / "Ticket.csv").write_text("id,title\n100,c\n")
+    graph.load(tmp_path / "Ticket.csv")
+    graph.load({"Ticket": [{"id": 9, "title": "d"}]})
+    ordered = "query q($least: U64) { match { $t: Ticket  $t.id >= $least } return { $t.id } order { $t.id desc } }"
+    assert [row["t.id"] for row in graph.query(ordered, params={"least": 9}).rows()] == [100, 12, 9]
+    one = "query q { match { $t: Ticket { id: 7 }  $t blocks $o  $o.id < 50 } return { $t.id, $o.id, $t.title } }"
+    assert graph.query(one).rows() == [{"t.id": 7, "o.id": 12, "t.title": "b"}]
+    assert graph.query(one, engine="local").rows() == graph.query(one).rows()
+    graph.mutate('query q { insert Ticket { id: 7, title: "e" } insert Ticket { id: 8 } delete Ticket where id > 50 }')
+    assert graph.entity("Ticket", "7") == {"id": "7", "__id": 7, "title": "e"}
+    records = [record["data"] for record in exported(graph) if "type" in record]
+    assert sorted(record["id"] for record in records) == [7, 8, 9, 12]
+    assert all("__id" not in record for record in records)
+    for format in ("jsonl", "csv", "parquet"):
+        graph.export(f"{tmp_path}/{format}/", format=format)
+        other = og.init(tmp_path / f"from-{format}", TYPED)
+        other.load([tmp_path / format])
+        assert exported(other) == exported(graph)
+    with pytest.raises(og.QueryError, match="is part of what identifies"):
+        graph.mutate("query q { update Ticket set { id: 1 } where id = 7 }")
+    with pytest.raises(og.QueryError, match="a text is not a U64"):
+        graph.query('query q { match { $t: Ticket { id: "7" } } return { $t.title } }')
+
+
 ONE_NAME = (
     "node Person { name: String @key } node Order { number: U64 @key } edge Order: Person -> Order { count: I32? }"
 )

@@ -13,6 +13,9 @@ from omnigraph.dataclass_later import dataclass
 from omnigraph.errors import NotFound
 
 ID, SOURCE, DESTINATION = "id", "src", "dst"
+TYPED_ID = "__id"
+"""The property that a schema declares as `id`, if it is not a String: the column `id` has the id as a text."""
+
 ENDS: Mapping[str, str] = {"from": SOURCE, "to": DESTINATION}
 """The columns of the ends of an edge by the names that records and queries have for them; no property has these."""
 
@@ -143,6 +146,10 @@ class _TableType:
 class NodeType(_TableType):
     """A node type with its interfaces expanded into it."""
 
+    def column_of(self, name: str) -> str:
+        """The column that queries and records ask for by a name: an `id` of another type than String is its own."""
+        return TYPED_ID if name == ID and TYPED_ID in self.properties else name
+
     interfaces: tuple[str, ...] = ()
     key: tuple[str, ...] = ()
     ranges: tuple[Range, ...] = ()
@@ -165,6 +172,10 @@ class EdgeType(_TableType):
     def query_name(self) -> str:
         """The edge as a query writes it; also its name, if a node or interface is called like it."""
         return self.name[0].lower() + self.name[1:]
+
+    def column_of(self, name: str) -> str:
+        """The column that queries ask for by a name: an edge has `from` and `to` for `src` and `dst`."""
+        return ENDS.get(name, name)
 
     @property
     def declared_name(self) -> str:

@@ -111,7 +111,7 @@ class MutationCompiler:
         return ir.NodeReference(node.name, id=identity) if identity is not None else None
 
     def _require_properties(self, entity: EntityType, assignments: Iterable[ast.Assignment], span: Span) -> None:
-        given = {assignment.property for assignment in assignments}
+        given = {entity.column_of(assignment.property) for assignment in assignments}
         missing = [each.name for each in entity.properties.values() if each.required and each.name not in given]
         if missing:
             message = f"a new {quoted(entity.name)} needs {any_of(missing).replace(' or ', ' and ')}"
@@ -171,7 +171,7 @@ class MutationCompiler:
                 continue
             value = self._values.assigned_value(assignment.value, resolved.type, nullable=resolved.nullable, name=name)
             if value is not None:
-                values.append((name, value))
+                values.append((entity.column_of(name), value))
         return tuple(values)
 
     def _report_repeated(self, assignments: Iterable[ast.Assignment]) -> None:

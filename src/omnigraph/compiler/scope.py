@@ -14,7 +14,7 @@ from dataclasses import field, replace
 from typing import TypeAlias
 
 from omnigraph.catalog import Catalog, EdgeType, Embedding, EntityType, NodeType, PropertyType, Scalar
-from omnigraph.catalog.model import ENDS, ID
+from omnigraph.catalog.model import ID
 from omnigraph.codes import Code
 from omnigraph.compiler import ir
 from omnigraph.compiler.ir import Direction
@@ -210,6 +210,12 @@ class VariableScope:
             indexed=all(each.indexed for each in known),
             embedding=known[0].embedding if len({each.embedding for each in known}) == 1 else None,
         )
+
+    def column_of(self, variable: NodeVariable | EdgeVariable, name: str) -> str:
+        """The column behind a property that a variable has."""
+        if isinstance(variable, EdgeVariable):
+            return variable.edge.column_of(name)
+        return self.catalog.nodes[variable.types[0]].column_of(name) if variable.types else name
 
     def _interface_property(self, variable: NodeVariable, name: str) -> ResolvedProperty | None:
         """A property of an interface that no type implements."""
@@ -417,14 +423,9 @@ class VariableScope:
         return any_of(sorted(types or ())) or quoted(interface or "anything")
 
 
-def column_name(entity: EntityType | None, name: str) -> str:
-    """The column that a query asks for by a name: an edge has `from` and `to` for `src` and `dst`."""
-    return ENDS.get(name, name) if isinstance(entity, EdgeType) else name
-
-
 def entity_property(entity: EntityType, name: str) -> ResolvedProperty | None:
     """A property or system column of one type."""
-    name = column_name(entity, name)
+    name = entity.column_of(name)
     declared = entity.properties.get(name)
     if declared is not None:
         indexed = name in entity.indexed_properties or (isinstance(entity, NodeType) and name in entity.key)

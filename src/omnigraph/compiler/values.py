@@ -21,14 +21,7 @@ from omnigraph.catalog import (
 from omnigraph.catalog.types import FLOATS, INTEGERS, NUMBERS
 from omnigraph.codes import Code
 from omnigraph.compiler import ir
-from omnigraph.compiler.scope import (
-    EdgeVariable,
-    NodeVariable,
-    ResolvedProperty,
-    Unresolved,
-    VariableScope,
-    column_name,
-)
+from omnigraph.compiler.scope import EdgeVariable, NodeVariable, ResolvedProperty, Unresolved, VariableScope
 from omnigraph.diagnostics import Findings, did_you_mean, quoted
 from omnigraph.syntax import nodes
 from omnigraph.syntax import query_ast as ast
@@ -158,8 +151,8 @@ class Values:
             message = f"{what} has no property {quoted(access.name)}"
             self.report(Code.UNKNOWN_PROPERTY, message, access.name_span, hint)
             return None
-        edge = meaning.edge if isinstance(meaning, EdgeVariable) else None
-        return ir.Column(meaning.name, column_name(edge, access.name), resolved.type, resolved.nullable), resolved
+        name = self.scope.column_of(meaning, access.name)
+        return ir.Column(meaning.name, name, resolved.type, resolved.nullable), resolved
 
     def _describe_meaning(self, meaning: NodeVariable | EdgeVariable) -> str:
         if isinstance(meaning, EdgeVariable):

@@ -16,6 +16,7 @@ from omnigraph.catalog import (
     catalog_from_json,
     catalog_to_json,
     compile_schema,
+    table_schema,
 )
 from omnigraph.catalog.compile import check_schema
 from omnigraph.codes import Code
@@ -35,6 +36,29 @@ def test_the_parts_of_a_node_type_are_found(catalog: Catalog) -> None:
     assert person.properties["embedding"].embedding == Embedding("bio", "mock/small")
     assert catalog.nodes["Company"].properties["size"].default == 1
     assert catalog.nodes["Event"].key == ("day", "room")
+
+
+def test_an_id_that_is_not_a_text_is_a_property_beside_the_id() -> None:
+    catalog = compile_schema("""
+        interface Has { id: I64 @index }
+        node A { id: U64 @key, n: I32, @unique(n, id) @range(id, 1..) }
+        node B implements Has { @key(id, room) room: String }
+        node C { id: String @key }
+    """)
+    assert (catalog.nodes["A"].key, catalog.nodes["A"].unique) == (("__id",), (("n", "__id"),))
+    assert catalog.nodes["A"].ranges == (Range("__id", 1, None),)
+    assert table_schema(catalog.nodes["A"]).names == ["id", "__id", "n"]
+    assert (catalog.nodes["B"].key, catalog.nodes["B"].indexes) == (("__id", "room"), (("__id",),))
+    assert table_schema(catalog.nodes["C"]).names == ["id"]
+    assert catalog.nodes["A"].column_of("id") == "__id"
+    assert catalog.nodes["C"].column_of("id") == "id"
+
+
+@pytest.mark.parametrize("declared", ["id: U64", "id: String", "id: [String]?", "__id: U64 @key", "Id: U64 @key"])
+def test_another_id_cannot_be_declared(declared: str) -> None:
+    with pytest.raises(SchemaError) as caught:
+        compile_schema(f"node A {{ {declared}, name: String }}")
+    assert Code.RESERVED_NAME in {finding.code for finding in caught.value.diagnostics}
 
 
 def test_an_edge_with_the_name_of_a_node_is_called_as_queries_write_it() -> None:
