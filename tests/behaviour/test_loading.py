@@ -105,6 +105,9 @@ def test_an_id_that_is_a_number_is_loaded_read_changed_and_exported(tmp_path: Pa
         other = og.init(tmp_path / f"from-{format}", TYPED)
         other.load([tmp_path / format])
         assert exported(other) == exported(graph)
+    text = "query q { match { $t $b:blocks $o } return { $t.id, $t.@id, $b.@dst } }"
+    assert graph.query(text).rows() == [{"t.id": 7, "t.@id": "7", "b.@dst": "12"}]
+    assert graph.mutate('query q { update Ticket set { title: "f" } where @id = "7" }').affected["nodes"] == 1
     with pytest.raises(og.QueryError, match="is part of what identifies"):
         graph.mutate("query q { update Ticket set { id: 1 } where id = 7 }")
     with pytest.raises(og.QueryError, match="a text is not a U64"):

@@ -19,6 +19,11 @@ TYPED_ID = "__id"
 ENDS: Mapping[str, str] = {"from": SOURCE, "to": DESTINATION}
 """The columns of the ends of an edge by the names that records and queries have for them; no property has these."""
 
+SYSTEM_NAMES: Mapping[str, str] = {ID: "@id", SOURCE: "@src", DESTINATION: "@dst"}
+"""How queries and schemas can also write the columns of the system."""
+
+_EDGE_COLUMNS = {**ENDS, **{name: column for column, name in SYSTEM_NAMES.items()}}
+
 
 @dataclass(frozen=True, slots=True)
 class KeptAnnotation:
@@ -148,7 +153,9 @@ class NodeType(_TableType):
 
     def column_of(self, name: str) -> str:
         """The column that queries and records ask for by a name: an `id` of another type than String is its own."""
-        return TYPED_ID if name == ID and TYPED_ID in self.properties else name
+        if name == ID and TYPED_ID in self.properties:
+            return TYPED_ID
+        return ID if name == SYSTEM_NAMES[ID] else name
 
     interfaces: tuple[str, ...] = ()
     key: tuple[str, ...] = ()
@@ -175,7 +182,7 @@ class EdgeType(_TableType):
 
     def column_of(self, name: str) -> str:
         """The column that queries ask for by a name: an edge has `from` and `to` for `src` and `dst`."""
-        return ENDS.get(name, name)
+        return _EDGE_COLUMNS.get(name, name)
 
     @property
     def declared_name(self) -> str:

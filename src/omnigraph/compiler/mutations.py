@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 
 from omnigraph.catalog import Catalog, EdgeType, EntityType, NodeType, Scalar
-from omnigraph.catalog.model import DESTINATION, ENDS, ID, SOURCE
+from omnigraph.catalog.model import DESTINATION, ENDS, ID, SOURCE, SYSTEM_NAMES
 from omnigraph.codes import Code
 from omnigraph.compiler import ir
 from omnigraph.compiler.functions import Comparisons
@@ -12,6 +12,8 @@ from omnigraph.compiler.values import Values
 from omnigraph.diagnostics import Findings, Span, any_of, did_you_mean, quoted
 from omnigraph.syntax import nodes
 from omnigraph.syntax import query_ast as ast
+
+_ENDS_OF_EDGES = {*ENDS, SOURCE, DESTINATION, SYSTEM_NAMES[SOURCE], SYSTEM_NAMES[DESTINATION]}
 
 
 class MutationCompiler:
@@ -54,7 +56,7 @@ class MutationCompiler:
         found = self._catalog.entities_of(name)
         if found:
             named = _names_in(statement) - found[0].properties.keys()
-            return found[-1] if named & {*ENDS, SOURCE, DESTINATION} else found[0]
+            return found[-1] if named & _ENDS_OF_EDGES else found[0]
         hint = did_you_mean(name, [*self._catalog.nodes, *self._catalog.edges])
         if name in self._catalog.interfaces:
             implementers = self._catalog.implementers(name)

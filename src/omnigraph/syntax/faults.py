@@ -18,6 +18,7 @@ _DESCRIPTIONS = {
     "NUMBER": "a number",
     "VARIABLE": "a variable such as `$x`",
     "ENUM_VALUE": "an enum value",
+    "SYSTEM_NAME": "a system name such as `@id`",
     "$END": "the end of the declaration",
 }
 _VALUE_TERMINALS = frozenset({"STRING", "NUMBER", "VARIABLE", "NAME", "LSQB"})
@@ -154,6 +155,8 @@ def _early_end(declaration: str, base: int, language: Language, expected: str) -
 def _listing(terminals: Iterable[str], parser: Lark) -> str:
     """The terminals as people name them, the many that begin a value or compare two as one."""
     names = set(terminals)
+    if "NAME" in names:
+        names.discard("SYSTEM_NAME")
     described: list[str] = []
     if names >= _COMPARISONS:
         names -= _COMPARISONS

@@ -38,6 +38,15 @@ def test_the_parts_of_a_node_type_are_found(catalog: Catalog) -> None:
     assert catalog.nodes["Event"].key == ("day", "room")
 
 
+def test_the_ends_of_an_edge_can_be_written_with_an_at_in_constraints() -> None:
+    written, plain = (
+        compile_schema(f"node A {{}} edge E: A -> A {{ n: I32 @unique({at}src, {at}dst, n) @index({at}dst) }}")
+        for at in ("@", "")
+    )
+    assert written.edges["E"].unique == plain.edges["E"].unique == (("src", "dst", "n"),)
+    assert written.edges["E"].indexes == plain.edges["E"].indexes
+
+
 def test_an_id_that_is_not_a_text_is_a_property_beside_the_id() -> None:
     catalog = compile_schema("""
         interface Has { id: I64 @index }

@@ -44,6 +44,8 @@ def test_inserts_updates_and_deletes_may_be_mixed(catalog: Catalog) -> None:
         ('update order set { note: "x" } where id = "x"', ir.Update, "order"),
         ('delete Mail where from = "x"', ir.Delete, "Mail"),
         ('delete Mail where src = "x"', ir.Delete, "mail"),
+        ('delete Mail where @dst = "x"', ir.Delete, "mail"),
+        ('delete Mail where @id = "x"', ir.Delete, "Mail"),
     ],
 )
 def test_of_a_node_and_an_edge_with_one_name_the_edge_is_meant_where_an_end_is_named(

@@ -157,6 +157,14 @@ def test_the_ends_of_an_edge_have_two_names(catalog: Catalog) -> None:
     assert codes(catalog, "$p: Person", "$p.from") == [Code.UNKNOWN_PROPERTY]
 
 
+def test_system_columns_can_be_written_with_an_at(catalog: Catalog) -> None:
+    written = read(catalog, "$p: Person  $p $w:knows $f  $w.@src = $p.@id", "$w.@id as w, $w.@dst as f")
+    assert written == read(catalog, "$p: Person  $p $w:knows $f  $w.src = $p.id", "$w.id as w, $w.dst as f")
+    assert [each.name for each in read(catalog, "$p: Person", "$p.@id").columns] == ["p.@id"]
+    assert codes(catalog, "$p: Person", "$p.@src") == [Code.UNKNOWN_PROPERTY]
+    assert codes(catalog, "$p: Person", "$p.@ids") == [Code.UNKNOWN_PROPERTY]
+
+
 def test_the_same_edge_variable_twice_is_refused_also_for_equal_clauses(catalog: Catalog) -> None:
     assert codes(catalog, "$a $w:knows $b  $a $w:knows $b") == [Code.VARIABLE_REUSED]
 
