@@ -317,7 +317,7 @@ def test_a_vector_that_no_configured_model_can_fill_is_a_warning_and_stays_null_
     again = og.init(tmp_path / "again", UNFILLED, durability="fast")
     again.load([tmp_path / "all.jsonl"])
     assert vectors(again) == vectors(graph)
-    with pytest.raises(og.UsageError, match="has no property that a model fills"):
+    with pytest.raises(og.UsageError, match="that a model fills; configure a model and apply the schema again"):
         graph.embed("Doc")
 
 

@@ -11,7 +11,6 @@ from omnigraph.catalog.constraints import (
     refused_defaults,
 )
 from omnigraph.catalog.identity import Identities
-from omnigraph.catalog.ids import with_typed_ids
 from omnigraph.catalog.interfaces import (
     ExpandedDeclaration,
     constraints_in,
@@ -20,6 +19,7 @@ from omnigraph.catalog.interfaces import (
     first_by_name,
 )
 from omnigraph.catalog.model import ID, TYPED_ID, Catalog, EdgeType, EntityType, Interface, NodeType, Property
+from omnigraph.catalog.typed_ids import with_typed_ids
 from omnigraph.catalog.types import PropertyType, Scalar, resolve_type
 from omnigraph.codes import Code
 from omnigraph.dataclass_later import dataclass
