@@ -82,7 +82,7 @@ class Code(StrEnum):
     WRONG_ARGUMENTS = "T015", "wrong arguments to a function"
     FUNCTION_NOT_ALLOWED = "T016", "a function is used where it has no meaning"
     NEAREST_NEEDS_LIMIT = "T017", "`nearest` needs a `limit`"
-    NOT_EMBEDDED = "T018", "text is searched in a vector that no model fills"
+    # T018 was "text is searched in a vector that no model fills", which is L014 today.
     DUPLICATE_COLUMN = "T019", "two result columns have the same name"
     ORDER_NOT_GROUPED = "T020", "an order key is not part of an aggregated result"
     BARE_NAME = "T021", "a bare name has no meaning here"
@@ -125,3 +125,6 @@ class Code(StrEnum):
     UNUSED_GROUP = "L010", "a group is in no rule"
     IDLE_RULE = "L011", "a rule is idle"
     GROUP_AS_ACTOR = "L012", "an actor has the name of a group"
+    UNFILLED_VECTOR = "L013", "no configured model can fill a vector"
+    UNRECORDED_MODEL = "L014", "a text is searched in a vector without a recorded model"
+    NEEDLESS_HOPS = "L015", "hop bounds have no use here"

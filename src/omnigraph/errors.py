@@ -641,7 +641,8 @@ class NoEmbeddingModel(OmnigraphError):
     def __str__(self) -> str:
         name = f"the model `{self.model}`" if self.model else "a model"
         return (
-            f"`nearest` with a text needs {name} with vectors of {self.dimension} numbers, and no model is configured"
+            f"`nearest` with a text needs {name} with vectors of {self.dimension} numbers, and no model is configured; "
+            "set OMNIGRAPH_EMBED_MODEL, or pass a vector"
         )
 
 

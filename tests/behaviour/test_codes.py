@@ -11,6 +11,7 @@ from omnigraph.catalog import Catalog, check_schema, compile_schema
 from omnigraph.codes import Code
 from omnigraph.compiler import check_queries
 from omnigraph.diagnostics import Diagnostic, Source
+from omnigraph.embedding import EmbeddingSettings, model_findings, with_models
 from omnigraph.evolution.migration import migration_plan
 from omnigraph.policy.checking import MAX_BYTES, MAX_PATTERNS, check_rules
 from omnigraph.syntax import MAX_NESTING, MAX_SOURCE_BYTES, QUERY, SCHEMA, Language, decode_source
@@ -91,6 +92,11 @@ def _schema_findings(text: str, previous: str | None = None) -> tuple[Diagnostic
     return check_schema(Source("example.pg", text), previous=before).diagnostics
 
 
+def _model_findings(text: str) -> tuple[Diagnostic, ...]:
+    unfilled = with_models(compile_schema(text), EmbeddingSettings()).unfilled
+    return tuple(model_findings(Source("example.pg", text), unfilled, Code.UNFILLED_VECTOR))
+
+
 def _query_findings(text: str) -> tuple[Diagnostic, ...]:
     return check_queries(Source("example.gq", text), compile_schema("node Person { name: String }")).diagnostics
 
@@ -134,6 +140,10 @@ UNSHOWN: dict[Code, tuple[Callable[[], tuple[Diagnostic, ...]], ...]] = {
     Code.RENAME_DONE: (
         lambda: _schema_findings('node Author @rename_from("Writer") { name: String @key }', _BEFORE),
         lambda: _schema_findings('node Author { name: String @key @rename_from("title") }', _BEFORE),
+    ),
+    Code.UNFILLED_VECTOR: (
+        lambda: _model_findings('node Paper { title: String, meaning: Vector(3072) @embed("title") }'),
+        lambda: _model_findings('node Paper { title: String, meaning: Vector(64)? @embed("title", model="small") }'),
     ),
     Code.QUERY_NESTING: (
         lambda: _query_findings(_query_of(_within("not { ", "$p.name = 1", " }"))),
@@ -234,5 +244,6 @@ def test_a_code_that_no_example_can_show_is_provoked_alone(
     findings = findings_of()
     assert _codes(findings) == {code}
     for finding in findings:
-        assert finding.file == f"example.{'pg' if code is Code.RENAME_DONE else SUFFIXES[code[0]]}"
+        about_schema = code in (Code.RENAME_DONE, Code.UNFILLED_VECTOR)
+        assert finding.file == f"example.{'pg' if about_schema else SUFFIXES[code[0]]}"
         _assert_reads_well(finding)

@@ -19,6 +19,7 @@ from omnigraph.api.progress import Progress
 from omnigraph.changes import diff_snapshots
 from omnigraph.cli.main import app
 from omnigraph.embedding.fill import MockModel
+from omnigraph.embedding.models import SettledModels
 from omnigraph.failpoints import VARIABLE, armed
 from omnigraph.query import NoEmbeddingModel
 from omnigraph.write import creation as init
@@ -37,6 +38,7 @@ edge Cites: Doc -> Doc { note: String?, vec: Vector(4)? @embed("note", model="MO
 """
 KEY = "sk-very-secret"
 GIVEN = [9.0, 9.0, 9.0, 9.0]
+FIVE = [1.0, 2.0, 3.0, 4.0, 5.0]
 
 
 def new_graph(folder: Path, model: str = "mock/x") -> og.Graph:
@@ -57,8 +59,8 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
         yield started
 
 
-def mocked(text: str) -> list[float]:
-    vector: list[float] = MockModel().vectors([text], 4)[0].tolist()
+def mocked(text: str, dimension: int = 4) -> list[float]:
+    vector: list[float] = MockModel().vectors([text], dimension)[0].tolist()
     return vector
 
 
@@ -278,11 +280,76 @@ def test_the_model_is_recorded_with_the_schema_and_not_taken_from_the_environmen
     assert not np.allclose(vector, MockModel().vectors(["x"], 64)[0])
 
 
-def test_a_vector_that_no_model_can_fill_is_refused_when_the_graph_is_created(tmp_path: Path) -> None:
+def test_a_vector_that_its_model_can_never_fill_is_refused_when_the_graph_is_created(tmp_path: Path) -> None:
     with pytest.raises(og.UnsuitableModel, match="not 100") as caught:
-        og.init(tmp_path / "g", 'node Doc { text: String, vec: Vector(100) @embed("text") }')
+        og.init(
+            tmp_path / "g",
+            'node Doc { text: String, vec: Vector(100) @embed("text", model="local/wordllama-l2-256") }',
+        )
     assert caught.value.property == "Doc.vec"
     assert not (tmp_path / "g").exists()
+
+
+UNFILLED = """
+node Doc {
+    slug: String @key
+    text: String
+    vec: Vector(5) @embed("text") @index
+}
+"""
+
+
+def test_a_vector_that_no_configured_model_can_fill_is_a_warning_and_stays_null_until_it_is_given(
+    tmp_path: Path, engine: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    graph = og.init(tmp_path / "g", UNFILLED, durability="fast")
+    (warning,) = [record.getMessage() for record in caplog.records if record.name == "omnigraph.write.creation"]
+    assert "warning[L013]" in warning
+    assert "`Doc.vec` cannot be filled by the model `local/wordllama-l2-256`" in warning
+    graph.load({"Doc": [{"slug": "a", "text": "one"}, {"slug": "b", "text": "two", "vec": FIVE}]}, engine=engine)
+    write(graph, 'insert Doc { slug: "c", text: "three" }')
+    assert vectors(graph) == {"a": None, "b": FIVE, "c": None}
+    write(graph, f'update Doc set {{ vec: {FIVE} }} where slug = "c"')
+    write(graph, 'update Doc set { text: "new", vec: null } where slug = "b"')
+    graph.load({"Doc": [{"slug": "a", "text": "one more", "vec": FIVE}]}, mode="merge", engine=engine)
+    assert vectors(graph) == {"a": FIVE, "b": None, "c": FIVE}
+    graph.export(tmp_path / "all.jsonl")
+    again = og.init(tmp_path / "again", UNFILLED, durability="fast")
+    again.load([tmp_path / "all.jsonl"])
+    assert vectors(again) == vectors(graph)
+    with pytest.raises(og.UsageError, match="that a model fills; configure a model and apply the schema again"):
+        graph.embed("Doc")
+
+
+def test_a_model_that_comes_later_is_recorded_by_applying_the_schema_and_fills_what_is_null(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    graph = og.init(tmp_path / "g", UNFILLED, durability="fast")
+    graph.load({"Doc": [{"slug": "a", "text": "one"}, {"slug": "b", "text": "two", "vec": FIVE}]})
+    plan = graph.schema.plan(UNFILLED)
+    assert (plan.is_empty, [note.code for note in plan.notes]) == (True, ["L013"])
+    monkeypatch.setenv("OMNIGRAPH_EMBED_PROVIDER", "mock")
+    applied = graph.schema.apply(UNFILLED)
+    (step,) = applied.plan.steps
+    assert step.what == "Doc.vec: `text` → `text` by mock/hash"
+    assert vectors(graph) == {"a": None, "b": FIVE}
+    assert graph.embed("Doc").filled == {"vec": 1}
+    assert vectors(graph) == {"a": mocked("one", 5), "b": FIVE}
+    graph.load({"Doc": [{"slug": "c", "text": "three"}]}, mode="append")
+    assert vectors(graph)["c"] == mocked("three", 5)
+    assert graph.schema.apply(UNFILLED).commit is None
+    monkeypatch.delenv("OMNIGRAPH_EMBED_PROVIDER")
+    assert graph.schema.plan(UNFILLED).is_empty
+    with pytest.raises(og.UnsuitableModel, match="local"):
+        graph.schema.plan(UNFILLED.replace('"text")', '"text", model="small")'))
+
+
+def test_a_required_vector_without_a_model_can_be_added_to_rows_that_are_there(tmp_path: Path) -> None:
+    graph = og.init(tmp_path / "g", "node Doc { slug: String @key, text: String }", durability="fast")
+    graph.load({"Doc": [{"slug": "a", "text": "one"}]})
+    (step,) = graph.schema.apply(UNFILLED.replace(" @index", "")).plan.steps
+    assert step.what == "Doc.vec: Vector(5)?, from `text`, without a model"
+    assert vectors(graph) == {"a": None}
 
 
 @pytest.mark.usefixtures("server")
@@ -310,7 +377,7 @@ def test_another_model_than_the_recorded_one_is_refused_everywhere(
 
 def test_a_graph_that_records_no_model_fills_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """As graphs were created before models were recorded."""
-    monkeypatch.setattr(init, "with_models", lambda catalog, _settings: catalog)
+    monkeypatch.setattr(init, "with_models", lambda catalog, _settings: SettledModels(catalog))
     older = og.init(tmp_path / "older.omni", SCHEMA.replace(', model="MODEL"', ""), durability="fast")
     older.load({"Doc": [{"slug": "a", "text": "one"}]})
     assert vectors(older) == {"a": None}
@@ -318,6 +385,27 @@ def test_a_graph_that_records_no_model_fills_nothing(tmp_path: Path, monkeypatch
         older.query(NEAREST, params={"t": "one"})
     with pytest.raises(og.UsageError, match="has no property that a model fills"):
         older.embed("Doc")
+
+
+PLAIN = "node Doc { slug: String @key, text: String?, vec: Vector(8)? }"
+
+
+@pytest.mark.parametrize("schema", [PLAIN, PLAIN.replace("Vector(8)?", 'Vector(8)? @embed("text")')])
+def test_a_text_is_searched_by_the_configured_model_where_none_is_recorded(
+    schema: str, tmp_path: Path, engine: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    graph = og.init(tmp_path / "g", schema, durability="fast")
+    texts = {"a": "one", "b": "two", "c": "three"}
+    graph.load({"Doc": [{"slug": slug, "text": text, "vec": mocked(text, 8)} for slug, text in texts.items()]})
+    with pytest.raises(NoEmbeddingModel, match="set OMNIGRAPH_EMBED_MODEL, or pass a vector"):
+        graph.query(NEAREST, params={"t": "two"}, engine=engine)
+    monkeypatch.setenv("OMNIGRAPH_EMBED_PROVIDER", "local")
+    with pytest.raises(og.UnsuitableModel, match="not 8"):
+        graph.query(NEAREST, params={"t": "two"}, engine=engine)
+    monkeypatch.setenv("OMNIGRAPH_EMBED_PROVIDER", "mock")
+    rows = graph.query(NEAREST, params={"t": "two"}, engine=engine).rows()
+    assert rows[0]["d.slug"] == "b"
+    assert rows[0]["far"] == pytest.approx(0, abs=1e-6)
 
 
 # --- providers that fail ---

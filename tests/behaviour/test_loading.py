@@ -1,6 +1,7 @@
 """Loads and exports: any mix of types in one commit, errors that name the line."""
 
 import json
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -72,6 +73,107 @@ def test_every_type_of_value_is_read(graph: og.Graph, load_lines: Any) -> None:
     assert ada["joined"].isoformat() == "2026-01-31T10:00:00.005000+00:00"
     assert (ada["photo"], ada["sketch"], ada["tags"]) == (b"hi", [1.0, 2.5, 3.0, 4.0], ["a", "b"])
     assert graph.entity("Counter", "9007199254740993") is not None
+
+
+TYPED = "node Ticket { id: U64 @key, title: String? } edge Blocks: Ticket -> Ticket"
+
+
+def test_an_id_that_is_a_number_is_loaded_read_changed_and_exported(tmp_path: Path) -> None:
+    graph = og.init(tmp_path / "graph", TYPED)
+    lines = [
+        {"type": "Ticket", "data": {"id": 12, "title": "a"}},
+        {"type": "Ticket", "data": {"id": "7", "title": "b"}},
+        {"edge": "Blocks", "from": 7, "to": "12"},
+    ]
+    (tmp_path / "data.jsonl").write_text("\n".join(map(json.dumps, lines)))
+    graph.load(tmp_path / "data.jsonl")
+    (tmp_path / "Ticket.csv").write_text("id,title\n100,c\n")
+    graph.load(tmp_path / "Ticket.csv")
+    graph.load({"Ticket": [{"id": 9, "title": "d"}]})
+    ordered = "query q($least: U64) { match { $t: Ticket  $t.id >= $least } return { $t.id } order { $t.id desc } }"
+    assert [row["t.id"] for row in graph.query(ordered, params={"least": 9}).rows()] == [100, 12, 9]
+    one = "query q { match { $t: Ticket { id: 7 }  $t blocks $o  $o.id < 50 } return { $t.id, $o.id, $t.title } }"
+    assert graph.query(one).rows() == [{"t.id": 7, "o.id": 12, "t.title": "b"}]
+    assert graph.query(one, engine="local").rows() == graph.query(one).rows()
+    graph.mutate('query q { insert Ticket { id: 7, title: "e" } insert Ticket { id: 8 } delete Ticket where id > 50 }')
+    assert graph.entity("Ticket", "7") == {"id": "7", "__id": 7, "title": "e"}
+    records = [record["data"] for record in exported(graph) if "type" in record]
+    assert sorted(record["id"] for record in records) == [7, 8, 9, 12]
+    assert all("__id" not in record for record in records)
+    for format in ("jsonl", "csv", "parquet"):
+        graph.export(f"{tmp_path}/{format}/", format=format)
+        other = og.init(tmp_path / f"from-{format}", TYPED)
+        other.load([tmp_path / format])
+        assert exported(other) == exported(graph)
+    text = "query q { match { $t $b:blocks $o } return { $t.id, $t.@id, $b.@dst } }"
+    assert graph.query(text).rows() == [{"t.id": 7, "t.@id": "7", "b.@dst": "12"}]
+    assert graph.mutate('query q { update Ticket set { title: "f" } where @id = "7" }').affected["nodes"] == 1
+    with pytest.raises(og.QueryError, match="is part of what identifies"):
+        graph.mutate("query q { update Ticket set { id: 1 } where id = 7 }")
+    with pytest.raises(og.QueryError, match="a text is not a U64"):
+        graph.query('query q { match { $t: Ticket { id: "7" } } return { $t.title } }')
+
+
+ONE_NAME = (
+    "node Person { name: String @key } node Order { number: U64 @key } edge Order: Person -> Order { count: I32? }"
+)
+
+
+def test_a_node_and_an_edge_of_one_name_are_loaded_read_changed_and_exported(tmp_path: Path) -> None:
+    graph = og.init(tmp_path / "graph", ONE_NAME)
+    lines = [
+        {"type": "Person", "data": {"name": "Ada"}},
+        {"type": "Order", "data": {"number": 7}},
+        {"edge": "Order", "from": "Ada", "to": 7, "data": {"count": 2}},
+    ]
+    (tmp_path / "data.jsonl").write_text("\n".join(map(json.dumps, lines)))
+    result = graph.load(tmp_path / "data.jsonl")
+    assert (result.nodes, result.edges) == ({"Person": 1, "Order": 1}, {"order": 1})
+    (tmp_path / "edges").mkdir()
+    (tmp_path / "edges" / "Order.csv").write_text("from,to,count\nAda,7,5\n")
+    graph.load([{"Order": [{"number": 8}], "order": [{"from": "Ada", "to": "8"}]}, tmp_path / "edges" / "Order.csv"])
+    counts = "query q { match { $p $w:order $o } return { $o.number, $w.count } order { $w.count } }"
+    rows = graph.query(counts).rows()
+    assert [tuple(row.values()) for row in rows] == [(8, None), (7, 2), (7, 5)]
+    graph.export(tmp_path / "out" / "", format="parquet")
+    other = og.init(tmp_path / "other", ONE_NAME)
+    other.load([tmp_path / "out"])
+    assert exported(other) == exported(graph)
+    assert [record.get("edge") for record in exported(graph)] == [None, None, None, "order", "order", "order"]
+    assert graph.mutate('query q { delete Order where to = "7" }').affected == {"nodes": 0, "edges": 2}
+    assert graph.mutate("query q { delete Order where number = 8 }").affected == {"nodes": 1, "edges": 1}
+    assert [json.loads(line)["type"] for line in graph.export(types=["Order"])] == ["Order"]  # type: ignore[union-attr]
+
+
+def test_an_edge_is_renamed_when_a_node_of_its_name_comes_and_when_it_goes(tmp_path: Path) -> None:
+    before = "node Person { name: String @key } edge Order: Person -> Person"
+    graph = og.init(tmp_path / "graph", before)
+    graph.load({"Person": [{"name": "Ada"}], "Order": [{"from": "Ada", "to": "Ada"}]})
+    both = f"{before} node Order {{ number: U64 @key }}"
+    assert [step.kind for step in graph.schema.apply(both).plan.steps] == ["rename_type", "add_type"]
+    assert [record.get("edge") for record in exported(graph)] == [None, "order"]
+    graph.load({"Order": [{"number": 1}]})
+    assert graph.schema.apply(both).commit is None
+    assert [step.kind for step in graph.schema.apply(before).plan.steps] == ["drop_type", "rename_type"]
+    assert [record.get("edge") for record in exported(graph)] == [None, "Order"]
+
+
+def test_a_date_is_also_read_as_days_since_1970(graph: og.Graph, load_lines: Any) -> None:
+    load_lines(
+        person("Ada"),
+        {"type": "Event", "data": {"day": 20_484, "room": 3, "title": "t"}},
+        {"type": "Company", "data": {"name": "A", "founded": -1}},
+        {"type": "Company", "data": {"name": "B", "founded": "1999-12-31"}},
+        {"edge": "Attends", "from": "Ada", "to": [20_484, 3]},
+    )
+    assert graph.entity("Event", '["2026-01-31","3"]') is not None
+    graph.load({"Company": pa.table({"name": ["C", "D"], "founded": [0, None]})})
+    founded = {name: graph.entity("Company", name)["founded"] for name in "ABCD"}  # type: ignore[index]
+    assert founded == {"A": date(1969, 12, 31), "B": date(1999, 12, 31), "C": date(1970, 1, 1), "D": None}
+    text = "query on($day: Date) { match { $c: Company { founded: $day } } return { $c.name } }"
+    assert graph.query(text, params={"day": -1}).rows() == [{"c.name": "A"}]
+    with pytest.raises(og.ValidationError, match="is out of range for a Date"):
+        load_lines({"type": "Company", "data": {"name": "E", "founded": 10**9}})
 
 
 def test_what_is_exported_loads_into_an_equal_graph(graph: og.Graph, load_lines: Any, tmp_path: Path) -> None:

@@ -104,6 +104,9 @@ def test_deleting_a_node_deletes_the_edges_that_touch_it(graph: og.Graph) -> Non
         'insert Knows { from: "Ada", to: "Bob" } insert Knows { from: "Bob", to: "Cid" } '
         'insert Knows { from: "Cid", to: "Ada" } insert WorksAt { from: "Bob", to: "ACME" }',
     )
+    assert mutate(graph, 'delete knows where from = "Cid" and to = "Ada"') == {"nodes": 0, "edges": 1}
+    assert mutate(graph, 'update Knows set { since: date("2020-01-02") } where to = "Cid"') == {"nodes": 0, "edges": 1}
+    assert mutate(graph, 'insert Knows { from: "Cid", to: "Ada" }') == {"nodes": 0, "edges": 1}
     assert mutate(graph, 'insert Knows { from: "Bob", to: "Ada" } delete Person where name = "Bob"') == {
         "nodes": 1,
         "edges": 5,
@@ -120,6 +123,7 @@ def test_deleting_a_node_deletes_the_edges_that_touch_it(graph: og.Graph) -> Non
         ("age > 1", ["Bob"]),
         ("age <= 2 and age >= 2", ["Bob"]),
         ('tags contains "x"', ["Ada", "Bob"]),
+        ('tags = "x"', ["Ada", "Bob"]),
         ('bio contains "ell"', ["Ada", "Bob"]),
         ('bio starts_with "Hel"', ["Bob"]),
         ('city = "oslo"', ["Bob"]),
@@ -216,6 +220,29 @@ def test_defaults_and_blobs_are_stored(graph: og.Graph) -> None:
     assert company["size"] == 1
     assert person is not None
     assert person["photo"] == b"\x00\xff"
+
+
+def test_a_text_in_base64_is_written_to_a_blob(tmp_path: Path) -> None:
+    graph = og.init(tmp_path / "photos", "node Photo { name: String @key, content: Blob? }")
+
+    def content() -> bytes | None:
+        photo = graph.entity("Photo", "a")
+        assert photo is not None
+        value: bytes | None = photo["content"]
+        return value
+
+    parameters = "$content: String?"
+    mutate(graph, 'insert Photo { name: "a", content: $content }', parameters, content="base64:aGk=")
+    assert content() == b"hi"
+    mutate(graph, 'update Photo set { content: "base64:AP8=" } where name = "a"')
+    assert content() == b"\x00\xff"
+    update = 'update Photo set { content: $content } where name = "a"'
+    for text, problem in (("s3://bucket/photo.png", "expected a Blob as `base64:…`"), ("base64:?", "is not base64")):
+        with pytest.raises(og.ParameterError, match=problem):
+            mutate(graph, update, parameters, content=text)
+    assert content() == b"\x00\xff"
+    mutate(graph, update, parameters)
+    assert content() is None
 
 
 def test_a_read_is_not_run_as_a_mutation(graph: og.Graph) -> None:

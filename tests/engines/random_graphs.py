@@ -174,7 +174,10 @@ class _Query:
         elif shape > 0.75:
             bound = f"v{len(self._kinds)}"
             self._kinds[bound] = self._graph.edges[edge]
-            step = f"${bound}:{step}"
+            either = self._kinds[variable].name == other.name and self._chance.random() < 0.4
+            step = f"${bound}:<{step}>" if either else f"${bound}:{step}"
+        elif shape < 0.1:
+            step += self._chance.choice(["{1,2}", "{0,1}", "{1,}", "{2,3}"])
         one, two = (variable, end) if forward else (end, variable)
         self._clauses.append(f"${one} {step} ${two}")
 

@@ -103,6 +103,11 @@ def test_lines_of_several_types_in_any_order_are_one_commit(load: Load, tmp_path
     assert not any(path.is_file() for path in (tmp_path / "graph" / "__bulk").rglob("*"))
 
 
+def test_dates_are_also_read_as_days_since_1970(load: Load, tmp_path: Path) -> None:
+    days = [{**edge, "data": {"since": 19_782 if at % 2 else "2024-02-29"}} for at, edge in enumerate(KNOWS)]
+    assert content(load(lines(tmp_path, *PEOPLE, *days))) == defaults([*PEOPLE, *KNOWS])
+
+
 def test_a_merge_takes_the_last_of_each_and_keeps_what_is_not_given(load: Load, tmp_path: Path) -> None:
     graph = load(lines(tmp_path, *PEOPLE, *KNOWS))
     changes = [person(f"p{number}", mail=f"m{number}@x") for number in range(0, 80, 2)]

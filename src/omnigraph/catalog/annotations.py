@@ -121,7 +121,9 @@ def _embedding(
     keywords = {argument.keyword: argument for argument in annotation.arguments if argument.keyword is not None}
     model = keywords.pop("model", None)
     match positional:
-        case [nodes.Argument(nodes.TextLiteral(source) as text)] if not keywords and _is_text(model):
+        case [nodes.Argument(nodes.TextLiteral(source) | nodes.NameArgument(source) as text)] if (
+            not keywords and _is_text(model)
+        ):
             pass
         case _:
             message = "`@embed` takes the name of a text property, and optionally a model"

@@ -18,7 +18,8 @@ from omnigraph.catalog.interfaces import (
     expand_interfaces,
     first_by_name,
 )
-from omnigraph.catalog.model import Catalog, EdgeType, EntityType, Interface, NodeType, Property
+from omnigraph.catalog.model import ID, TYPED_ID, Catalog, EdgeType, EntityType, Interface, NodeType, Property
+from omnigraph.catalog.typed_ids import with_typed_ids
 from omnigraph.catalog.types import PropertyType, Scalar, resolve_type
 from omnigraph.codes import Code
 from omnigraph.dataclass_later import dataclass
@@ -70,7 +71,8 @@ class _Compilation:
     def __init__(self, schema: ast.SchemaFile, previous: Catalog | None, findings: Findings) -> None:
         self._findings = findings
         self._identities = Identities(previous, findings)
-        declared = schema.declarations
+        self._report_typed_ids(schema.declarations)
+        declared = with_typed_ids(schema.declarations)
         self._report_names(declared)
         self._interfaces = first_by_name(each for each in declared if isinstance(each, ast.InterfaceDeclaration))
         self._nodes = first_by_name(each for each in declared if isinstance(each, ast.NodeDeclaration))
@@ -90,7 +92,11 @@ class _Compilation:
             for name, declaration in self._nodes.items()
         }
         edge_identities = self._identities.of_edges(self._edges.values())
-        edges = {name: self._edge(declaration, *edge_identities[name]) for name, declaration in self._edges.items()}
+        edges = {
+            edge.name: edge
+            for name, declaration in self._edges.items()
+            for edge in (self._edge(declaration, *edge_identities[name]),)
+        }
         return Catalog(interfaces=interfaces, nodes=nodes_by_name, edges=edges, next_identity=self._identities.next)
 
     # --- one declaration ---
@@ -150,7 +156,7 @@ class _Compilation:
         )
         return EdgeType(
             identity=identity,
-            name=declaration.name,
+            name=self._edge_name(declaration.name),
             source=declaration.source.name,
             destination=declaration.destination.name,
             cardinality=cardinality_of(declaration.annotations, self._findings),
@@ -160,6 +166,11 @@ class _Compilation:
             substrings=tuple(constraints.substrings),
             annotations=kept_annotations(declaration.annotations, self._findings),
         )
+
+    def _edge_name(self, declared: str) -> str:
+        """The name of an edge: as declared, or as queries write it if a node or interface is called like it."""
+        others = {name.lower() for name in (*self._nodes, *self._interfaces)}
+        return declared[0].lower() + declared[1:] if declared.lower() in others else declared
 
     def _members(
         self,
@@ -210,7 +221,9 @@ class _Compilation:
     # --- names ---
 
     def _report_names(self, declarations: Sequence[ast.Declaration]) -> None:
-        self._report_duplicates("types", declarations)
+        edges = [each for each in declarations if isinstance(each, ast.EdgeDeclaration)]
+        self._report_duplicates("types", [each for each in declarations if each not in edges])
+        self._report_duplicates("edges", edges)
         for declaration in declarations:
             name = declaration.name
             if not name[0].isupper():
@@ -243,6 +256,12 @@ class _Compilation:
     def _report_case(self, declared: ast.Declaration | ast.PropertyDeclaration, message: str, better: str) -> None:
         self._findings.report(Code.NAME_CASE, message, declared.span, f"write {quoted(better)}")
 
+    def _report_typed_ids(self, declarations: Sequence[ast.Declaration]) -> None:
+        for declared in (declared for each in declarations for declared in each.properties):
+            if declared.name.lower() == TYPED_ID:
+                message = f"the property name {quoted(declared.name)} is reserved everywhere"
+                self._findings.report(Code.RESERVED_NAME, message, declared.span)
+
     def _check_reserved(self, declared: ast.PropertyDeclaration, *, is_edge: bool) -> None:
         name = declared.name.lower()
         if name in _LANCE_COLUMNS or (is_edge and name in _EDGE_COLUMNS):
@@ -252,17 +271,18 @@ class _Compilation:
             )
 
     def _check_declared_id(self, properties: Sequence[ast.PropertyDeclaration], constraints: Constraints) -> None:
-        """A node may declare its `id` only as what it is: the key, as text."""
+        """A node may declare its `id` only as what it is: the key, or as a value of another type, a part of it."""
         for declared in properties:
-            if declared.name.lower() != "id":
+            if declared.name.lower() not in (ID, TYPED_ID):
                 continue
             is_text = declared.type == nodes.NamedType(Scalar.STRING.value)
-            if declared.name != "id" or not is_text or constraints.key != ("id",):
+            is_key = is_text and declared.name == ID and constraints.key == (ID,)
+            if not is_key and not (declared.name == TYPED_ID and TYPED_ID in constraints.key):
                 self._findings.report(
                     Code.RESERVED_NAME,
                     "every node has an `id`; it can be declared only as the key",
                     declared.span,
-                    "write `id: String @key`, or choose another name",
+                    "write `id: String @key` or `id: U64 @key`, or choose another name",
                 )
 
     def _check_defaults(

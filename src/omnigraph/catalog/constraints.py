@@ -1,12 +1,12 @@
 """Reads the constraints of a type from its annotations and refuses those that could not be kept."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import field
+from dataclasses import field, replace
 from typing import TypeAlias
 
 import pyarrow as pa
 
-from omnigraph.catalog.model import DESTINATION, SOURCE, Cardinality, Check, Range
+from omnigraph.catalog.model import DESTINATION, SOURCE, SYSTEM_NAMES, Cardinality, Check, Range
 from omnigraph.catalog.types import INTEGER_BOUNDS, NUMBERS, List, PropertyType, Scalar, Vector
 from omnigraph.catalog.values import Value
 from omnigraph.codes import Code
@@ -84,7 +84,7 @@ class _ConstraintReader:
             self._add_check(annotation)
         else:
             names = [argument.value for argument in annotation.arguments]
-            bare = [name for name in names if isinstance(name, nodes.NameArgument)]
+            bare = [self._end_or_property(name) for name in names if isinstance(name, nodes.NameArgument)]
             if not bare or len(bare) < len(names):
                 message = f"{quoted('@' + annotation.name)} takes the names of properties"
                 self._findings.report(
@@ -92,6 +92,11 @@ class _ConstraintReader:
                 )
                 return
             self._add_columns(annotation, bare)
+
+    def _end_or_property(self, name: nodes.NameArgument) -> nodes.NameArgument:
+        """The name of a property, or of an end of an edge, which may be written `@src` or `@dst`."""
+        ends = {SYSTEM_NAMES[end]: end for end in (SOURCE, DESTINATION)} if self._target.is_edge else {}
+        return replace(name, name=ends.get(name.name, name.name))
 
     def _add_columns(self, annotation: nodes.Annotation, names: list[nodes.NameArgument]) -> None:
         """Adds a key, a unique or an index over `names`."""

@@ -95,7 +95,7 @@ def _is_recomputed(before: EntityType, after: EntityType, earlier: Property | No
     assert later.embedding is not None
     if earlier is None:
         return not later.nullable
-    if earlier.embedding is None:
+    if earlier.embedding is None or earlier.embedding.is_unfilled:
         return False
     sources = before.properties[earlier.embedding.source], after.properties[later.embedding.source]
     return earlier.embedding.model != later.embedding.model or sources[0].identity != sources[1].identity

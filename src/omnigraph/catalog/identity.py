@@ -31,7 +31,8 @@ class Identities:
 
     def of_edges(self, declared: Collection[Named]) -> dict[str, tuple[int, EntityType | None]]:
         """The identity of each edge type by its name, with the type it was before."""
-        return self._of_types(declared, self._previous.edges if self._previous else {}, "edge type")
+        known = self._previous.edges.values() if self._previous else ()
+        return self._of_types(declared, {each.declared_name: each for each in known}, "edge type")
 
     def of_properties(self, declared: Collection[Named], before: EntityType | None) -> dict[str, int]:
         """The identity of each property of a type by its name; `before` is the type as it was."""

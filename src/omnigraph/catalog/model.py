@@ -13,6 +13,16 @@ from omnigraph.dataclass_later import dataclass
 from omnigraph.errors import NotFound
 
 ID, SOURCE, DESTINATION = "id", "src", "dst"
+TYPED_ID = "__id"
+"""The property that a schema declares as `id`, if it is not a String: the column `id` has the id as a text."""
+
+ENDS: Mapping[str, str] = {"from": SOURCE, "to": DESTINATION}
+"""The columns of the ends of an edge by the names that records and queries have for them; no property has these."""
+
+SYSTEM_NAMES: Mapping[str, str] = {ID: "@id", SOURCE: "@src", DESTINATION: "@dst"}
+"""How queries and schemas can also write the columns of the system."""
+
+_EDGE_COLUMNS = {**ENDS, **{name: column for column, name in SYSTEM_NAMES.items()}}
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +39,13 @@ class Embedding:
 
     source: str
     model: str | None = None
+    optional: bool = False
+    """Whether the vector may be null although its type has no `?`, because no model could fill it when it came."""
+
+    @property
+    def is_unfilled(self) -> bool:
+        """Whether no model was found that can fill the vector."""
+        return self.model is None and self.optional
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -134,6 +151,12 @@ class _TableType:
 class NodeType(_TableType):
     """A node type with its interfaces expanded into it."""
 
+    def column_of(self, name: str) -> str:
+        """The column that queries and records ask for by a name: an `id` of another type than String is its own."""
+        if name == ID and TYPED_ID in self.properties:
+            return TYPED_ID
+        return ID if name == SYSTEM_NAMES[ID] else name
+
     interfaces: tuple[str, ...] = ()
     key: tuple[str, ...] = ()
     ranges: tuple[Range, ...] = ()
@@ -154,8 +177,17 @@ class EdgeType(_TableType):
 
     @property
     def query_name(self) -> str:
-        """The edge as a query writes it."""
+        """The edge as a query writes it; also its name, if a node or interface is called like it."""
         return self.name[0].lower() + self.name[1:]
+
+    def column_of(self, name: str) -> str:
+        """The column that queries ask for by a name: an edge has `from` and `to` for `src` and `dst`."""
+        return _EDGE_COLUMNS.get(name, name)
+
+    @property
+    def declared_name(self) -> str:
+        """The edge as the schema declares it."""
+        return self.name[0].upper() + self.name[1:]
 
 
 EntityType: TypeAlias = NodeType | EdgeType
@@ -197,8 +229,12 @@ class Catalog:
         return self._edges_by_folded_name.get(name.lower())
 
     def entity(self, name: str) -> EntityType | None:
-        """The node or edge type of this name."""
+        """The node or edge type of this name; the node type, if both have it."""
         return self.nodes.get(name) or self.edge(name)
+
+    def entities_of(self, name: str) -> tuple[EntityType, ...]:
+        """The node type and the edge type of this name, as far as there are any."""
+        return tuple(each for each in (self.nodes.get(name), self.edge(name)) if each is not None)
 
     def existing_entity(self, name: str) -> EntityType:
         """The node or edge type of this name; raises `NotFound` if there is none."""

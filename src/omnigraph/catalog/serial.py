@@ -35,7 +35,9 @@ def _to_json(value: Any) -> Any:
     match value:
         case model.Interface() | model.NodeType() | model.EdgeType() | model.Property():
             return {each.name: _to_json(getattr(value, each.name)) for each in fields(value)}
-        case model.KeptAnnotation() | model.Embedding() | model.Range() | model.Check() | model.Cardinality():
+        case model.Embedding():
+            return [value.source, value.model, *([True] if value.optional else [])]
+        case model.KeptAnnotation() | model.Range() | model.Check() | model.Cardinality():
             return [_to_json(getattr(value, each.name)) for each in fields(value)]
         case Scalar() | Enum() | Vector() | List():
             return type_to_json(value)

@@ -92,8 +92,6 @@ def literal_hint(literal: nodes.Literal, type: PropertyType) -> str | None:
             return 'write `date("2026-01-31")`'
         if type is Scalar.DATETIME:
             return 'write `datetime("2026-01-31T12:00:00Z")`'
-        if type is Scalar.BLOB:
-            return "pass a Blob as a parameter"
     if isinstance(literal, nodes.IntLiteral | nodes.FloatLiteral) and type is Scalar.STRING:
         return "write the text in double quotes"
     return None
@@ -102,9 +100,9 @@ def literal_hint(literal: nodes.Literal, type: PropertyType) -> str | None:
 def value_from_json(given: Any, type: PropertyType) -> Value:
     """The value that a JSON value, or the Python object it could have been, is for this type.
 
-    64-bit integers may come as decimal strings, dates and datetimes as ISO texts (datetimes also as epoch
-    milliseconds), blobs as ``"base64:…"``; numpy's scalars and arrays are taken for what they hold. A DateTime keeps
-    whole milliseconds. Raises `WrongType` or `OutOfRange`, saying what was found.
+    64-bit integers may come as decimal strings, dates and datetimes as ISO texts (dates also as days since 1970,
+    datetimes as milliseconds), blobs as ``"base64:…"``; numpy's scalars and arrays are taken for what they hold. A
+    DateTime keeps whole milliseconds. Raises `WrongType` or `OutOfRange`, saying what was found.
     """
     if given.__class__ not in _PLAIN and _package(given) == "numpy":
         given = given.tolist()
@@ -201,6 +199,11 @@ def _storable(text: str) -> str:
 def _date(given: Any) -> date:
     if isinstance(given, date) and not isinstance(given, datetime):
         return given
+    if isinstance(given, int) and not isinstance(given, bool):
+        try:
+            return _EPOCH.date() + timedelta(days=given)
+        except OverflowError as error:
+            raise OutOfRange(f"{given} days is out of range for a Date") from error
     if isinstance(given, str) and re.fullmatch(r"\d{4}-\d{2}-\d{2}", given):
         try:
             return date.fromisoformat(given)

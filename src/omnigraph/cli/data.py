@@ -106,9 +106,12 @@ def _files_of_types(
         name, equals, path = pair.partition("=")
         if not equals:
             raise UsageError(f"invalid --{kind}s {pair!r}: expected TYPE=PATH")
-        if catalog is None or name not in (catalog.nodes if kind == "node" else catalog.edges):
+        if catalog is None:
             raise NotFound(f"{kind} type", name)
-        found.append({name: path})
+        entity = catalog.nodes.get(name) if kind == "node" else catalog.edge(name)
+        if entity is None:
+            raise NotFound(f"{kind} type", name)
+        found.append({entity.name: path})
     return found
 
 

@@ -1,6 +1,7 @@
 """`omnigraph lint`: checks schemas and queries, and lists what queries read and write."""
 
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +16,9 @@ from omnigraph.codes import Code
 from omnigraph.compiler import CompiledQuery, check_queries, ir
 from omnigraph.dataclass_later import dataclass
 from omnigraph.diagnostics import Diagnostic, Source, Span
-from omnigraph.embedding import unusable_models
+from omnigraph.embedding import current_settings, model_findings, unusable_models, with_models
 from omnigraph.errors import UsageError
-from omnigraph.syntax import QUERY, SCHEMA, Language, decode_source, parse_queries, parse_schema
+from omnigraph.syntax import QUERY, SCHEMA, Language, decode_source, parse_queries
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,19 +106,17 @@ def _check_schema(path: Path) -> tuple[FileFindings, Catalog | None]:
     compiled = check_schema(source)
     if compiled.catalog is None:
         return FileFindings(str(path), compiled.diagnostics), None
-    return FileFindings(
-        str(path), (*compiled.diagnostics, *_unusable_models(source, compiled.catalog))
-    ), compiled.catalog
+    return FileFindings(str(path), (*compiled.diagnostics, *_check_models(source, compiled.catalog))), compiled.catalog
 
 
-def _unusable_models(source: Source, catalog: Catalog) -> Iterator[Diagnostic]:
-    """A finding for each `@embed` that names a model which cannot fill the vector, where it is written."""
-    found = {error.property: error for error in unusable_models(catalog)}
-    for declaration in parse_schema(source).tree.declarations:
-        for declared in declaration.properties:
-            error = found.get(f"{declaration.name}.{declared.name}")
-            if error is not None:
-                yield source.diagnostic(Code.INVALID_EMBED, str(error), declared.span)
+def _check_models(source: Source, catalog: Catalog) -> Iterator[Diagnostic]:
+    """An error for each `@embed` whose model cannot fill the vector, a warning if only the configured one cannot."""
+    unusable = [*unusable_models(catalog)]
+    yield from model_findings(source, unusable, Code.INVALID_EMBED)
+    # Without a whole configuration it is not known which model it would be.
+    with suppress(UsageError):
+        unfilled = () if unusable else with_models(catalog, current_settings()).unfilled
+        yield from model_findings(source, unfilled, Code.UNFILLED_VECTOR)
 
 
 def _check_queries(path: Path, catalog: Catalog | None) -> FileFindings:

@@ -1,6 +1,7 @@
 """Typechecks and lowers the functions of the query language: aggregates, rankings and text search."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from omnigraph.catalog import Enum, List, PropertyType, Scalar, Vector
 from omnigraph.catalog.types import INTEGERS, NUMBERS
@@ -128,17 +129,17 @@ class Functions:
             message = f"`nearest` expects a {column.type} or a text, found {kind_of(query)}"
             self._report(Code.WRONG_ARGUMENTS, message, given.span)
             return None
+        model = resolved.embedding.model if resolved.embedding is not None else None
         if resolved.embedding is None:
-            message = (
-                f"{expression_text(call.arguments[0])} is not filled by a model, so a text cannot be searched in it"
-            )
-            hint = 'declare `@embed("…")` on the property, or pass a vector'
-            self._report(Code.NOT_EMBEDDED, message, given.span, hint)
-            return None
-        embedded = ir.EmbeddedText(query, resolved.embedding.model, column.type.dimension)
-        return ir.VectorDistance(column, embedded)
+            message = f"no model fills {expression_text(call.arguments[0])}, so the configured model is used"
+            hint = "it must be the model that computed the vectors; otherwise the order has no meaning"
+            self._report(Code.UNRECORDED_MODEL, message, given.span, hint)
+        return ir.VectorDistance(column, ir.EmbeddedText(query, model, column.type.dimension))
 
     def _fusion(self, call: ast.FunctionCall) -> ir.RankFusion | None:
+        # `rrf(a, b, 60)` is `rrf(a, b, k=60)`: no ranking is a number.
+        constants = [each for each in call.arguments[-1:] if isinstance(each, nodes.IntLiteral)]
+        call = replace(call, arguments=call.arguments[: len(call.arguments) - len(constants)])
         if not self._arity(call, 2, 8, keywords=("k",)):
             return None
         rankings = []
@@ -154,16 +155,16 @@ class Functions:
         if len({ranking.column.variable for ranking in rankings}) > 1:
             self._report(Code.WRONG_ARGUMENTS, "`rrf` fuses rankings of one variable", call.span)
             return None
-        k = self._fusion_k(call.keywords)
+        k = self._fusion_k([*constants, *(keyword.value for keyword in call.keywords)])
         return ir.RankFusion(tuple(rankings), k) if k is not None else None
 
-    def _fusion_k(self, keywords: Sequence[ast.KeywordArgument]) -> int | None:
-        if not keywords:
+    def _fusion_k(self, given: Sequence[ast.Expression]) -> int | None:
+        if not given:
             return DEFAULT_FUSION_K
-        if len(keywords) > 1:
-            self._report(Code.WRONG_ARGUMENTS, "`k` is given twice", keywords[1].span)
+        if len(given) > 1:
+            self._report(Code.WRONG_ARGUMENTS, "`k` is given twice", given[1].span)
             return None
-        value = keywords[0].value
+        value = given[0]
         if isinstance(value, nodes.IntLiteral) and 1 <= value.value <= 1_000_000:
             return value.value
         self._report(Code.WRONG_ARGUMENTS, "`k` is a whole number from 1", value.span)
@@ -264,7 +265,15 @@ class Comparisons:
     def comparison(
         self, left: ast.Expression, operator: ast.Operator, right: ast.Expression, span: Span
     ) -> ir.Comparison | ir.SameEntity | None:
-        """``left operator right``, with literals read as what the other side is."""
+        """``left operator right``, with literals read as what the other side is.
+
+        A list property that is `=` a single value, either way round, contains it.
+        """
+        if operator is ast.Operator.EQUAL:
+            if self._is_list_property(left) and not self._is_list(right):
+                operator = ast.Operator.CONTAINS
+            elif self._is_list_property(right) and not self._is_list(left):
+                left, operator, right = right, ast.Operator.CONTAINS, left
         sides = self._sides(left, operator, right)
         if sides is None:
             return None
@@ -287,6 +296,15 @@ class Comparisons:
             self._report(Code.INCOMPARABLE, message, span)
             return None
         return ir.Comparison(low, operator, high)
+
+    def _is_list_property(self, expression: ast.Expression) -> bool:
+        return isinstance(expression, ast.PropertyAccess) and self._is_list(expression)
+
+    def _is_list(self, expression: ast.Expression) -> bool:
+        """Whether an expression is a list: a property, a parameter or a literal."""
+        if isinstance(expression, ast.PropertyAccess | ast.Variable):
+            return isinstance(type_of(self._values.value(expression)), List)
+        return isinstance(expression, nodes.ListLiteral | ast.ListExpression)
 
     def _sides(
         self, left: ast.Expression, operator: ast.Operator, right: ast.Expression

@@ -86,7 +86,7 @@ class Aggregate:
 
 @dataclass(frozen=True, slots=True)
 class EmbeddedText:
-    """A text turned into a vector by the model that fills the searched property."""
+    """A text turned into a vector by the model of the searched property, or by the configured one if it has none."""
 
     text: "Expression"
     model: str | None
@@ -132,8 +132,20 @@ class ListOf:
     nullable: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class BlobOfText:
+    """The bytes that a text parameter stands for as ``"base64:…"``, where a Blob is written."""
+
+    text: ParameterValue
+    type: PropertyType = Scalar.BLOB
+
+    @property
+    def nullable(self) -> bool:
+        return self.text.nullable
+
+
 Ranking: TypeAlias = VectorDistance | TextScore | RankFusion
-Expression: TypeAlias = Constant | ParameterValue | ListOf | Now | Column | Entity | Aggregate | Ranking
+Expression: TypeAlias = Constant | ParameterValue | ListOf | Now | Column | Entity | Aggregate | BlobOfText | Ranking
 
 
 # --- conditions ---

@@ -17,7 +17,7 @@ def lint_query(query: Query, body: ir.Read | ir.Mutation, findings: Findings) ->
     mentions = Counter(variable.name for variable in _variables_in(query.body))
     _unused_parameters(query, mentions, findings)
     if isinstance(query.body, ReadBody) and isinstance(body, ir.Read):
-        _check_traversals(query.body.match, mentions, findings)
+        _check_traversals(query.body.match, mentions, _unbounded_edges(body.pattern), findings)
         _cross_product(query, body.pattern, findings)
 
 
@@ -28,13 +28,21 @@ def _unused_parameters(query: Query, mentioned: Mapping[str, int], findings: Fin
             findings.report(Code.UNUSED_PARAMETER, message, parameter.span)
 
 
-def _check_traversals(clauses: Iterable[Clause], mentions: Mapping[str, int], findings: Findings) -> None:
+def _unbounded_edges(pattern: ir.Pattern) -> frozenset[str]:
+    """The edges that a pattern follows as far as they go, by their names in lower case."""
+    own = (each.edge.lower() for each in pattern.traversals if isinstance(each, ir.Traversal) and each.maximum is None)
+    return frozenset(own).union(*map(_unbounded_edges, pattern.absent))
+
+
+def _check_traversals(
+    clauses: Iterable[Clause], mentions: Mapping[str, int], unbounded: frozenset[str], findings: Findings
+) -> None:
     for traversal in _traversals(clauses):
         for end in (traversal.source, traversal.destination):
             if end.name != THROWAWAY and mentions[end.name] == 1:
                 message = f"{quoted('$' + end.name)} is bound and never used"
                 findings.report(Code.UNUSED_VARIABLE, message, end.span, "write `$_` for an end that does not matter")
-        if traversal.hops is not None and traversal.hops.maximum is None:
+        if traversal.hops is not None and traversal.hops.maximum is None and traversal.edge.lower() in unbounded:
             message = f"{quoted(traversal.edge)} is followed as far as it goes, perhaps through the whole graph"
             findings.report(Code.UNBOUNDED_HOPS, message, traversal.hops.span, "give a maximum: `{1,4}`")
 

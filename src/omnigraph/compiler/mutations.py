@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 
 from omnigraph.catalog import Catalog, EdgeType, EntityType, NodeType, Scalar
-from omnigraph.catalog.model import DESTINATION, ID, SOURCE
+from omnigraph.catalog.model import DESTINATION, ENDS, ID, SOURCE, SYSTEM_NAMES
 from omnigraph.codes import Code
 from omnigraph.compiler import ir
 from omnigraph.compiler.functions import Comparisons
@@ -13,7 +13,7 @@ from omnigraph.diagnostics import Findings, Span, any_of, did_you_mean, quoted
 from omnigraph.syntax import nodes
 from omnigraph.syntax import query_ast as ast
 
-_ENDS = ("from", "to")
+_ENDS_OF_EDGES = {*ENDS, SOURCE, DESTINATION, SYSTEM_NAMES[SOURCE], SYSTEM_NAMES[DESTINATION]}
 
 
 class MutationCompiler:
@@ -34,7 +34,7 @@ class MutationCompiler:
         return ir.Mutation(tuple(statement for statement in statements if statement is not None))
 
     def _statement(self, statement: ast.Statement) -> ir.Statement | None:
-        target = self._target(statement.type, statement.span)
+        target = self._target(statement)
         if target is None:
             return None
         match statement:
@@ -47,10 +47,16 @@ class MutationCompiler:
             case ast.DeleteStatement(_, where):
                 return ir.Delete(target.name, self._conditions(target, where))
 
-    def _target(self, name: str, span: Span) -> EntityType | None:
-        target = self._catalog.entity(name)
-        if target is not None:
-            return target
+    def _target(self, statement: ast.Statement) -> EntityType | None:
+        """The type that a statement is about.
+
+        If a node and an edge have its name, it is the edge where it names an end, and otherwise the node.
+        """
+        name, span = statement.type, statement.span
+        found = self._catalog.entities_of(name)
+        if found:
+            named = _names_in(statement) - found[0].properties.keys()
+            return found[-1] if named & _ENDS_OF_EDGES else found[0]
         hint = did_you_mean(name, [*self._catalog.nodes, *self._catalog.edges])
         if name in self._catalog.interfaces:
             implementers = self._catalog.implementers(name)
@@ -67,13 +73,13 @@ class MutationCompiler:
         return ir.InsertNode(node.name, values)
 
     def _insert_edge(self, edge: EdgeType, assignments: Sequence[ast.Assignment], span: Span) -> ir.InsertEdge | None:
-        ends = {assignment.property: assignment for assignment in assignments if assignment.property in _ENDS}
-        rest = [assignment for assignment in assignments if assignment.property not in _ENDS]
-        self._report_repeated(assignment for assignment in assignments if assignment.property in _ENDS)
+        ends = {assignment.property: assignment for assignment in assignments if assignment.property in ENDS}
+        rest = [assignment for assignment in assignments if assignment.property not in ENDS]
+        self._report_repeated(assignment for assignment in assignments if assignment.property in ENDS)
         values = self._assignments(edge, rest)
         self._require_properties(edge, rest, span)
         given = {assignment.property for assignment in rest}
-        missing = [end for end in _ENDS if end not in ends]
+        missing = [end for end in ENDS if end not in ends]
         if missing and not given & {SOURCE, DESTINATION}:
             message = f"a new {quoted(edge.name)} needs {' and '.join(quoted(end) for end in missing)}"
             hint = f"write `insert {edge.name} {{ from: …, to: … }}` with the ids or keys of its ends"
@@ -107,7 +113,7 @@ class MutationCompiler:
         return ir.NodeReference(node.name, id=identity) if identity is not None else None
 
     def _require_properties(self, entity: EntityType, assignments: Iterable[ast.Assignment], span: Span) -> None:
-        given = {assignment.property for assignment in assignments}
+        given = {entity.column_of(assignment.property) for assignment in assignments}
         missing = [each.name for each in entity.properties.values() if each.required and each.name not in given]
         if missing:
             message = f"a new {quoted(entity.name)} needs {any_of(missing).replace(' or ', ' and ')}"
@@ -120,7 +126,7 @@ class MutationCompiler:
     ) -> ir.Update:
         if not assignments:
             self._report(Code.EMPTY_QUERY, "`set` changes nothing", span)
-        fixed = {*target.system_columns, *_ENDS} if isinstance(target, EdgeType) else {ID, *target.key}
+        fixed = {*target.system_columns, *ENDS} if isinstance(target, EdgeType) else {ID, *target.key}
         for assignment in assignments:
             if assignment.property in fixed:
                 message = f"{quoted(assignment.property)} is part of what identifies {quoted(target.name)}"
@@ -138,12 +144,6 @@ class MutationCompiler:
         conditions = []
         for predicate in where:
             if not isinstance(predicate.value, nodes.Literal) and values.known_value(predicate.value) is None:
-                continue
-            if predicate.property in _ENDS and predicate.property not in target.properties:
-                ends = f"the ends of a stored edge are {quoted(SOURCE)} and {quoted(DESTINATION)}"
-                message = f"{quoted(target.name)} has no property {quoted(predicate.property)}"
-                hint = ends if isinstance(target, EdgeType) else None
-                self._report(Code.UNKNOWN_PROPERTY, message, predicate.span, hint)
                 continue
             column = ast.PropertyAccess(ast.Variable(ir.TARGET), predicate.property, span=predicate.span)
             span = Span(predicate.span.start, predicate.value.span.end)
@@ -173,7 +173,7 @@ class MutationCompiler:
                 continue
             value = self._values.assigned_value(assignment.value, resolved.type, nullable=resolved.nullable, name=name)
             if value is not None:
-                values.append((name, value))
+                values.append((entity.column_of(name), value))
         return tuple(values)
 
     def _report_repeated(self, assignments: Iterable[ast.Assignment]) -> None:
@@ -187,6 +187,13 @@ class MutationCompiler:
     def _values_in(self, variables: Mapping[str, NodeVariable | EdgeVariable]) -> Values:
         scope = VariableScope(self._catalog, self._findings, frozenset(self._parameters), None, dict(variables))
         return Values(scope, self._parameters, self._findings)
+
+
+def _names_in(statement: ast.Statement) -> set[str]:
+    """What a statement gives, changes or asks for by name."""
+    assigned = () if isinstance(statement, ast.DeleteStatement) else statement.assignments
+    conditions = () if isinstance(statement, ast.InsertStatement) else statement.where
+    return {each.property for each in assigned} | {each.property for each in conditions}
 
 
 def _is_text(expression: ast.Expression, parameters: Mapping[str, ir.ParameterValue | None]) -> bool:

@@ -14,6 +14,7 @@ from omnigraph.syntax import nodes
 from omnigraph.syntax import query_ast as ast
 from omnigraph.syntax.printer import print_expression
 
+_NEVER = ir.Comparison(ir.Constant(1, Scalar.I64), ast.Operator.EQUAL, ir.Constant(2, Scalar.I64))
 _OTHER_PROPERTY = "compare two properties in a filter of their own: `$x.a = $y.b`"
 
 
@@ -53,6 +54,8 @@ class ReadCompiler:
         scope.bind(clauses)
         values = Values(scope, self._parameters, self._findings)
         conditions = [each for clause in clauses for each in self._conditions(clause, values)]
+        if scope.is_impossible:
+            conditions.append(_NEVER)
         absent = [self._absent(clause, scope) for clause in clauses if isinstance(clause, ast.Negation)]
         return ir.Pattern(
             nodes=scope.own_nodes(),

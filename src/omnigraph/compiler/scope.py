@@ -166,6 +166,8 @@ class VariableScope:
     parent: "VariableScope | None" = None
     variables: dict[str, Meaning] = field(default_factory=dict)
     traversals: list[ir.Traversal | ir.EdgeBinding] = field(default_factory=list)
+    is_impossible: bool = False
+    """Whether a traversal of this level can have no path, whatever the data."""
     _thrown_away: int = 0
 
     def lookup(self, name: str) -> Meaning | None:
@@ -208,6 +210,12 @@ class VariableScope:
             indexed=all(each.indexed for each in known),
             embedding=known[0].embedding if len({each.embedding for each in known}) == 1 else None,
         )
+
+    def column_of(self, variable: NodeVariable | EdgeVariable, name: str) -> str:
+        """The column behind a property that a variable has."""
+        if isinstance(variable, EdgeVariable):
+            return variable.edge.column_of(name)
+        return self.catalog.nodes[variable.types[0]].column_of(name) if variable.types else name
 
     def _interface_property(self, variable: NodeVariable, name: str) -> ResolvedProperty | None:
         """A property of an interface that no type implements."""
@@ -347,6 +355,10 @@ class VariableScope:
         binding = step.clause.binding
         if binding is None:
             hops = step.clause.hops or Hops(1, 1)
+            if step.edge.source != step.edge.destination:
+                # After one edge, a path of it is at a type from which none leads on.
+                self.is_impossible |= hops.minimum > 1
+                hops = Hops(1, 1)
             self.traversals.append(
                 ir.Traversal(**ends, direction=direction, minimum=hops.minimum, maximum=hops.maximum)
             )
@@ -379,8 +391,8 @@ class VariableScope:
         if edge.source != edge.destination:
             ends = f"from {quoted(edge.source)} to {quoted(edge.destination)}"
             message = f"{quoted(edge.query_name)} leads {ends}, so a path of it has exactly one edge"
-            self.findings.report(Code.HOPS_NOT_POSSIBLE, message, hops.span)
-            return False
+            hint = "remove the bounds" if hops.minimum < 2 else "nothing matches; remove the bounds"
+            self.findings.report(Code.NEEDLESS_HOPS, message, hops.span, hint)
         return True
 
     def _report_ends(self, step: TraversalStep, domains: Mapping[str, frozenset[str] | None]) -> None:
@@ -413,6 +425,7 @@ class VariableScope:
 
 def entity_property(entity: EntityType, name: str) -> ResolvedProperty | None:
     """A property or system column of one type."""
+    name = entity.column_of(name)
     declared = entity.properties.get(name)
     if declared is not None:
         indexed = name in entity.indexed_properties or (isinstance(entity, NodeType) and name in entity.key)

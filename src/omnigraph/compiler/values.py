@@ -16,6 +16,7 @@ from omnigraph.catalog import (
     WrongType,
     literal_hint,
     literal_value,
+    value_from_json,
 )
 from omnigraph.catalog.types import FLOATS, INTEGERS, NUMBERS
 from omnigraph.codes import Code
@@ -150,7 +151,8 @@ class Values:
             message = f"{what} has no property {quoted(access.name)}"
             self.report(Code.UNKNOWN_PROPERTY, message, access.name_span, hint)
             return None
-        return ir.Column(meaning.name, access.name, resolved.type, resolved.nullable), resolved
+        name = self.scope.column_of(meaning, access.name)
+        return ir.Column(meaning.name, name, resolved.type, resolved.nullable), resolved
 
     def _describe_meaning(self, meaning: NodeVariable | EdgeVariable) -> str:
         if isinstance(meaning, EdgeVariable):
@@ -166,6 +168,8 @@ class Values:
             return None
         where = "" if name is None else f"{quoted(name)}: "
         try:
+            if type is Scalar.BLOB and isinstance(literal, nodes.TextLiteral):
+                return ir.Constant(value_from_json(literal.value, type), type)
             return ir.Constant(literal_value(literal, type), type)
         except OutOfRange as error:
             self.report(Code.VALUE_OUT_OF_RANGE, f"{where}{error}", literal.span)
@@ -195,6 +199,8 @@ class Values:
             message = f"{quoted(name)} cannot be null, but {expression_text(expression)} may be"
             self.report(Code.NULL_NOT_ALLOWED, message, expression.span, "remove the `?` of the parameter's type")
             return None
+        if type is Scalar.BLOB and isinstance(value, ir.ParameterValue) and value.type is Scalar.STRING:
+            return ir.BlobOfText(value)
         return value
 
     def known_value(self, expression: ast.Expression, hint: str | None = None) -> Known | None:
@@ -300,11 +306,13 @@ def right_type(operator: ast.Operator, left: PropertyType) -> PropertyType:
 
 
 def is_assignable(given: PropertyType, to: PropertyType) -> bool:
-    """Whether every value of one type is a value of the other; a text may be an enum's, which the write checks."""
+    """Whether every value of one type is a value of the other; a write checks a text for an enum or a Blob."""
     if given == to:
         return True
     if isinstance(given, List) and isinstance(to, List):
         return is_assignable(given.element, to.element)
+    if to is Scalar.BLOB:
+        return given is Scalar.STRING
     if isinstance(to, Enum):
         return given is Scalar.STRING or (isinstance(given, Enum) and set(given.values) <= set(to.values))
     if isinstance(given, Enum):

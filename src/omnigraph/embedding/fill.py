@@ -10,7 +10,7 @@ import pyarrow as pa
 from omnigraph.catalog import EntityType, Property, Vector, all_finite, arrow_type
 from omnigraph.compute_later import pc
 from omnigraph.embedding.local import LocalModel
-from omnigraph.embedding.models import LOCAL, LOCAL_MODEL, MOCK, Matrix, Provider, model_of
+from omnigraph.embedding.models import LOCAL, LOCAL_MODEL, MOCK, Matrix, Provider, configured_model, model_of
 from omnigraph.embedding.settings import EmbeddingSettings, current_settings
 from omnigraph.errors import EmbeddingFailed, ModelMismatch
 
@@ -58,11 +58,13 @@ def text_vectors(texts: pa.Array, *, model: str, dimension: int, settings: Embed
     return vectors.take(encoded.indices)
 
 
-def text_vector(text: str, model: str, dimension: int) -> Sequence[float]:
-    """The vector of one text, with the settings of this process; that of an empty text is all zeros."""
+def text_vector(text: str, model: str | None, dimension: int) -> Sequence[float]:
+    """The vector of one text by a recorded model, or by the configured one; that of an empty text is all zeros."""
     if not text:
         return [0.0] * dimension
-    numbers: list[float] = provider_of(model, current_settings()).vectors([text], dimension)[0].tolist()
+    settings = current_settings()
+    chosen = model if model is not None else str(configured_model(dimension, settings))
+    numbers: list[float] = provider_of(chosen, settings).vectors([text], dimension)[0].tolist()
     return numbers
 
 

@@ -3,17 +3,19 @@
 So it is the same on all branches and for every writer and reader, whatever their environment says.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Protocol, TypeAlias
 
 import numpy as np
 
 from omnigraph.catalog import Catalog, EntityType, Interface, Property, Vector
+from omnigraph.codes import Code
 from omnigraph.dataclass_later import dataclass
-from omnigraph.diagnostics import any_of, quoted
+from omnigraph.diagnostics import Diagnostic, Source, any_of, quoted
 from omnigraph.embedding.settings import BASE_URL, MODEL, PROVIDER, EmbeddingSettings
-from omnigraph.errors import UnsuitableModel, UsageError
+from omnigraph.errors import NoEmbeddingModel, UnsuitableModel, UsageError
+from omnigraph.syntax import parse_schema
 
 LOCAL, OPENAI, MOCK = "local", "openai", "mock"
 PROVIDERS = (LOCAL, OPENAI, MOCK)
@@ -23,6 +25,7 @@ LOCAL_DIMENSIONS = (64, 128, 256)
 """The model was trained so that the first 64 or 128 numbers of a vector are a vector as well."""
 
 _MOCK_MODEL = "hash"
+_UNFILLED_HINT = f"a vector is null unless it is given; to have it filled, set {MODEL} and apply the schema"
 _LARGEST = {"text-embedding-3-small": 1536, "text-embedding-3-large": 3072}
 _FIXED = {"text-embedding-ada-002": 1536}
 Matrix: TypeAlias = "np.ndarray[tuple[int, ...], np.dtype[np.float32]]"
@@ -73,19 +76,41 @@ def choose_model(named: str | None, settings: EmbeddingSettings) -> Model:
     return Model(provider, wanted or (LOCAL_MODEL if provider == LOCAL else _MOCK_MODEL))
 
 
-def with_models(catalog: Catalog, settings: EmbeddingSettings) -> Catalog:
-    """The catalog with the full name of a model at every embedded property; raises where one cannot fill it."""
-    return catalog.with_properties(lambda owner, declared: _with_model(owner.name, declared, settings))
+@dataclass(frozen=True, slots=True)
+class SettledModels:
+    """A catalog with the models that fill its vectors, and why no model fills some of them."""
+
+    catalog: Catalog
+    unfilled: tuple[UnsuitableModel, ...] = ()
 
 
-def _with_model(owner: str, declared: Property, settings: EmbeddingSettings) -> Property:
-    if declared.embedding is None:
-        return declared
-    assert isinstance(declared.type, Vector), "only a Vector is embedded"
-    model = choose_model(declared.embedding.model, settings)
-    if (problem := _misfit(model, declared.type.dimension)) is not None:
-        raise UnsuitableModel(f"{owner}.{declared.name}", str(model), problem)
-    return replace(declared, embedding=replace(declared.embedding, model=str(model)))
+def with_models(catalog: Catalog, settings: EmbeddingSettings, filled: Collection[int] = ()) -> SettledModels:
+    """The catalog with the full name of a model at every embedded property that one can fill.
+
+    A vector that the model of this environment cannot fill is left without a model, and may be null. It is refused if
+    the schema names the provider of its model, or if a model fills the property already: `filled` has the identities
+    of those.
+    """
+    unfilled: list[UnsuitableModel] = []
+
+    def settle(owner: Interface | EntityType, declared: Property) -> Property:
+        if declared.embedding is None:
+            return declared
+        assert isinstance(declared.type, Vector), "only a Vector is embedded"
+        model = choose_model(declared.embedding.model, settings)
+        if (problem := _misfit(model, declared.type.dimension)) is None:
+            return replace(declared, embedding=replace(declared.embedding, model=str(model)))
+        error = UnsuitableModel(f"{owner.name}.{declared.name}", str(model), problem)
+        if _names_provider(declared.embedding.model) or declared.identity in filled:
+            raise error
+        unfilled.append(error)
+        return replace(declared, nullable=True, embedding=replace(declared.embedding, model=None, optional=True))
+
+    return SettledModels(catalog.with_properties(settle), tuple(unfilled))
+
+
+def _names_provider(model: str | None) -> bool:
+    return model is not None and model_of(model) is not None
 
 
 def unusable_models(catalog: Catalog) -> Iterator[UnsuitableModel]:
@@ -99,6 +124,30 @@ def unusable_models(catalog: Catalog) -> Iterator[UnsuitableModel]:
                 continue
             if (problem := _misfit(model, declared.type.dimension)) is not None:
                 yield UnsuitableModel(f"{owner.name}.{declared.name}", str(model), problem)
+
+
+def configured_model(dimension: int, settings: EmbeddingSettings) -> Model:
+    """The model for a text that is compared with vectors of which no model is recorded.
+
+    It must be configured by name or provider: the default model would give an order that has no meaning.
+    """
+    if settings.model is None and settings.provider is None:
+        raise NoEmbeddingModel(None, dimension)
+    model = choose_model(None, settings)
+    if (problem := _misfit(model, dimension)) is not None:
+        raise UnsuitableModel(str(Vector(dimension)), str(model), problem)
+    return model
+
+
+def model_findings(source: Source, problems: Iterable[UnsuitableModel], code: Code) -> Iterator[Diagnostic]:
+    """A finding for each vector that a model cannot fill, where it is declared."""
+    found = {error.property: error for error in problems}
+    for declaration in parse_schema(source).tree.declarations if found else ():
+        for declared in declaration.properties:
+            error = found.get(f"{declaration.name}.{declared.name}")
+            if error is not None:
+                hint = _UNFILLED_HINT if code is Code.UNFILLED_VECTOR else None
+                yield source.diagnostic(code, str(error), declared.span, hint=hint)
 
 
 def _misfit(model: Model, dimension: int) -> str | None:

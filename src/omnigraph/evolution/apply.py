@@ -4,19 +4,20 @@ The schema of a graph changes on `main`. Another branch keeps the one it has unt
 A schema change holds all tables of the branch, so the rows that are checked and written are all of them.
 """
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 from omnigraph import failpoints
 from omnigraph.api.base import MAIN
 from omnigraph.api.history import Commit
+from omnigraph.catalog import Catalog
+from omnigraph.codes import Code
 from omnigraph.dataclass_later import dataclass
 from omnigraph.diagnostics import Source
-from omnigraph.embedding import current_settings, with_models
-from omnigraph.errors import RecoveryRequired, SchemaRefused, ValidationError, ensure
+from omnigraph.embedding import current_settings, model_findings, with_models
+from omnigraph.errors import RecoveryRequired, SchemaRefused, UnsuitableModel, ValidationError, ensure
 from omnigraph.evolution.columns import column_work, write_all_columns
 from omnigraph.evolution.migration import MigrationPlan, migration_plan, plan_between
 from omnigraph.evolution.rules import new_rule_violations, rules_added_by
@@ -69,11 +70,24 @@ def schema_plan(snapshot: Snapshot, target: SchemaTarget) -> MigrationPlan:
     if target.accepted is not None:
         plan = plan_between(catalog, target.accepted.catalog, target.source)
     else:
-        plan = migration_plan(catalog, target.source, settled=partial(with_models, settings=current_settings()))
+        plan = _plan_of_text(catalog, target.source)
     touched = {step.identity for step in plan.steps} & catalog.by_identity.keys()
     return plan.with_rows(
         {identity: snapshot.table(catalog.by_identity[identity].table_key).count() for identity in touched}
     )
+
+
+def _plan_of_text(catalog: Catalog, source: Source) -> MigrationPlan:
+    """What leads to a text, with a note about each vector that no configured model can fill."""
+    unfilled: list[UnsuitableModel] = []
+
+    def settle(compiled: Catalog, filled: Collection[int]) -> Catalog:
+        models = with_models(compiled, current_settings(), filled)
+        unfilled.extend(models.unfilled)
+        return models.catalog
+
+    plan = migration_plan(catalog, source, settled=settle)
+    return replace(plan, notes=(*plan.notes, *model_findings(source, unfilled, Code.UNFILLED_VECTOR)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

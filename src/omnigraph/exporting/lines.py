@@ -11,7 +11,7 @@ import json
 
 from omnigraph.api.values import BLOB_PREFIX
 from omnigraph.catalog import EdgeType, EntityType, Enum, List, PropertyType, Scalar, Vector
-from omnigraph.catalog.model import DESTINATION, ID, SOURCE
+from omnigraph.catalog.model import DESTINATION, ID, SOURCE, TYPED_ID
 from omnigraph.dataclass_later import dataclass
 from omnigraph.parts.streaming import column_at
 
@@ -75,7 +75,11 @@ def _items(shape: RowShape) -> list[str]:
     """
     told = [*([ID] if shape.shows_id else []), *shape.properties]
     sure = next(number for number, name in enumerate(told) if name in shape.never_null)
-    items = [(_literal(json.dumps(name, ensure_ascii=False) + ": "), _json(shape, name)) for name in told]
+    labels = [ID if name == TYPED_ID else name for name in told]
+    items = [
+        (_literal(json.dumps(label, ensure_ascii=False) + ": "), _json(shape, name))
+        for label, name in zip(labels, told, strict=True)
+    ]
     before = [f"{name} || {value} || ', '" for name, value in items[:sure]]
     after = [f"', ' || {name} || {value}" for name, value in items[sure + 1 :]]
     return [*before, *items[sure], *after]

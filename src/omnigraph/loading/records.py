@@ -26,7 +26,7 @@ from omnigraph.catalog import (
     node_id,
     value_from_json,
 )
-from omnigraph.catalog.model import DESTINATION, ID, SOURCE
+from omnigraph.catalog.model import DESTINATION, ID, SOURCE, TYPED_ID
 from omnigraph.compute_later import pc
 from omnigraph.dataclass_later import dataclass
 from omnigraph.diagnostics import did_you_mean, quoted
@@ -144,12 +144,14 @@ def _record_columns(entity: EntityType, table: pa.Table, count: int) -> dict[str
     data = table["data"].combine_chunks()
     columns = {}
     for declared in entity.properties.values():
-        column = pc.struct_field(data, declared.name)
+        column = pc.struct_field(data, ID if declared.name == TYPED_ID else declared.name)
         column = column.cast(arrow_type(declared.type))
         if not all_finite(column):
             return None
         columns[declared.name] = column
-    if ID not in columns:
+    if TYPED_ID in columns:
+        columns[ID] = pa.nulls(count, pa.string())
+    elif ID not in columns:
         columns[ID] = pc.struct_field(data, ID)
     if isinstance(entity, EdgeType):
         columns |= {SOURCE: table["from"].combine_chunks(), DESTINATION: table["to"].combine_chunks()}
@@ -160,7 +162,9 @@ def _record_columns(entity: EntityType, table: pa.Table, count: int) -> dict[str
 
 def _record_schema(entity: EntityType) -> pa.Schema:
     properties = {declared.name: _json_type(declared.type) for declared in entity.properties.values()}
-    data = pa.struct([pa.field(name, type) for name, type in {**properties, ID: pa.string()}.items()])
+    if TYPED_ID in properties:
+        properties[ID] = properties.pop(TYPED_ID)
+    data = pa.struct([pa.field(name, type) for name, type in {ID: pa.string(), **properties}.items()])
     if isinstance(entity, EdgeType):
         return pa.schema([("edge", pa.string()), ("from", pa.string()), ("to", pa.string()), ("data", data)])
     return pa.schema([("type", pa.string()), ("data", data)])
@@ -316,6 +320,8 @@ class RecordReader:
         before = self.faults.total
         origins = Origins(np.array(chunk.places, np.int64))
         known = {*entity.properties, ID}
+        if TYPED_ID in entity.properties:
+            chunk.records = [_with_typed_id(record) for record in chunk.records]
         for position, record in enumerate(chunk.records):
             if not record.keys() <= known:
                 name = min(record.keys() - known)
@@ -386,6 +392,13 @@ class RecordReader:
     def reporter(self, entity: EntityType, property: str | None, origins: Origins) -> Callable[[int, str], None]:
         """Takes the position of a record and what is wrong with it."""
         return lambda position, problem: self.faults.report(origins.violation(entity, property, problem, position))
+
+
+def _with_typed_id(record: dict[str, Any]) -> dict[str, Any]:
+    """A record that gives its key as `id`, with the name that the property has in the table."""
+    if ID not in record or TYPED_ID in record:
+        return record
+    return {TYPED_ID if name == ID else name: value for name, value in record.items()}
 
 
 _NODE_KEYS = frozenset({"type", "data"})

@@ -139,13 +139,16 @@ def parts_of_file(file: InputFile, entity: EntityType | None) -> list[Part]:
 
 
 def implied_type(file: InputFile, catalog: Catalog) -> EntityType | None:
-    """The type that a file's name or one of its folders says, as in ``nodes/Person/part-0.parquet``."""
+    """The type that a file's name or one of its folders says, as in ``nodes/Person/part-0.parquet``.
+
+    Of a node type and an edge type with one name, a file below a folder `edges` means the edge.
+    """
     stem, _ = _without_compression(file.name)
     path = PurePosixPath(stem)
     if path.suffix.lower() in _LINES:
         return None
     for name in (path.stem, *reversed(path.parent.parts)):
-        entity = catalog.entity(name)
+        entity = (catalog.edge(name) if "edges" in path.parts else None) or catalog.entity(name)
         if entity is not None:
             return entity
     return None
@@ -400,7 +403,7 @@ def tables_named_in(catalog: Catalog, part: LineRange) -> set[str]:
             names = {kind.rpartition(":")[2]}
         else:
             names = {name for line in block.split(b"\n") for name in _names_in(line)}
-        found |= {entity.table_key for name in names if (entity := catalog.entity(name)) is not None}
+        found |= {entity.table_key for name in names for entity in catalog.entities_of(name)}
     return found
 
 

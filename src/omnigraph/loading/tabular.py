@@ -21,7 +21,7 @@ from omnigraph.catalog import (
     arrow_type,
     derived_ids,
 )
-from omnigraph.catalog.model import DESTINATION, ID, SOURCE
+from omnigraph.catalog.model import DESTINATION, ID, SOURCE, TYPED_ID
 from omnigraph.catalog.types import FLOATS, INTEGERS, List
 from omnigraph.compute_later import pc
 from omnigraph.diagnostics import did_you_mean
@@ -51,6 +51,8 @@ def read_table(reader: RecordReader, entity: EntityType, table: pa.Table, first_
         return
     named = {name: flat(column) for name, column in zip(table.column_names, table.columns, strict=True)}
     ends = _ends(reader, entity, named, origins) if isinstance(entity, EdgeType) else {}
+    if TYPED_ID in entity.properties and TYPED_ID not in named and ID in named:
+        named[TYPED_ID] = named.pop(ID)
     stated = named.pop(ID, None)
     if ID in entity.properties and stated is not None:
         named[ID] = stated

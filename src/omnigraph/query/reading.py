@@ -10,7 +10,7 @@ from omnigraph.api.data import QueryResult
 from omnigraph.api.progress import Choice
 from omnigraph.api.words import AUTO, LOCAL, SPARK
 from omnigraph.compiler import CompiledQuery, bound_parameters, ir
-from omnigraph.errors import NoEmbeddingModel, StorageError, UsageError
+from omnigraph.errors import StorageError, UsageError
 from omnigraph.lazy import importing
 from omnigraph.parts.choice import choose_engine, spark_for
 from omnigraph.query.at_once import is_in_memory, run_bounded
@@ -187,9 +187,7 @@ def read(
 
 
 def embed_query_text(text: str, model: str | None, dimension: int) -> Sequence[float]:
-    """The vector of a text that a query searches for, by the model that the searched property records."""
-    if model is None:
-        raise NoEmbeddingModel(model, dimension)
+    """The vector of a text that a query searches for, by the recorded model of the property or the configured one."""
     with importing:
         from omnigraph.embedding import text_vector  # noqa: PLC0415 - few queries search by meaning
 

@@ -9,7 +9,7 @@ from lark.exceptions import UnexpectedCharacters, UnexpectedInput, UnexpectedTok
 from lark.lexer import PatternStr
 
 from omnigraph.diagnostics import Span, nearest_name, printable, quoted
-from omnigraph.syntax.language import Language, SourceFault
+from omnigraph.syntax.language import Language, SourceFault, landmarks_of
 from omnigraph.syntax.lark_parser import parser_of
 
 _DESCRIPTIONS = {
@@ -18,6 +18,7 @@ _DESCRIPTIONS = {
     "NUMBER": "a number",
     "VARIABLE": "a variable such as `$x`",
     "ENUM_VALUE": "an enum value",
+    "SYSTEM_NAME": "a system name such as `@id`",
     "$END": "the end of the declaration",
 }
 _VALUE_TERMINALS = frozenset({"STRING", "NUMBER", "VARIABLE", "NAME", "LSQB"})
@@ -51,12 +52,25 @@ _BLOCK_WORDS = frozenset({"match", "return", "order", "limit"})
 
 def fault_of(error: UnexpectedInput, declaration: str, base: int, language: Language) -> SourceFault:
     """The fault behind a Lark error in `declaration`, which stands at offset `base` of its source."""
+    unended = _unended_text(declaration, language)
+    if unended is not None:
+        line_end = declaration.find("\n", unended)
+        rest = Span(base + unended, base + (line_end if line_end >= 0 else len(declaration)))
+        return SourceFault(language.code("UNTERMINATED"), 'unterminated text: its closing `"` is missing', rest)
     expected = _expected_in(declaration, language)
     if isinstance(error, UnexpectedToken) and error.token.type != "$END":
         return _unexpected_token(error.token, declaration, base, language, expected)
     if isinstance(error, UnexpectedCharacters):
         return _unexpected_character(declaration, error.pos_in_stream or 0, base, language, expected)
     return _early_end(declaration, base, language, _listing(expected, parser_of(language)))
+
+
+def _unended_text(declaration: str, language: Language) -> int | None:
+    """Where the text begins whose end is missing, if one is; the first that has several lines probably is that text."""
+    texts = [each for each in landmarks_of(language, at_line_start=False).finditer(declaration) if each["text"]]
+    if not texts or texts[-1]["ended"]:
+        return None
+    return next((each.start() for each in texts if "\n" in each["text"]), texts[-1].start())
 
 
 def _expected_in(declaration: str, language: Language) -> set[str]:
@@ -114,8 +128,6 @@ def _unexpected_character(declaration: str, at: int, base: int, language: Langua
     character = declaration[at]
     line_end = declaration.find("\n", at)
     rest = Span(base + at, base + (line_end if line_end >= 0 else len(declaration)))
-    if character == '"':
-        return SourceFault(language.code("UNTERMINATED"), 'unterminated text: its closing `"` is missing', rest)
     if declaration.startswith("/*", at):
         return SourceFault(language.code("UNTERMINATED"), "unterminated comment: its closing `*/` is missing", rest)
     hint = _HINTS.get(character)
@@ -143,6 +155,8 @@ def _early_end(declaration: str, base: int, language: Language, expected: str) -
 def _listing(terminals: Iterable[str], parser: Lark) -> str:
     """The terminals as people name them, the many that begin a value or compare two as one."""
     names = set(terminals)
+    if "NAME" in names:
+        names.discard("SYSTEM_NAME")
     described: list[str] = []
     if names >= _COMPARISONS:
         names -= _COMPARISONS

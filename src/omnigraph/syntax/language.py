@@ -89,8 +89,15 @@ def _read(name: str) -> bytes:
 
 @cache
 def landmarks_of(language: Language, *, at_line_start: bool) -> re.Pattern[str]:
-    """Finds what cutting a source needs to see: texts and comments (to step over), brackets, declarations."""
-    text = r'"[^"\\\n]*(?:\\[^\n][^"\\\n]*)*"?'
+    """Finds what cutting a source needs to see: texts and comments (to step over), brackets, declarations.
+
+    A text that has no end goes on to the end of the source. With `at_line_start`, which is for sources that cannot be
+    cut otherwise, a text ends with its line at the latest, and only a line that starts like a declaration starts one.
+    """
+    if at_line_start:
+        text = r'"[^"\\\n]*(?:\\[^\n][^"\\\n]*)*"?'
+    else:
+        text = r'(?P<text>"[^"\\]*+(?:\\(?s:.)[^"\\]*+)*+(?P<ended>"?))'
     comment = r"//[^\n]*|/\*(?s:.*?)(?:\*/|\Z)"
     before = r"(?m:^)[ \t]*" if at_line_start else r"(?<![\w$@.])"
     return re.compile(

@@ -51,7 +51,7 @@ def declarations_in(text: str, language: Language) -> list[Slice]:
     """The declarations of a source in order.
 
     Text before the first one is a slice of its own, unless it is blank: it will fail to parse, as it should. Where the
-    brackets do not balance, a line that starts like a declaration starts one, whatever the brackets say.
+    brackets do not balance, or a text does not end, a line that starts like a declaration starts one, whatever is open.
     """
     slices, balanced = _cut(text, language, at_line_start=False)
     return slices if balanced else _cut(text, language, at_line_start=True)[0]
@@ -59,7 +59,7 @@ def declarations_in(text: str, language: Language) -> list[Slice]:
 
 def _cut(text: str, language: Language, *, at_line_start: bool) -> tuple[list[Slice], bool]:
     slices: list[Slice] = []
-    start, depth, too_deep = 0, 0, None
+    start, depth, too_deep, ended = 0, 0, None, True
     for landmark in landmarks_of(language, at_line_start=at_line_start).finditer(text):
         if landmark["open"]:
             depth += 1
@@ -67,12 +67,14 @@ def _cut(text: str, language: Language, *, at_line_start: bool) -> tuple[list[Sl
                 too_deep = landmark.start()
         elif landmark["close"]:
             depth = max(0, depth - 1)
+        elif not at_line_start and landmark["text"]:
+            ended = bool(landmark["ended"])
         elif landmark["declaration"] and (at_line_start or depth == 0):
             begin = landmark.start("declaration")
             _add(slices, Slice(Span(start, begin), too_deep), text)
             start, depth, too_deep = begin, 0, None
     _add(slices, Slice(Span(start, len(text)), too_deep), text)
-    return slices, depth == 0
+    return slices, depth == 0 and ended
 
 
 def _add(slices: list[Slice], piece: Slice, text: str) -> None:

@@ -104,7 +104,7 @@ class Hops(Node):
 
 @dataclass(frozen=True, slots=True)
 class TraversalClause(Node):
-    """``$a edge{1,2} $b``, ``$a <edge> $b`` or ``$a $w:edge $b``, with the span of the edge's name."""
+    """``$a edge{1,2} $b``, ``$a <edge> $b``, ``$a $w:edge $b`` or ``$a $w:<edge> $b``; its span is the edge's name."""
 
     source: Variable
     edge: str

@@ -75,6 +75,9 @@ class QueryBuilder(Builder):
     def bound_step(self, source: Token, binding: Token, *rest: Any) -> ast.TraversalClause:
         return replace(self.step(source, *rest), binding=self.variable(binding))
 
+    def bound_undirected_step(self, *parts: Any) -> ast.TraversalClause:
+        return replace(self.bound_step(*parts), undirected=True)
+
     def hops(self, start: Token, minimum: Token, maximum: Token | None, end: Token) -> ast.Hops:
         span = self.at(start, end)
         low = self.whole_number(minimum, "a hop bound", Code.HOP_BOUNDS)

@@ -31,17 +31,12 @@ class SchemaBuilder(Builder):
     def node(self, name: Token, *rest: Any) -> NodeDeclaration:
         return self._node_like(NodeDeclaration, name, *rest)
 
-    def _node_like(
-        self,
-        kind: type[DeclarationT],
-        name: Token,
-        implements: tuple[NameArgument, ...] | None,
-        *rest: Any,
-    ) -> DeclarationT:
-        *annotations, members = rest
+    def _node_like(self, kind: type[DeclarationT], name: Token, *rest: Any) -> DeclarationT:
+        *head, members = rest
         own, properties, constraints = _members(members)
-        notes = (*present(annotations), *own)
-        return kind(str(name), implements or (), notes, properties, constraints, span=self.at(name))
+        annotations = tuple(each for each in head if isinstance(each, Annotation))
+        implements = next((each for each in head if isinstance(each, tuple)), ())
+        return kind(str(name), implements, (*annotations, *own), properties, constraints, span=self.at(name))
 
     def edge(self, name: Token, source: Token, destination: Token, *rest: Any) -> EdgeDeclaration:
         *annotations, members = rest

@@ -67,7 +67,9 @@ def targets_of(catalog: Catalog, type: str, property: str | None, *, everything:
     entity = catalog.existing_entity(type)
     known = {declared.name: (declared, source) for declared, source, _ in embedded_properties(entity)}
     if not known:
-        raise UsageError(f"{quoted(entity.name)} has no property that a model fills; declare one with `@embed`")
+        is_unfilled = any(each.embedding is not None for each in entity.properties.values())
+        hint = "configure a model and apply the schema again" if is_unfilled else "declare one with `@embed`"
+        raise UsageError(f"{quoted(entity.name)} has no property that a model fills; {hint}")
     if property is not None and property not in known:
         raise UsageError(f"invalid property {property!r}: a model fills {any_of(known)} of {quoted(entity.name)}")
     chosen = known if property is None else {property: known[property]}

@@ -1,11 +1,14 @@
 """Creates a graph."""
 
+import logging
 from datetime import UTC, datetime
 
 from omnigraph import failpoints
 from omnigraph.api.history import Commit
 from omnigraph.catalog import Catalog, EntityType, NodeType, compile_schema, table_schema
-from omnigraph.embedding import current_settings, with_models
+from omnigraph.codes import Code
+from omnigraph.diagnostics import Source
+from omnigraph.embedding import current_settings, model_findings, with_models
 from omnigraph.errors import StorageError
 from omnigraph.failpoints import Point
 from omnigraph.storage.commits import commit_created, sync_versions
@@ -20,6 +23,7 @@ from omnigraph.versioning.log import FIRST_VERSION, open_main
 from omnigraph.versioning.schemas import Schemas, accepted_schema, write_schema_files
 from omnigraph.write import WriteFence
 
+_logger = logging.getLogger(__name__)
 CREATION = "graph"
 """The lock of those who create a graph, among those of its tables."""
 
@@ -28,12 +32,15 @@ def create_graph(graph: Location, schema: str, *, name: str = "<schema>", actor:
     """Creates an empty graph; refuses where one is, and leaves nothing that looks like one when it fails.
 
     Tables and schema come first. The manifest is what makes them a graph. Creators take turns, so that none writes its
-    schema over that of another. The models that fill vectors are settled here, and recorded with the schema.
+    schema over that of another. The models that fill vectors are settled here, and recorded with the schema. A vector
+    that no configured model can fill is logged as a warning.
     """
-    catalog = with_models(compile_schema(schema, name=name), current_settings())
+    settled = with_models(compile_schema(schema, name=name), current_settings())
+    for finding in model_findings(Source(name, schema), settled.unfilled, Code.UNFILLED_VECTOR):
+        _logger.warning("%s", finding.render())
     with WriteFence(graph, "main", "init") as fence:
         fence.take([CREATION])
-        _create(graph, schema, catalog, actor)
+        _create(graph, schema, settled.catalog, actor)
 
 
 def _create(graph: Location, schema: str, catalog: Catalog, actor: str | None) -> None:

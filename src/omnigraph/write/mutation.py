@@ -5,10 +5,21 @@ from datetime import UTC, datetime
 from typing import Any
 
 from omnigraph.api.data import MutationResult
-from omnigraph.catalog import Catalog, EdgeType, EntityType, NodeType, Value, node_id
+from omnigraph.catalog import (
+    Catalog,
+    EdgeType,
+    EntityType,
+    NodeType,
+    OutOfRange,
+    Scalar,
+    Value,
+    WrongType,
+    node_id,
+    value_from_json,
+)
 from omnigraph.compiler import CompiledQuery, bound_parameters, ir
 from omnigraph.embedding import embedded_properties
-from omnigraph.errors import UsageError
+from omnigraph.errors import ParameterError, UsageError
 from omnigraph.versioning import Snapshot
 from omnigraph.versioning.publisher import Publication, check_expectations
 from omnigraph.write import TableChange, WriteAttempt, write_changes
@@ -68,7 +79,7 @@ def _execute_all(
     """The valid changes of all statements, and how many entities they affect."""
     if not isinstance(query.body, ir.Mutation):
         raise UsageError(f"`{query.name}` reads; run it with query")
-    resolve = _resolver(bound_parameters(query, parameters))
+    resolve = _resolver(bound_parameters(query, parameters), query.name)
     _check_precondition(attempt)
     staging = MutationStaging(attempt.base)
     for statement in query.body.statements:
@@ -117,7 +128,15 @@ def _node_id(reference: ir.NodeReference, catalog: Catalog, resolve: Resolve) ->
     return node_id([resolve(part) for part in reference.key], types)
 
 
-def _resolver(parameters: Mapping[str, Value | None]) -> Resolve:
+def _blob_of(query: str, name: str, text: Value | None) -> Value:
+    """The bytes of a text parameter that is written to a Blob."""
+    try:
+        return value_from_json(text, Scalar.BLOB)
+    except (WrongType, OutOfRange) as error:
+        raise ParameterError(query, [(name, f"does not fit: {error}")]) from error
+
+
+def _resolver(parameters: Mapping[str, Value | None], query: str) -> Resolve:
     """Gives the value of what is known before anything is read; `now()` is one instant for the whole mutation."""
     instant = datetime.now(UTC)
     instant = instant.replace(microsecond=instant.microsecond // 1000 * 1000)
@@ -132,6 +151,8 @@ def _resolver(parameters: Mapping[str, Value | None]) -> Resolve:
                 return instant
             case ir.ListOf(items):
                 return tuple(resolve(item) for item in items)
+            case ir.BlobOfText(ir.ParameterValue(name)):
+                return None if parameters[name] is None else _blob_of(query, name, parameters[name])
         raise AssertionError(f"the typechecker lets no {expression.__class__.__name__} through")
 
     return resolve

@@ -16,6 +16,7 @@ from omnigraph.catalog import (
     catalog_from_json,
     catalog_to_json,
     compile_schema,
+    table_schema,
 )
 from omnigraph.catalog.compile import check_schema
 from omnigraph.codes import Code
@@ -35,6 +36,76 @@ def test_the_parts_of_a_node_type_are_found(catalog: Catalog) -> None:
     assert person.properties["embedding"].embedding == Embedding("bio", "mock/small")
     assert catalog.nodes["Company"].properties["size"].default == 1
     assert catalog.nodes["Event"].key == ("day", "room")
+
+
+def test_the_ends_of_an_edge_can_be_written_with_an_at_in_constraints() -> None:
+    written, plain = (
+        compile_schema(f"node A {{}} edge E: A -> A {{ n: I32 @unique({at}src, {at}dst, n) @index({at}dst) }}")
+        for at in ("@", "")
+    )
+    assert written.edges["E"].unique == plain.edges["E"].unique == (("src", "dst", "n"),)
+    assert written.edges["E"].indexes == plain.edges["E"].indexes
+
+
+def test_an_id_that_is_not_a_text_is_a_property_beside_the_id() -> None:
+    catalog = compile_schema("""
+        interface Has { id: I64 @index }
+        node A { id: U64 @key, n: I32, @unique(n, id) @range(id, 1..) }
+        node B implements Has { @key(id, room) room: String }
+        node C { id: String @key }
+    """)
+    assert (catalog.nodes["A"].key, catalog.nodes["A"].unique) == (("__id",), (("n", "__id"),))
+    assert catalog.nodes["A"].ranges == (Range("__id", 1, None),)
+    assert table_schema(catalog.nodes["A"]).names == ["id", "__id", "n"]
+    assert (catalog.nodes["B"].key, catalog.nodes["B"].indexes) == (("__id", "room"), (("__id",),))
+    assert table_schema(catalog.nodes["C"]).names == ["id"]
+    assert catalog.nodes["A"].column_of("id") == "__id"
+    assert catalog.nodes["C"].column_of("id") == "id"
+
+
+@pytest.mark.parametrize("declared", ["id: U64", "id: String", "id: [String]?", "__id: U64 @key", "Id: U64 @key"])
+def test_another_id_cannot_be_declared(declared: str) -> None:
+    with pytest.raises(SchemaError) as caught:
+        compile_schema(f"node A {{ {declared}, name: String }}")
+    assert Code.RESERVED_NAME in {finding.code for finding in caught.value.diagnostics}
+
+
+def test_an_edge_with_the_name_of_a_node_is_called_as_queries_write_it() -> None:
+    text = """
+        node Order { n: U64 @key } interface Has { n: U64 }
+        edge Order: Order -> Order edge Has: Order -> Order edge X: Order -> Order
+    """
+    found = compile_schema(text)
+    assert [*found.edges] == ["order", "has", "X"]
+    assert {each.table_key for each in found.entities} == {"node:Order", "edge:order", "edge:has", "edge:X"}
+    assert found.entity("Order") is found.nodes["Order"]
+    assert found.entity("order") is found.edge("ORDER") is found.edges["order"]
+    assert found.edges["order"].declared_name == "Order"
+    again = compile_schema(text, previous=found)
+    assert again == found
+    alone = compile_schema("node A { n: U64 @key } edge Order: A -> A", previous=found)
+    assert alone.edges["Order"].identity == found.edges["order"].identity
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        "node A {} node A {}",
+        "node A {} interface A {}",
+        "node Ab {} node AB {}",
+        "node A {} edge E: A -> A edge E: A -> A",
+        "node A {} edge Ee: A -> A edge EE: A -> A",
+    ],
+)
+def test_other_names_are_declared_once(schema: str) -> None:
+    with pytest.raises(SchemaError) as caught:
+        compile_schema(schema)
+    assert {finding.code for finding in caught.value.diagnostics} == {Code.DUPLICATE_NAME}
+
+
+def test_the_source_of_an_embedding_may_be_a_bare_name() -> None:
+    quoted, bare = (compile_schema(f"node A {{ t: String, v: Vector(3) @embed({name}) }}") for name in ('"t"', "t"))
+    assert bare.nodes["A"].properties["v"].embedding == quoted.nodes["A"].properties["v"].embedding == Embedding("t")
 
 
 def test_an_edge_is_found_in_any_case(catalog: Catalog) -> None:
@@ -232,6 +303,8 @@ def test_what_could_never_hold_is_refused_once(schema: str, code: Code) -> None:
         ("n: I32 @description", "`@description` takes one text", '`@description("…")`'),
         ("n: I32 @rename_from(a, b)", "`@rename_from` takes one text", '`@rename_from("…")`'),
         ("n: I32 @defualt(1)", "`@defualt` is kept, but has no effect", "`@default`"),
+        ("text: String v: Vector(3) @embed(txt)", "`txt` is not a property here", "`text`"),
+        ("text: String v: Vector(3) @embed(text, model=small)", "`@embed` takes the name of a text property", "model="),
         ("t: String v: Vector(3) @embed", "`@embed` takes the name of a text property", '`@embed("bio")`'),
         ('t: String v: Vector(3) @embed("t", size=3)', "`@embed` takes the name of a text property", "model="),
         ('t: String v: Vector(3) @embed("t", model=3)', "`@embed` takes the name of a text property", "model="),

@@ -2,7 +2,7 @@
 
 import pytest
 
-from omnigraph.catalog import Catalog, Scalar
+from omnigraph.catalog import Catalog, Scalar, compile_schema
 from omnigraph.codes import Code
 from omnigraph.compiler import check_queries, compile_query, ir
 from omnigraph.diagnostics import Source
@@ -29,6 +29,37 @@ def test_inserts_updates_and_deletes_may_be_mixed(catalog: Catalog) -> None:
         )
     ]
     assert kinds == [ir.InsertNode, ir.InsertEdge, ir.Update, ir.Delete]
+
+
+@pytest.mark.parametrize(
+    ("statement", "kind", "type"),
+    [
+        ("insert Order { n: 1 }", ir.InsertNode, "Order"),
+        ("insert Order { from: 1, to: 2 }", ir.InsertEdge, "order"),
+        ("insert order { from: 1, to: 2 }", ir.InsertEdge, "order"),
+        ("delete Order where n = 1", ir.Delete, "Order"),
+        ('delete Order where to = "1"', ir.Delete, "order"),
+        ('update Order set { note: "x" } where src = "1"', ir.Update, "order"),
+        ('update Order set { note: "x" } where n = 1', ir.Update, "Order"),
+        ('update order set { note: "x" } where id = "x"', ir.Update, "order"),
+        ('delete Mail where from = "x"', ir.Delete, "Mail"),
+        ('delete Mail where src = "x"', ir.Delete, "mail"),
+        ('delete Mail where @dst = "x"', ir.Delete, "mail"),
+        ('delete Mail where @id = "x"', ir.Delete, "Mail"),
+    ],
+)
+def test_of_a_node_and_an_edge_with_one_name_the_edge_is_meant_where_an_end_is_named(
+    statement: str, kind: type, type: str
+) -> None:
+    catalog = compile_schema("""
+        node Order { n: U64 @key, note: String? } edge Order: Order -> Order { note: String? }
+        node Mail { from: String? } edge Mail: Mail -> Mail
+    """)
+    (found,) = statements(catalog, statement)
+    assert isinstance(found, kind)
+    assert found.type == type
+    query = compile_query(f"query q {{ {statement} }}", catalog)
+    assert f"{'node' if type[0].isupper() else 'edge'}:{type}" in query.access.writes
 
 
 def test_values_take_the_type_of_their_property(catalog: Catalog) -> None:
@@ -75,13 +106,19 @@ def test_a_default_or_an_embedding_need_not_be_given(catalog: Catalog) -> None:
         ('insert Knows { from: "a" }', Code.MISSING_ENDPOINT),
         ('insert Knows { src: "a", to: "b" }', Code.UNKNOWN_PROPERTY),
         ('insert Attends { from: "a", to: [1] }', Code.NOT_ASSIGNABLE),
+        ('insert Person { name: "Ada", bio: "", photo: "photo.png" }', Code.NOT_ASSIGNABLE),
+        ('insert Person { name: "Ada", bio: "", photo: "base64:?" }', Code.VALUE_OUT_OF_RANGE),
+        ('insert Person { name: "Ada", bio: "", photo: $n }', Code.NOT_ASSIGNABLE),
         ('update Person set { name: "x" } where name = "y"', Code.NOT_UPDATABLE),
         ('update Person set { id: "x" } where name = "y"', Code.NOT_UPDATABLE),
         ('update Knows set { src: "x" } where id = "y"', Code.NOT_UPDATABLE),
+        ('update Knows set { from: "x" } where from = "y"', Code.NOT_UPDATABLE),
+        ('delete Person where from = "y"', Code.UNKNOWN_PROPERTY),
         ('update Person set { } where name = "y"', Code.EMPTY_QUERY),
         ("update Person set { age: 1 } where age > name", Code.BARE_NAME),
         ("delete Person where ages > 3", Code.UNKNOWN_PROPERTY),
-        ("delete Person where tags = 3", Code.OPERATOR_NOT_DEFINED),
+        ("delete Person where tags = 3", Code.INCOMPARABLE),
+        ("delete Person where tags > 3", Code.OPERATOR_NOT_DEFINED),
         ("delete Person where name = $self", Code.UNKNOWN_VARIABLE),
     ],
 )

@@ -110,11 +110,59 @@ def test_hop_bounds_are_kept(catalog: Catalog) -> None:
     assert (traversal.minimum, traversal.maximum) == (0, None)
 
 
+@pytest.mark.parametrize("bounds", ["{1,3}", "{0,2}", "{1,}", "{0,}"])
+def test_a_path_of_an_edge_between_two_types_has_one_edge(catalog: Catalog, bounds: str) -> None:
+    plain = read(catalog, "$p: Person  $p worksAt $c", "$c.name")
+    assert read(catalog, f"$p: Person  $p worksAt{bounds} $c", "$c.name") == plain
+    assert codes(catalog, f"$p: Person  $p worksAt{bounds} $c", "$c.name") == [Code.NEEDLESS_HOPS]
+
+
+def test_a_longer_path_of_an_edge_between_two_types_never_matches(catalog: Catalog) -> None:
+    body = read(catalog, "$p: Person  not { $p worksAt{2,3} $c }", "$p.name")
+    (absent,) = body.pattern.absent
+    (never,) = absent.conditions
+    assert isinstance(never, ir.Comparison)
+    assert (never.left, never.right) == (ir.Constant(1, Scalar.I64), ir.Constant(2, Scalar.I64))
+    assert body.pattern.conditions == ()
+
+
+def test_an_edge_variable_has_no_hop_bounds(catalog: Catalog) -> None:
+    assert codes(catalog, "$p: Person  $p $w:knows{1,2} $f") == [Code.HOPS_NOT_POSSIBLE]
+
+
 def test_an_edge_binding_has_the_properties_of_the_edge(catalog: Catalog) -> None:
     body = read(catalog, "$p: Person  $p $w:knows $f", "$w.since, $w.src, $w")
     assert [column.name for column in body.columns] == ["w.since", "w.src", "w"]
     assert body.columns[0].expression == ir.Column("w", "since", Scalar.DATE, nullable=True)
     assert body.columns[2].expression == ir.Entity("w")
+
+
+def test_an_edge_that_is_bound_may_be_followed_either_way(catalog: Catalog) -> None:
+    (traversal,) = read(catalog, "$p: Person  $p $w:<knows> $f", "$w.since").pattern.traversals
+    assert isinstance(traversal, ir.EdgeBinding)
+    assert (traversal.variable, traversal.direction) == ("w", ir.Direction.EITHER)
+    assert codes(catalog, "$p: Person  $p $w:<worksAt> $c") == [Code.UNDIRECTED_ENDS]
+
+
+def test_the_ends_of_an_edge_have_two_names(catalog: Catalog) -> None:
+    body = read(catalog, '$p: Person  $p $w:knows $f  $w.from = "Ada"', "$w.from, $w.to as end", "order { $w.to }")
+    assert [column.name for column in body.columns] == ["w.from", "end"]
+    assert [column.expression for column in body.columns] == [
+        ir.Column("w", name, Scalar.STRING, nullable=False) for name in ("src", "dst")
+    ]
+    (condition,) = body.pattern.conditions
+    assert isinstance(condition, ir.Comparison)
+    assert condition.left == body.columns[0].expression
+    assert body.order[0].expression == body.columns[1].expression
+    assert codes(catalog, "$p: Person", "$p.from") == [Code.UNKNOWN_PROPERTY]
+
+
+def test_system_columns_can_be_written_with_an_at(catalog: Catalog) -> None:
+    written = read(catalog, "$p: Person  $p $w:knows $f  $w.@src = $p.@id", "$w.@id as w, $w.@dst as f")
+    assert written == read(catalog, "$p: Person  $p $w:knows $f  $w.src = $p.id", "$w.id as w, $w.dst as f")
+    assert [each.name for each in read(catalog, "$p: Person", "$p.@id").columns] == ["p.@id"]
+    assert codes(catalog, "$p: Person", "$p.@src") == [Code.UNKNOWN_PROPERTY]
+    assert codes(catalog, "$p: Person", "$p.@ids") == [Code.UNKNOWN_PROPERTY]
 
 
 def test_the_same_edge_variable_twice_is_refused_also_for_equal_clauses(catalog: Catalog) -> None:
@@ -174,7 +222,11 @@ def test_a_condition_typechecks(catalog: Catalog, condition: str) -> None:
         ("$c.size > -1", Code.VALUE_OUT_OF_RANGE),
         ('["osl"] contains $p.city', Code.VALUE_OUT_OF_RANGE),
         ('$p.city < "oslo"', Code.OPERATOR_NOT_DEFINED),
-        ('$p.tags = "x"', Code.OPERATOR_NOT_DEFINED),
+        ('$p.tags != "x"', Code.OPERATOR_NOT_DEFINED),
+        ('$p.tags = ["x"]', Code.OPERATOR_NOT_DEFINED),
+        ("$p.tags = $p.tags", Code.OPERATOR_NOT_DEFINED),
+        ("$p.tags = 3", Code.INCOMPARABLE),
+        ('$p.city = ["oslo"]', Code.INCOMPARABLE),
         ('$p.age contains "x"', Code.OPERATOR_NOT_DEFINED),
         ('$p.city starts_with "o"', Code.OPERATOR_NOT_DEFINED),
         ("$p.embedding = $p.embedding", Code.OPERATOR_NOT_DEFINED),
@@ -189,6 +241,26 @@ def test_a_condition_typechecks(catalog: Catalog, condition: str) -> None:
 )
 def test_a_condition_that_cannot_hold_is_refused(catalog: Catalog, condition: str, code: Code) -> None:
     assert codes(catalog, f"$p: Person  $p worksAt $c  {condition}") == [code]
+
+
+@pytest.mark.parametrize(
+    ("condition", "same"),
+    [
+        ('$p.tags = "x"', '$p.tags contains "x"'),
+        ('"x" = $p.tags', '$p.tags contains "x"'),
+        ("$p.tags = $s", "$p.tags contains $s"),
+        ("$p.tags = $q.name", "$p.tags contains $q.name"),
+        ("$q.name = $p.tags", "$p.tags contains $q.name"),
+    ],
+)
+def test_a_value_that_equals_a_list_property_is_in_it(catalog: Catalog, condition: str, same: str) -> None:
+    one, other = (
+        read(catalog, f"$p: Person  $p knows $q  {each}", "$p.name", parameters="$s: String")
+        for each in (condition, same)
+    )
+    assert one == other
+    in_binding = read(catalog, '$p: Person { tags: "x" }', "$p.name")
+    assert in_binding == read(catalog, '$p: Person  $p.tags contains "x"', "$p.name")
 
 
 def test_a_literal_takes_the_type_of_what_it_is_compared_with(catalog: Catalog) -> None:
@@ -239,6 +311,25 @@ def test_search_and_fusion_are_nodes(catalog: Catalog) -> None:
     assert body.order == (ir.SortKey(ir.RankFusion((nearest, ir.TextScore(bio, words)), 10), descending=True),)
 
 
+def test_a_text_is_searched_in_a_vector_without_a_model_by_the_configured_one(catalog: Catalog) -> None:
+    text = "query q($q: String) { match { $p: Person } return { $p.name } order { nearest($p.sketch, $q) } limit 5 }"
+    checked = check_queries(Source("q.gq", text), catalog)
+    assert [finding.code for finding in checked.diagnostics] == [Code.UNRECORDED_MODEL]
+    (query,) = checked.queries
+    assert isinstance(query.body, ir.Read)
+    ranking = query.body.order[0].expression
+    assert isinstance(ranking, ir.VectorDistance)
+    assert ranking.query == ir.EmbeddedText(ir.ParameterValue("q", Scalar.STRING, nullable=False), None, 4)
+
+
+def test_the_constant_of_a_fusion_is_named_or_stands_last(catalog: Catalog) -> None:
+    def order(constant: str) -> tuple[ir.SortKey, ...]:
+        fused = f"rrf(nearest($p.embedding, $q), bm25($p.bio, $q), {constant})"
+        return read(catalog, "$p: Person", "$p.name", f"order {{ {fused} }} limit 5", "$q: String").order
+
+    assert order("10") == order("k=10") != order("60")
+
+
 def test_rankings_run_best_first(catalog: Catalog) -> None:
     body = read(
         catalog, "$p: Person", "$p.name", "order { nearest($p.sketch, $v), bm25($p.bio, $q), $p.age } limit 1",
@@ -250,7 +341,6 @@ def test_rankings_run_best_first(catalog: Catalog) -> None:
 @pytest.mark.parametrize(
     ("order", "code"),
     [
-        ('nearest($p.sketch, "words")', Code.NOT_EMBEDDED),
         ("nearest($p.sketch, [1, 2])", Code.VALUE_OUT_OF_RANGE),
         ("nearest($p.bio, $v)", Code.WRONG_ARGUMENTS),
         ("nearest($p.sketch, $n)", Code.WRONG_ARGUMENTS),
@@ -261,6 +351,10 @@ def test_rankings_run_best_first(catalog: Catalog) -> None:
         ("rrf(bm25($p.bio, $q), $p.age)", Code.WRONG_ARGUMENTS),
         ("rrf(bm25($p.bio, $q), bm25($p.bio, $q), k=0)", Code.WRONG_ARGUMENTS),
         ("rrf(bm25($p.bio, $q), bm25($p.bio, $q), z=1)", Code.WRONG_ARGUMENTS),
+        ("rrf(bm25($p.bio, $q), bm25($p.bio, $q), 0)", Code.WRONG_ARGUMENTS),
+        ("rrf(bm25($p.bio, $q), bm25($p.bio, $q), 60, k=60)", Code.WRONG_ARGUMENTS),
+        ("rrf(bm25($p.bio, $q), 60, bm25($p.bio, $q))", Code.WRONG_ARGUMENTS),
+        ("rrf(bm25($p.bio, $q), 60)", Code.WRONG_ARGUMENTS),
         ("search($p.bio, $q)", Code.FUNCTION_NOT_ALLOWED),
         ("count($p)", Code.ORDER_NOT_GROUPED),
         ("$p.tags", Code.OPERATOR_NOT_DEFINED),

@@ -7,7 +7,8 @@ import sys
 import numpy as np
 import pytest
 
-from omnigraph.catalog import compile_schema
+from omnigraph.catalog import Embedding, compile_schema
+from omnigraph.catalog.serial import catalog_from_json, catalog_to_json
 from omnigraph.embedding import EmbeddingSettings, ModelMismatch, UnsuitableModel, settings_of, with_models
 from omnigraph.embedding.fill import MockModel, provider_of
 from omnigraph.embedding.local import LocalModel
@@ -72,7 +73,9 @@ def test_the_full_name_is_recorded_at_every_embedded_property() -> None:
     node B { t: String, v: Vector(8)? @embed("t", model="mock/x"), w: Vector(8)? }
     edge E: A -> B { note: String, v: Vector(256)? @embed("note") }
     """
-    catalog = with_models(compile_schema(schema), EmbeddingSettings())
+    settled = with_models(compile_schema(schema), EmbeddingSettings())
+    assert settled.unfilled == ()
+    catalog = settled.catalog
     found = {
         f"{entity.name}.{each.name}": each.embedding.model
         for entity in (*catalog.nodes.values(), *catalog.edges.values())
@@ -85,20 +88,52 @@ def test_the_full_name_is_recorded_at_every_embedded_property() -> None:
 @pytest.mark.parametrize(
     ("declared", "problem"),
     [
-        ('Vector(100) @embed("t")', "it gives `64`, `128` or `256` numbers, not 100"),
-        ('Vector(512) @embed("t")', "it gives `64`, `128` or `256` numbers, not 512"),
-        ('Vector(64) @embed("t", model="small")', "openai/small"),
         ('Vector(64) @embed("t", model="local/other")', "the local model is `wordllama-l2-256`"),
+        ('Vector(512) @embed("t", model="local/wordllama-l2-256")', "it gives `64`, `128` or `256` numbers, not 512"),
         ('Vector(4096) @embed("t", model="openai/text-embedding-3-small")', "at most 1536 numbers, not 4096"),
         ('Vector(256) @embed("t", model="openai/text-embedding-ada-002")', "1536 numbers, not 256"),
     ],
 )
-def test_a_vector_that_a_model_cannot_fill_is_refused(declared: str, problem: str) -> None:
+def test_a_vector_that_its_own_model_cannot_fill_is_refused(declared: str, problem: str) -> None:
     with pytest.raises(UnsuitableModel) as caught:
         with_models(compile_schema(f"node A {{ t: String, v: {declared} }}"), EmbeddingSettings())
     assert problem in str(caught.value)
     assert "`A.v`" in str(caught.value)
     assert str(pickle.loads(pickle.dumps(caught.value))) == str(caught.value)  # noqa: S301
+
+
+@pytest.mark.parametrize(
+    ("declared", "settings", "problem"),
+    [
+        ('Vector(100) @embed("t")', EmbeddingSettings(), "it gives `64`, `128` or `256` numbers, not 100"),
+        ('Vector(512)? @embed("t")', EmbeddingSettings(), "it gives `64`, `128` or `256` numbers, not 512"),
+        ('Vector(64) @embed("t", model="small")', EmbeddingSettings(), "openai/small"),
+        ('Vector(64) @embed("t", model="elsewhere/small")', EmbeddingSettings(), "elsewhere/small"),
+        (
+            'Vector(4096) @embed("t")',
+            EmbeddingSettings(model="text-embedding-3-small"),
+            "it gives at most 1536 numbers, not 4096",
+        ),
+    ],
+)
+def test_a_vector_that_the_configured_model_cannot_fill_has_no_model_and_may_be_null(
+    declared: str, settings: EmbeddingSettings, problem: str
+) -> None:
+    compiled = compile_schema(f"interface Told {{ t: String, v: {declared} }}\nnode A implements Told {{}}")
+    settled = with_models(compiled, settings)
+    assert [error.property for error in settled.unfilled] == ["Told.v", "A.v"]
+    assert all(problem in str(error) for error in settled.unfilled)
+    for owner in (settled.catalog.interfaces["Told"], settled.catalog.nodes["A"]):
+        assert owner.properties["v"].nullable
+        assert owner.properties["v"].embedding == Embedding("t", None, optional=True)
+    assert catalog_from_json(catalog_to_json(settled.catalog)) == settled.catalog
+
+
+def test_a_model_that_fills_a_vector_is_not_replaced_by_none() -> None:
+    compiled = compile_schema('node A { t: String, v: Vector(64) @embed("t", model="small") }')
+    filled = {compiled.nodes["A"].properties["v"].identity}
+    with pytest.raises(UnsuitableModel, match=r"openai/small"):
+        with_models(compiled, EmbeddingSettings(), filled)
 
 
 # --- who serves it ---

@@ -1,6 +1,7 @@
 """The plan from one schema to another: its steps, their order and costs, identities, and what is refused."""
 
 import json
+from collections.abc import Collection
 from dataclasses import replace
 
 import pytest
@@ -282,7 +283,7 @@ def test_a_vector_that_names_no_model_keeps_the_one_that_is_recorded() -> None:
 def test_what_is_settled_about_a_new_vector_is_part_of_the_plan() -> None:
     old = compile_schema("node A { s: String? }")
 
-    def settled(catalog: Catalog) -> Catalog:
+    def settled(catalog: Catalog, _filled: Collection[int]) -> Catalog:
         return replace(catalog, next_identity=catalog.next_identity + 100)
 
     found = migration_plan(old, Source("new.pg", "node A { s: String?, t: String? }"), settled=settled)

@@ -101,8 +101,12 @@ class Writer:
                 edge += self.one_of("{0,1}", "{1,2}", "{2,2}", "{2,3}", "{0,}", "{1,}", "{2,}")
             elif shape == "edge":
                 edge = self.bound_edge(edge, own)
-        elif self.one_of(True, False):
-            edge = self.bound_edge(edge, own)
+        else:
+            shape = self.one_of("plain", "plain", "hops", "edge", "edge")
+            if shape == "hops":
+                edge += self.one_of("{0,1}", "{1,2}", "{1,}", "{2,3}")
+            elif shape == "edge":
+                edge = self.bound_edge(edge, own)
         if destination != "_" and destination not in seen:
             own[destination] = kind
         return [f"${source} {edge} ${destination}"]
@@ -110,7 +114,7 @@ class Writer:
     def bound_edge(self, edge: str, own: dict[str, str]) -> str:
         name = next(self._names)
         own[name] = "edge"
-        return f"${name}:{edge.strip('<>')}"
+        return f"${name}:{edge}"
 
     def condition(self, seen: dict[str, str]) -> list[str]:
         if not seen:
@@ -128,6 +132,8 @@ class Writer:
                 f"${name} != ${other}",
                 f"${name} = ${other}",
                 f'${name}.tags contains "a"',
+                f'${name}.tags = "b"',
+                f"${other}.city = ${name}.tags",
                 f'["oslo", "quito"] contains ${name}.city',
                 f'${name}.bio contains "A"',
                 f"${name}.bio contains ${other}.name",
@@ -142,6 +148,8 @@ class Writer:
                 f'${name}.since > date("2020-01-01")',
                 f"${name}.since = ${other}.since",
                 f"${name}.src != ${name}.dst",
+                f'${name}.from = "A"',
+                f"${name}.to != ${other}.from",
             ],
         }[kind]
         return [self.one_of(*choices)]
@@ -153,7 +161,8 @@ class Writer:
         for number in range(1, self._draw(st.integers(2, 5))):
             known, new = self.one_of(*people), f"v{number}"
             if self.one_of(True, False, False, False):
-                clauses.append(f"${known} worksAt ${new}")
+                hops = self.one_of("", "", "", "{0,}", "{2,3}")
+                clauses.append(f"${known} worksAt{hops} ${new}")
                 continue
             edge = self.one_of("knows", "<knows>") + self.one_of("", "", "{1,2}", "{2,}")
             ends = self.one_of((known, new), (new, known))

@@ -35,6 +35,8 @@ from tests.unit.query.world import NOW, World
         ('["oslo", "berlin"] contains $p.city', ["Ada", "Dan", "Eve"]),
         ("[36, 20.5] contains $p.age", ["Ada"]),
         ('$p.tags contains "code"', ["Ada", "Dan"]),
+        ('$p.tags = "code"', ["Ada", "Dan"]),
+        ('not { "code" = $p.tags }', ["Bob", "Cyd", "Eve"]),
         ('$p.bio contains "PROG"', ["Eve"]),
         ('$p.bio contains "%"', []),
         ('$p.bio contains ""', ["Ada", "Bob", "Cyd", "Dan", "Eve"]),
@@ -58,6 +60,29 @@ from tests.unit.query.world import NOW, World
 )
 def test_a_condition_holds_as_in_sql(world: World, condition: str, names: list[str]) -> None:
     assert world.column(f"match {{ $p: Person  {condition} }} return {{ $p.name }}") == names
+
+
+def test_the_ends_of_an_edge_are_read_by_two_names(world: World) -> None:
+    text = (
+        'match { $p $w:knows $f  $w.from = "Cyd"  $w.to = $f.name } return { $w.from, $w.to, $w.dst } order { $w.to }'
+    )
+    assert world.rows(text) == [("Cyd", "Ada", "Ada"), ("Cyd", "Dan", "Dan")]
+
+
+def test_an_edge_that_is_followed_either_way_is_a_row_for_each_and_a_loop_is_one(world: World) -> None:
+    text = 'match { $p: Person { name: "Dan" }  $p $w:<knows> $f } return { $f.name, $w.id, $w.from } order { $w.id }'
+    assert world.rows(text) == [("Dan", "k5", "Dan"), ("Cyd", "k6", "Cyd")]
+    assert world.column("match { $p $w:<knows> $f } return { count($w) }") == [11]
+    lonely = 'match { $p: Person  not { $p $w:<knows> $_  $w.since > date("2020-01-01") } } return { $p.name }'
+    assert world.column(lonely) == ["Cyd", "Eve"]
+
+
+def test_a_path_over_an_edge_between_two_types_has_one_edge(world: World) -> None:
+    for step, names in (("worksAt{1,3}", ["Ada", "Zig"]), ("worksAt{0,}", ["Ada", "Zig"]), ("worksAt{2,3}", [])):
+        assert world.column(f"match {{ $p {step} $c }} return {{ $c.name }} order {{ $c.name }}") == names
+        assert world.column(f"match {{ $p {step} $c }} return {{ count($c) }}") == [len(names)]
+    people = "match { $p: Person  not { $p worksAt{2,} $_ } } return { $p.name }"
+    assert world.column(people) == ["Ada", "Bob", "Cyd", "Dan", "Eve"]
 
 
 @pytest.mark.parametrize(

@@ -10,9 +10,10 @@ from omnigraph.syntax.schema_ast import Declaration, EdgeDeclaration, InterfaceD
 _INDENT = "    "
 
 
-def print_schema(schema: SchemaFile) -> str:
-    """A whole schema, a blank line between declarations."""
-    return "\n\n".join(_declaration(declaration) for declaration in schema.declarations) + "\n"
+def print_schema(schema: SchemaFile, *, notes_first: bool = False) -> str:
+    """A whole schema, a blank line between declarations; annotations of a type stand after its interfaces or before."""
+    printed = (_declaration(declaration, notes_first=notes_first) for declaration in schema.declarations)
+    return "\n\n".join(printed) + "\n"
 
 
 def print_queries(queries: ast.QueryFile) -> str:
@@ -23,8 +24,8 @@ def print_queries(queries: ast.QueryFile) -> str:
 # --- schema ---
 
 
-def _declaration(declaration: Declaration) -> str:
-    head = _head(declaration) + "".join(f" {_annotation(annotation)}" for annotation in declaration.annotations)
+def _declaration(declaration: Declaration, *, notes_first: bool) -> str:
+    head = _head(declaration, list(map(_annotation, declaration.annotations)), notes_first=notes_first)
     members = [
         " ".join([f"{member.name}: {print_type(member.type)}", *map(_annotation, member.annotations)])
         for member in declaration.properties
@@ -35,12 +36,15 @@ def _declaration(declaration: Declaration) -> str:
     return "\n".join([f"{head} {{", *(_INDENT + member for member in members), "}"])
 
 
-def _head(declaration: Declaration) -> str:
+def _head(declaration: Declaration, notes: list[str], *, notes_first: bool) -> str:
     if isinstance(declaration, EdgeDeclaration):
-        return f"edge {declaration.name}: {declaration.source.name} -> {declaration.destination.name}"
+        ends = f"{declaration.source.name} -> {declaration.destination.name}"
+        return " ".join([f"edge {declaration.name}: {ends}", *notes])
     keyword = "interface" if isinstance(declaration, InterfaceDeclaration) else "node"
     names = ", ".join(name.name for name in declaration.implements)
-    return f"{keyword} {declaration.name}" + (f" implements {names}" if names else "")
+    interfaces = [f"implements {names}"] if names else []
+    parts = [*notes, *interfaces] if notes_first else [*interfaces, *notes]
+    return " ".join([f"{keyword} {declaration.name}", *parts])
 
 
 def _annotation(annotation: nodes.Annotation) -> str:

@@ -74,6 +74,7 @@ names = st.one_of(
     st.from_regex(r"[A-Z][A-Za-z0-9_]{0,6}", fullmatch=True),
     st.sampled_from(sorted(_KEYWORDS)),
 ).filter(lambda name: name not in ("true", "false", "null", "enum", "date", "datetime"))
+system_names = st.sampled_from(["@id", "@src", "@dst", "@type"])
 texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)
 
 
@@ -110,7 +111,7 @@ types: st.SearchStrategy[TypeExpression] = st.recursive(
 
 annotation_values: st.SearchStrategy[AnnotationValue] = st.one_of(
     literals,
-    names.map(NameArgument),
+    (names | system_names).map(NameArgument),
     st.builds(RangeArgument, st.none() | numbers, st.none() | numbers),
 )
 arguments = st.builds(Argument, annotation_values, st.none() | names)
@@ -135,7 +136,7 @@ schemas = st.builds(SchemaFile, tuples_of(declarations, most=3))
 variables = (names | st.just("_")).map(Variable)
 lists = st.builds(lambda first, rest: ListExpression((first, *rest)), variables, tuples_of(scalars | variables))
 simple_expressions: st.SearchStrategy[Expression] = st.one_of(
-    literals, lists, variables, st.builds(PropertyAccess, variables, names), names.map(BareName)
+    literals, lists, variables, st.builds(PropertyAccess, variables, names | system_names), names.map(BareName)
 )
 expressions: st.SearchStrategy[Expression] = st.recursive(
     simple_expressions,
@@ -176,7 +177,7 @@ def _clauses(parameters: frozenset[str]) -> st.SearchStrategy[Clause]:
         st.builds(TraversalClause, variables, edges, variables, st.none() | hops, st.booleans()).filter(
             reads_as_traversal
         ),
-        st.builds(TraversalClause, variables, edges, variables, st.none() | hops, st.just(False), variables),
+        st.builds(TraversalClause, variables, edges, variables, st.none() | hops, st.booleans(), variables),
         st.builds(Filter, expressions, st.sampled_from(Operator), expressions)
         .filter(reads_as_filter)
         .filter(lambda clause: not _starts_with_a_keyword(clause)),
@@ -195,7 +196,7 @@ def _reads(parameters: frozenset[str]) -> st.SearchStrategy[ReadBody]:
     )
 
 
-predicates = tuples_of(st.builds(WhereCondition, names, st.sampled_from(Operator), expressions), least=1)
+predicates = tuples_of(st.builds(WhereCondition, names | system_names, st.sampled_from(Operator), expressions), least=1)
 statements = st.one_of(
     st.builds(InsertStatement, names, assignments),
     st.builds(UpdateStatement, names, assignments, predicates),

@@ -9,6 +9,7 @@ from omnigraph.syntax.nodes import IntLiteral, ListLiteral, NullLiteral, TextLit
 from omnigraph.syntax.query_ast import (
     Binding,
     Clause,
+    DeleteStatement,
     Filter,
     Hops,
     InsertStatement,
@@ -44,6 +45,36 @@ def refusal(text: str) -> tuple[Code, str, str | None]:
 A, B, W = Variable("a"), Variable("b"), Variable("w")
 
 
+def test_a_text_may_have_line_breaks_and_keeps_them() -> None:
+    text = 'query q { insert A { x: "one\r\n  { two \\" // query z {\n", y: 1 } }\nquery r { delete A where x = "\n" }'
+    parsed = parse_queries(Source("test.gq", text))
+    assert parsed.diagnostics == ()
+    first, second = (query.body for query in parsed.tree.queries)
+    assert isinstance(first, MutationBody)
+    assert isinstance(second, MutationBody)
+    (insert,), (delete,) = first.statements, second.statements
+    assert isinstance(insert, InsertStatement)
+    assert isinstance(delete, DeleteStatement)
+    assert insert.assignments[0].value == TextLiteral('one\r\n  { two " // query z {\n')
+    assert delete.where[0].value == TextLiteral("\n")
+
+
+@pytest.mark.parametrize(
+    ("text", "place"),
+    [
+        ('query a {\n insert A { x: "one, y: 1 }\n}\nquery b { delete A where x = "1" }', (2, 16)),
+        ('query a {\n insert A { x: "one,\n y: "two" }\n}\nquery b { delete A where x = "1" }', (2, 16)),
+        ('query b { delete A where x = "1" }\nquery a { insert A { x: "a" y: "b\n } }', (2, 32)),
+        ('query b { delete A where x = "1" }\nquery a { // "a\n insert A { x: "a } }', (3, 16)),
+    ],
+)
+def test_a_text_without_an_end_is_one_finding_where_it_begins(text: str, place: tuple[int, int]) -> None:
+    parsed = parse_queries(Source("test.gq", text))
+    (finding,) = parsed.diagnostics
+    assert (finding.code, finding.line, finding.column) == (Code.QUERY_UNTERMINATED, *place)
+    assert [query.name for query in parsed.tree.queries] == ["b"]
+
+
 @pytest.mark.parametrize(
     ("clause", "expected"),
     [
@@ -53,6 +84,8 @@ A, B, W = Variable("a"), Variable("b"), Variable("w")
         ("$a <knows> $b", TraversalClause(A, "knows", B, undirected=True)),
         ("$a <knows>{1,2} $b", TraversalClause(A, "knows", B, Hops(1, 2), undirected=True)),
         ("$a $w:knows $b", TraversalClause(A, "knows", B, binding=W)),
+        ("$a $w:<knows> $b", TraversalClause(A, "knows", B, undirected=True, binding=W)),
+        ("$a $w : < knows > {1,1} $b", TraversalClause(A, "knows", B, Hops(1, 1), undirected=True, binding=W)),
         ("$a $w : knows{1,1} $b", TraversalClause(A, "knows", B, Hops(1, 1), binding=W)),
         ("$a: Person", Binding(A, "Person")),
         ("$a.x = null", Filter(PropertyAccess(A, "x"), Operator.EQUAL, NullLiteral())),

@@ -56,6 +56,18 @@ def test_comments_may_stand_between_everything() -> None:
     assert only_declaration(commented) == only_declaration("node A { slug: String @key }")
 
 
+def test_annotations_may_stand_before_the_interfaces_too() -> None:
+    expected = only_declaration('node A implements B, C @description("x") @own {}')
+    assert only_declaration('node A @description("x") @own implements B, C {}') == expected
+    assert only_declaration('node A @description("x") implements B, C @own {}') == expected
+    assert only_declaration("interface A @own implements B {}") == only_declaration("interface A implements B @own {}")
+
+
+def test_interfaces_are_listed_once() -> None:
+    (finding,) = parse_schema(Source("test.pg", "node A implements B implements C {}")).diagnostics
+    assert finding.code is Code.SCHEMA_SYNTAX
+
+
 def test_a_constraint_that_names_its_properties_belongs_to_the_type_wherever_it_stands() -> None:
     declaration = only_declaration('node A { x: I32 @index @range(x, 0..) y: I32 @unique(x, y) @embed("z") }')
     assert [annotation.name for annotation in declaration.constraints] == ["range", "unique"]

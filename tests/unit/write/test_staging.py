@@ -25,7 +25,7 @@ def base() -> Snapshot:
 def staged(base: Snapshot, statements: str, signature: str = "", **parameters: Any) -> MutationStaging:
     query = compile_query(f"query q({signature}) {{ {statements} }}", CATALOG)
     assert isinstance(query.body, ir.Mutation)
-    staging, resolve = MutationStaging(base), _resolver(bound_parameters(query, parameters))
+    staging, resolve = MutationStaging(base), _resolver(bound_parameters(query, parameters), query.name)
     for statement in query.body.statements:
         _execute(statement, staging, CATALOG, resolve)
     return staging
@@ -112,7 +112,7 @@ def test_a_node_that_goes_and_comes_again_is_replaced(base: Snapshot) -> None:
 
 
 def test_now_is_one_instant_of_whole_milliseconds() -> None:
-    resolve = _resolver({})
+    resolve = _resolver({}, "q")
     first, second = resolve(ir.Now()), resolve(ir.Now())
     assert first == second
     assert first.microsecond % 1000 == 0

@@ -1,5 +1,6 @@
 """Compares two catalogs whose identities belong together: every step between them, and what cannot be done."""
 
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from enum import IntEnum, auto
@@ -21,7 +22,7 @@ from omnigraph.catalog.model import (
 from omnigraph.catalog.types import Enum, List, PropertyType, Scalar
 from omnigraph.catalog.values import Value
 from omnigraph.codes import Code
-from omnigraph.diagnostics import NOWHERE, Findings, Span, any_of, quoted
+from omnigraph.diagnostics import Findings, Span, any_of, quoted
 from omnigraph.evolution.migration import steps
 from omnigraph.evolution.migration.steps import (
     Rule,
@@ -88,12 +89,17 @@ class Places:
     """The places of one schema. A property that a node type has from an interface is declared there."""
 
     def __init__(self, schema: SchemaFile, catalog: Catalog) -> None:
-        self._declarations = {each.name: each for each in schema.declarations}
+        self._edges = {each.name: each for each in schema.declarations if isinstance(each, EdgeDeclaration)}
+        self._others = {each.name: each for each in schema.declarations if not isinstance(each, EdgeDeclaration)}
         self._catalog = catalog
 
     def of_type(self, name: str) -> Span:
         """The name of a type, where it is declared."""
-        return self._declarations[name].span
+        return self._declaration(name).span
+
+    def _declaration(self, name: str) -> Declaration:
+        edge = self._catalog.edges.get(name)
+        return self._others[name] if edge is None else self._edges[edge.declared_name]
 
     def of_key(self, node: NodeType) -> Span:
         """The key of a node type; its name, if it has none."""
@@ -121,9 +127,7 @@ class Places:
 
     def of_ends(self, edge: EdgeType) -> tuple[Span, Span]:
         """The source and the destination of an edge."""
-        declaration = self._declarations[edge.name]
-        if not isinstance(declaration, EdgeDeclaration):
-            return NOWHERE, NOWHERE
+        declaration = self._edges[edge.declared_name]
         return declaration.source.span, declaration.destination.span
 
     def _property(self, entity: EntityType, name: str) -> PropertyDeclaration | None:
@@ -133,9 +137,9 @@ class Places:
 
     def _homes(self, entity: EntityType) -> Iterator[Declaration]:
         """What a type is declared by: itself, then its interfaces."""
-        yield self._declarations[entity.name]
+        yield self._declaration(entity.name)
         for interface in entity.interfaces if isinstance(entity, NodeType) else ():
-            yield self._declarations[interface]
+            yield self._others[interface]
 
 
 class Phase(IntEnum):
@@ -381,7 +385,7 @@ class PropertyComparison:
             earlier = replace(earlier, source=self._names[earlier.source])
         if earlier == new.embedding:
             return
-        refills = earlier is not None and new.embedding is not None
+        refills = all(each is not None and not each.is_unfilled for each in (earlier, new.embedding))
         if old.embedding is not None and not self._stays_text(old.embedding.source):
             ended = {**self._about(old), "type": self._before.name}
             step = steps.ChangeEmbedding(**ended, before=old.embedding, after=None, refills=False)
@@ -532,12 +536,20 @@ class CatalogComparison:
                 self._findings.report(Code.ENDS_CHANGED, message, span, hint)
 
     def _refuse_other_kinds(self) -> None:
-        """A name is free for another kind of type only once the type that has it is gone."""
+        """A name is free for another kind of type only once the type that has it is gone.
+
+        But an edge may have the name of a node or interface that stays, and the other way round.
+        """
         old, new = _kinds(self._old), _kinds(self._new)
-        before = {name.lower(): (name, kind) for name, kind in old.items()}
+        stay = {(name.lower(), kind) for name, kind in new.items()}
+        before: dict[str, dict[str, str]] = defaultdict(dict)
+        for name, kind in old.items():
+            before[name.lower()][kind] = name
         for name, kind in new.items():
-            other, was = before.get(name.lower(), (name, kind))
-            if was != kind:
+            if kind in before[name.lower()]:
+                continue
+            gone = ((was, other) for was, other in before[name.lower()].items() if (name.lower(), was) not in stay)
+            for was, other in gone:
                 self._findings.report(
                     Code.KIND_CHANGED,
                     f"{quoted(other)} is {was} and cannot become {kind}",

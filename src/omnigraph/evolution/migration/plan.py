@@ -1,7 +1,7 @@
 """The plan of a migration: ordered steps from the accepted schema to a new one, or why it cannot be done."""
 
 import html
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -116,17 +116,17 @@ class MigrationPlan:
 
 
 def migration_plan(
-    old: Catalog, new: Source, *, settled: Callable[[Catalog], Catalog] = lambda compiled: compiled
+    old: Catalog, new: Source, *, settled: Callable[[Catalog, Collection[int]], Catalog] = lambda compiled, _: compiled
 ) -> MigrationPlan:
     """What leads from the accepted schema to a new text; raises `SchemaError` if that is not a schema.
 
-    `settled` completes the new catalog as a graph would record it. A vector that names no model keeps the one that is
-    recorded for it.
+    `settled` completes the new catalog as a graph would record it; it is also given the identities of the properties
+    that a model fills already. A vector that names no model keeps the one that is recorded for it.
     """
     compiled = check_schema(new, previous=old)
     if compiled.catalog is None:
         raise SchemaError([finding for finding in compiled.diagnostics if finding.is_error])
-    catalog = with_fillings(old, settled(_with_recorded_models(old, compiled.catalog)))
+    catalog = with_fillings(old, settled(_with_recorded_models(old, compiled.catalog), _filled_by_models(old)))
     return replace(plan_between(old, catalog, new), notes=compiled.diagnostics)
 
 
@@ -161,21 +161,35 @@ def _as_stored(declared: Property) -> Value | None:
     return rounded
 
 
+def _filled_by_models(catalog: Catalog) -> frozenset[int]:
+    """The identities of the properties that a model fills."""
+    return frozenset(
+        declared.identity
+        for entity in catalog.entities
+        for declared in entity.properties.values()
+        if declared.embedding is not None and declared.embedding.model is not None
+    )
+
+
 def _with_recorded_models(old: Catalog, new: Catalog) -> Catalog:
-    """The new catalog with the models that the old one has, where the new text names none."""
+    """The new catalog with the models that the old one has, where the new text names none.
+
+    A vector that no model could fill when it came stays nullable: there may be rows without it.
+    """
     recorded = {each.identity: each.embedding for entity in old.entities for each in entity.properties.values()}
 
     def with_model(owner: Interface | EntityType, declared: Property) -> Property:
-        if declared.embedding is None or declared.embedding.model is not None:
+        if declared.embedding is None:
             return declared
         earlier = recorded.get(declared.identity)
         if isinstance(owner, Interface):
             properties = old.interfaces[owner.name].properties if owner.name in old.interfaces else {}
             earlier = properties[declared.name].embedding if declared.name in properties else None
-        return (
-            declared
-            if earlier is None
-            else replace(declared, embedding=replace(declared.embedding, model=earlier.model))
+        if earlier is None:
+            return declared
+        embedding = replace(
+            declared.embedding, model=declared.embedding.model or earlier.model, optional=earlier.optional
         )
+        return replace(declared, nullable=declared.nullable or earlier.optional, embedding=embedding)
 
     return new.with_properties(with_model)

@@ -254,6 +254,8 @@ class AddProperty(_PropertyStep):
         if self.declared.embedding is None:
             return text
         source = quoted(self.declared.embedding.source)
+        if self.declared.embedding.is_unfilled:
+            return f"{text}, from {source}, without a model"
         filled = f"computed from {source}" if self.writes_rows else f"from {source}, for `omnigraph embed` to fill"
         return f"{text}, {filled}"
 
