@@ -192,7 +192,8 @@ def _through_phases(
         check_expectations(head, expected)
     if not parts and attempt.new_schema is None:
         # Nothing is committed before the publish, so there is nothing that a crash could leave half done.
-        return publish(log, announced.publication(actor=attempt.actor, message=attempt.message)).commit
+        alone = replace(announced.publication(actor=attempt.actor, message=attempt.message), since=None, rival_id=None)
+        return publish(log, alone).commit
     if not is_reserved and (expected.claim.changes or attempt.new_schema is not None):
         head, is_reserved = _reserve_tables(attempt, expected, relied_on), True
     sidecar = replace(announced, manifest_version=head.version, is_reserved=is_reserved)
@@ -245,6 +246,7 @@ def _reserve_tables(attempt: WriteAttempt, expected: Publication, relied_on: Rel
     lock = EXISTENCE if attempt.new_schema is not None else min(changes)
     reservation = Reservation(operation_id=attempt.operation_id, lock=lock, claim=claim)
     publication = replace(expected, tables={}, is_commit=False, schema_change=None, reserves=reservation)
+    since = time.monotonic()
     while True:
         # Whoever had one of our locks is dead, or has finished.
         ended = [each.operation_id for each in attempt.log.head().reservations if each.lock in attempt.fence.names]
@@ -253,7 +255,7 @@ def _reserve_tables(attempt: WriteAttempt, expected: Publication, relied_on: Rel
         except TablesReserved as error:
             if attempt.await_release is None:
                 raise
-            attempt.await_release(error)
+            attempt.await_release(error, since)
 
 
 def _path(graph: Location, table: Table) -> str:
