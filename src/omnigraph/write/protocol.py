@@ -67,7 +67,7 @@ def write_changes(
     needed = _reliance(attempt, touched, unchanged)
     if (publication := carried_publication(attempt, touched, needed)) is not None:
         return write_carried(attempt, publication)
-    tables = _tables_at_places(attempt, touched)
+    tables = tables_at_places(attempt, touched)
     parts = {}
     for key, change in touched.items():
         parts[key] = _stage_table(attempt, tables[key], change)
@@ -91,7 +91,7 @@ def _reliance(attempt: WriteAttempt, changes: Mapping[str, TableChange], unchang
 def fold_tables(attempt: WriteAttempt, table_keys: Iterable[str]) -> None:
     """Folds what the manifest carries for some tables into them. This is not a commit: their content stays the same."""
     keys = [key for key in table_keys if attempt.base.manifest.pins[key].carried]
-    tables = _tables_at_places(attempt, keys)
+    tables = tables_at_places(attempt, keys)
     parts = {}
     for key in keys:
         carrying = attempt.base.table(key)
@@ -113,10 +113,10 @@ def tables_to_write(attempt: WriteAttempt, table_keys: Iterable[str]) -> dict[st
         pin = attempt.base.manifest.pins[key]
         if pin.carried:
             raise ExpectedVersionMismatch(key, attempt.base.manifest.version, pin.changed_at)
-    return _tables_at_places(attempt, keys)
+    return tables_at_places(attempt, keys)
 
 
-def _tables_at_places(attempt: WriteAttempt, keys: Collection[str]) -> dict[str, Table]:
+def tables_at_places(attempt: WriteAttempt, keys: Collection[str]) -> dict[str, Table]:
     """Tables without what is carried for them, forked for the branch if it has not written them before.
 
     Nobody else may fork them meanwhile, so their locks are taken first. Without a fork they are not needed so early.
