@@ -34,11 +34,11 @@ def carried_publication(
     attempt: WriteAttempt, changes: Mapping[str, TableChange], relied_on: ReliedOn
 ) -> Publication | None:
     """What publishes a write whose rows the manifest carries; None if it is too large, or fills up a table."""
-    if not CARRIED_ROWS or attempt.new_schema is not None or not changes:
+    if not CARRIED_ROWS or attempt.new_schema is not None:
         return None
     base = attempt.base.manifest
     tables = {*changes, *(key for key, pin in base.pins.items() if pin.carried)}
-    most_bytes = max(_FEWEST_BYTES, CARRIED_BYTES // len(tables))
+    most_bytes = max(_FEWEST_BYTES, CARRIED_BYTES // max(1, len(tables)))
     carried = {}
     for key, change in changes.items():
         count, size = _carried_size(base.pins[key])

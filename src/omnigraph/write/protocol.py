@@ -75,10 +75,12 @@ def write_changes(
     return write_staged(attempt, parts, relied_on=needed)
 
 
-def small_publication(attempt: WriteAttempt, changes: Mapping[str, TableChange]) -> Publication | None:
+def small_publication(
+    attempt: WriteAttempt, changes: Mapping[str, TableChange], *, unchanged: Collection[str] = ()
+) -> Publication | None:
     """What publishes a validated change that the manifest can carry; None for one that has to go to its tables."""
     touched = {key: change for key, change in changes.items() if not change.is_empty}
-    return carried_publication(attempt, touched, _reliance(attempt, touched, ()))
+    return carried_publication(attempt, touched, _reliance(attempt, touched, unchanged))
 
 
 def _reliance(attempt: WriteAttempt, changes: Mapping[str, TableChange], unchanged: Collection[str]) -> ReliedOn:
