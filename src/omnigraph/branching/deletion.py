@@ -45,19 +45,21 @@ def delete(graph: Location, branches: Branches, name: str, *, if_commit: str | N
     with WriteFence(graph, name, "branch delete") as fence:
         held = log.head()
         fence.take([EXISTENCE, *held.pins])
-        descendants = branches.descendants(name)
-        own = (log.branch, log.incarnation)
-        named = [tag.name for tag in tags(graph) if (tag.place.branch, tag.place.incarnation) == own]
-        if descendants or named:
-            raise BranchInUse(name, descendants, named)
         log.check_exists()
         with _closing_line(log, fence) as manifest:
+            # On a store, a branch begins without a lock, and looks after that whether its parent goes on.
+            descendants = branches.descendants(name)
+            own = (log.branch, log.incarnation)
+            named = [tag.name for tag in tags(graph) if (tag.place.branch, tag.place.incarnation) == own]
+            if descendants or named:
+                raise BranchInUse(name, descendants, named)
             if manifest.pins.keys() != held.pins.keys():
                 # Its tables have other names now, and those are not held.
                 raise SchemaChanged(name)
             if if_commit not in (None, manifest.commit.graph_commit_id):
                 raise PreconditionFailed(name, str(if_commit), manifest.commit.graph_commit_id)
             failpoints.hit(Point.BRANCH_BEFORE_DELETE)
+            fence.check()
             branches.delete(name)
         failpoints.hit(Point.BRANCH_DELETED)
         _remove_forks(graph, log, manifest)
