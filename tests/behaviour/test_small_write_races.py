@@ -1,10 +1,13 @@
 """Small writes, which hold no locks, beside folds, merges, deletions of branches, repairs and stores that fail."""
 
+import json
+import signal
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -12,13 +15,18 @@ import pytest
 import lance
 import omnigraph as og
 from omnigraph import failpoints
+from omnigraph.api.upkeep import Recovery
 from omnigraph.failpoints import Point, Writer, WriteStep
+from omnigraph.recovery import recover
+from omnigraph.storage import locks
 from omnigraph.storage.location import location_of
 from omnigraph.storage.objects import LocalObjects, objects_at
 from omnigraph.versioning import Branches, ManifestLog
 from omnigraph.versioning.line import FileLine, line_folder, version_name
 from omnigraph.versioning.publisher import TablesReserved
+from omnigraph.write import WriteFence
 from omnigraph.write import carried as carried_module
+from tests import nursery
 from tests.behaviour.people import ages, carried, fold, other_handle, set_age, small_world, write
 from tests.crash.invariants import assert_heads_are_pinned, assert_history_is_linear
 from tests.stores import Fault, FaultyProxy, Options
@@ -338,3 +346,79 @@ def _failing_after_put(proxy: FaultyProxy) -> Iterator[None]:
             yield
         finally:
             del vars(proxy)["_pass_on"]
+
+
+# --- writers that die or stop on a store ---
+
+LOAD = """
+import json, sys, omnigraph as og
+graph = og.open(sys.argv[1], storage_options=json.loads(sys.argv[2]))
+graph.load({"Person": [{"name": f"l{number}"} for number in range(5)]}, mode="append")
+"""
+
+
+def _reserving_writer(graph: og.Graph, s3_store: Options, failpoint: str) -> nursery.Child:
+    """A process that loads rows, has reserved their table, and has died or stopped."""
+    environment = {failpoints.VARIABLE: failpoint, "OMNIGRAPH_LEASE_SECONDS": "1"}
+    child = nursery.started(LOAD, graph.uri, json.dumps(s3_store), environment=environment)
+    if failpoint.endswith("pause"):
+        child.wait_until_stopped()
+    else:
+        assert child.wait() == -signal.SIGKILL, child.errors
+    assert len(graph.snapshot().manifest.reservations) == 1
+    return child
+
+
+@pytest.fixture
+def stored(s3_store: Options, s3_uri: str, monkeypatch: pytest.MonkeyPatch) -> og.Graph:
+    monkeypatch.setattr(locks, "_SECONDS", 1.0)
+    graph = og.init(s3_uri, S3_SCHEMA, storage_options=s3_store)
+    graph.mutate(ADD, params={"name": "Ada"})
+    return graph
+
+
+@pytest.mark.parametrize("step", ["before_phase_a", "after_phase_a", "table_committed", "after_phase_b"])
+def test_a_dead_writer_on_a_store_is_completed_or_undone_before_a_small_write(
+    stored: og.Graph, s3_store: Options, monkeypatch: pytest.MonkeyPatch, step: str
+) -> None:
+    """The lease of its tables ends between the look of a recovery and that of the small write."""
+    _reserving_writer(stored, s3_store, f"load.{step}=crash")
+    take_free, was_free = WriteFence.take_free, threading.Event()
+
+    def recover_late(*arguments: Any, **options: Any) -> list[Recovery]:
+        return recover(*arguments, **options) if was_free.is_set() else []
+
+    def note_free(self: WriteFence, names: Iterable[str], wait: float) -> dict[str, og.FenceHeld]:
+        held = take_free(self, names, wait)
+        if not held:
+            was_free.set()
+        return held
+
+    monkeypatch.setattr("omnigraph.session.writes.recover", recover_late)
+    monkeypatch.setattr(WriteFence, "take_free", note_free)
+    stored.mutate(ADD, params={"name": "Bob"})
+    assert stored.snapshot().manifest.reservations == ()
+    is_completed = step in {"table_committed", "after_phase_b"}
+    expected = {"Ada", "Bob", *(f"l{number}" for number in range(5) if is_completed)}
+    reopened = og.open(stored.uri, storage_options=s3_store)
+    assert {*ages(reopened)} == expected
+    assert reopened.recoveries.pending() == []
+    assert reopened.verify(data=True).whole
+
+
+@pytest.mark.parametrize("step", ["after_phase_a", "after_phase_b"])
+def test_a_writer_that_wakes_up_without_its_reservation_fails(stored: og.Graph, s3_store: Options, step: str) -> None:
+    with _reserving_writer(stored, s3_store, f"load.{step}=pause") as child:
+        stored.mutate(ADD, params={"name": "l0"})
+        child.send_signal(signal.SIGCONT)
+        child.communicate()
+    reopened = og.open(stored.uri, storage_options=s3_store)
+    found = ages(reopened)
+    is_completed = "l4" in found
+    assert (child.returncode == 0) == is_completed, child.errors
+    assert {*found} == {"Ada", "l0", *(f"l{number}" for number in range(5) if is_completed)}
+    assert reopened.snapshot().table(PERSON).count() == len(found)
+    stored.load({"Person": [{"name": "last"}]}, mode="append")
+    assert {*ages(reopened)} == {*found, "last"}
+    assert reopened.recoveries.pending() == []
+    assert reopened.verify(data=True).whole

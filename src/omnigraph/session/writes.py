@@ -198,20 +198,30 @@ class Writes:
             pause = min(2 * pause, _LONGEST_PAUSE)
 
     def _find_holder(self, log: ManifestLog, operation_id: str) -> FenceHeld | None:
-        """Who has a reservation; None if it has ended. That of a dead writer is ended here."""
+        """Who has a reservation; None if it has ended. That of a dead writer is ended here.
+
+        What a dead writer announced is completed if that is possible, and then its reservation has ended. Its lock may
+        become free right after that was tried in vain, so it is tried again.
+        """
         if _reservation(log.head(), operation_id) is None:
             return None
-        recover(
-            self._graph, self._branches, Mode.FORWARD_ONLY, patient=False, only=operation_id, but=self._still_to_undo
-        )
-        with WriteFence(self._graph, log.branch, f"end of the reservation of {operation_id}") as fence:
-            reservation = _reservation(log.head(), operation_id)
-            if reservation is None:
-                return None
-            for held in fence.take_free([reservation.lock], wait=0).values():
-                return held
-            release_tables(log, operation_id)
+        for is_last in (False, True):
+            self._recover_one(operation_id)
+            with WriteFence(self._graph, log.branch, f"end of the reservation of {operation_id}") as fence:
+                reservation = _reservation(log.head(), operation_id)
+                if reservation is None:
+                    return None
+                for held in fence.take_free([reservation.lock], wait=0).values():
+                    return held
+                if is_last or read_sidecar(self._graph, operation_id) is None:
+                    release_tables(log, operation_id)
+                    return None
         return None
+
+    def _recover_one(self, operation_id: str) -> None:
+        """Completes one write of a dead process, if it can be."""
+        but = self._still_to_undo
+        recover(self._graph, self._branches, Mode.FORWARD_ONLY, patient=False, only=operation_id, but=but)
 
     def run_prepared(
         self, head: Callable[[], Snapshot], prepare: Prepare[_Result], *, persistent: bool = False
