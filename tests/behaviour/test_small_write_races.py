@@ -15,9 +15,11 @@ import pytest
 import lance
 import omnigraph as og
 from omnigraph import failpoints
+from omnigraph.api.data import LoadMode
 from omnigraph.api.upkeep import Recovery
 from omnigraph.failpoints import Point, Writer, WriteStep
 from omnigraph.recovery import recover
+from omnigraph.session.writes import Writes
 from omnigraph.storage import locks
 from omnigraph.storage.location import location_of
 from omnigraph.storage.objects import LocalObjects, objects_at
@@ -147,6 +149,54 @@ def test_small_writes_go_on_while_tables_are_folded(
         assert graph.snapshot().table("edge:Knows").count() == 0
         assert_whole(graph)
         fold(graph)
+
+
+def _write_after_fold(graph: og.Graph, monkeypatch: pytest.MonkeyPatch, text: str) -> None:
+    """Lets a small write come right after the first fold, before the write that folded reads the state."""
+    fold_first = Writes._fold
+    written: list[object] = []
+
+    def fold_and_write(self: Writes, *arguments: Any) -> bool:
+        found = fold_first(self, *arguments)
+        if not written:
+            written.append(write(other_handle(graph), text))
+        return found
+
+    monkeypatch.setattr(Writes, "_fold", fold_and_write)
+
+
+@pytest.mark.parametrize("mode", ["append", "merge", "overwrite"])
+def test_a_load_is_not_hidden_by_what_was_carried_before_it(
+    graph: og.Graph, monkeypatch: pytest.MonkeyPatch, mode: LoadMode
+) -> None:
+    assert carried(graph)  # so that there is something to fold
+    deletes = 'delete Person where name = "Bob"'
+    _write_after_fold(graph, monkeypatch, f'{deletes} update Person set {{ age: 8 }} where name = "Ada"')
+    rows = {
+        "append": [{"name": "Bob", "age": 5}],
+        "merge": [{"name": "Bob", "age": 5}, {"name": "Ada", "age": 5}],
+        "overwrite": [{"name": "Cid", "age": 5}],
+    }[mode]
+    graph.load({"Person": rows}, mode=mode)
+    expected = {"append": {"Ada": 8, "Bob": 5}, "merge": {"Ada": 5, "Bob": 5}, "overwrite": {"Cid": 5}}[mode]
+    for _ in range(2):
+        assert ages(graph) == ages(other_handle(graph)) == expected
+        assert_whole(graph)
+        fold(graph)
+
+
+def test_rows_that_are_carried_when_vectors_are_computed_get_theirs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    schema = 'node Person { name: String @key, bio: String?, embedding: Vector(4)? @embed("bio", model="mock/small") }'
+    graph = og.init(tmp_path / "graph.omni", schema, durability="fast")
+    rows = [{"name": name, "bio": name, "embedding": [0.0, 0.0, 0.0, 1.0]} for name in ("Ada", "Bob")]
+    graph.load({"Person": rows})
+    graph.mutate('query q { update Person set { bio: "b" } where name = "Bob" }')
+    _write_after_fold(graph, monkeypatch, 'update Person set { embedding: null } where name = "Ada"')
+    graph.embed("Person", "embedding")
+    found = graph.snapshot().table(PERSON).scan(["name", "embedding"]).to_pylist()
+    assert all(row["embedding"] is not None for row in found)
 
 
 # --- branches ---

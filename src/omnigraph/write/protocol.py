@@ -111,11 +111,20 @@ def tables_to_write(attempt: WriteAttempt, table_keys: Iterable[str]) -> dict[st
     What was carried for them was folded before; a small write that came since was first.
     """
     keys = [*table_keys]
-    for key in keys:
+    check_folded(attempt, keys)
+    return tables_at_places(attempt, keys)
+
+
+def check_folded(attempt: WriteAttempt, table_keys: Iterable[str]) -> None:
+    """Raises where rows are carried on top of a table that a write is about to change without them.
+
+    They would hide rows that the write brings, or stay where it replaces all. A small write may come at any moment
+    after what was carried has been folded, but not while the tables are held and reserved.
+    """
+    for key in table_keys:
         pin = attempt.base.manifest.pins[key]
         if pin.carried:
             raise ExpectedVersionMismatch(key, attempt.base.manifest.version, pin.changed_at)
-    return tables_at_places(attempt, keys)
 
 
 def tables_at_places(attempt: WriteAttempt, keys: Collection[str]) -> dict[str, Table]:
@@ -167,6 +176,7 @@ def write_staged(
     A write that must come right after a commit keeps all publishers out, or others would refuse it halfway.
     """
     attempt.allowed(attempt.base, parts)
+    check_folded(attempt, [key for key, part in parts.items() if not (part.keeps_content or part.folded)])
     brought = BroughtChecksums(parts)
     attempt.fence.take([*parts] if parts and attempt.new_schema is None else [EXISTENCE, *parts])
     attempt.log.check_exists()
