@@ -51,6 +51,7 @@ soak: export OMNIGRAPH_SOAK = 1
 soak: $(READY) ## Try many more random histories, killed processes and damaged files than the tests do
 	OMNIGRAPH_HISTORIES=20000 $(BIN)/python -m pytest -q tests/behaviour/test_model.py
 	OMNIGRAPH_SCHEMA_CHAINS=500 $(BIN)/python -m pytest -q tests/behaviour/test_schema_chains.py
+	$(BIN)/python -m pytest -q tests/behaviour/test_pairs_of_writers.py
 	$(BIN)/python -m pytest -q tests/corruption
 	$(BIN)/python -m tests.corruption
 	OMNIGRAPH_POWER_CUTS=200 $(BIN)/python -m pytest -q tests/crash tests/behaviour/test_server_under_load.py

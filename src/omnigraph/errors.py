@@ -514,15 +514,15 @@ class RecoveryFailed(OmnigraphError):
 
 
 class OutcomeUnknown(OmnigraphError):
-    """A write whose writer lost its locks while another process was completing it.
+    """A write of which it is not known whether it became visible.
 
-    It is neither done nor failed yet: the other process publishes commit `operation_id`, or undoes the write. Look for
-    that commit before sending the write again.
+    Its writer lost its locks while another process was completing it, or the store failed when it was published and
+    again when the writer looked. Look for commit `operation_id` before sending the write again.
     """
 
     code = "outcome_unknown"
     template = (
-        "write {operation_id} was interrupted while another process was completing it; "
+        "it is not known whether write {operation_id} became visible; "
         "look for commit {operation_id} before you send it again"
     )
 

@@ -263,14 +263,14 @@ def test_a_commit_that_came_after_the_merge_is_not_deleted_with_the_branch(
 ) -> None:
     graph.branches.create("b")
     set_age(graph, 2, "b")
-    run = graph._session.writes.run
+    run = graph._session.writes.run_small
 
-    def overtaken(request: WriteOrder, work: Callable[[Any], Any]) -> Any:
-        result = run(request, work)
+    def overtaken(request: WriteOrder, decide: Callable[[Any], Any]) -> Any:
+        result = run(request, decide)
         set_age(other_handle(graph), 3, "b")
         return result
 
-    monkeypatch.setattr(graph._session.writes, "run", overtaken)
+    monkeypatch.setattr(graph._session.writes, "run_small", overtaken)
     with suppress(og.Conflict):
         graph.merge("b", delete_branch=True)
     assert 3 in {ages(graph, name)["Ada"] for name in names(graph)}

@@ -15,6 +15,7 @@ from omnigraph.failpoints import Point, WriteStep
 from omnigraph.storage import locks
 from omnigraph.storage.location import location_of
 from omnigraph.storage.locks import locks_at
+from tests.conftest import carry_rows
 from tests.crash.invariants import assert_heads_are_pinned, assert_history_is_linear
 from tests.stores import Fault, FaultyProxy, Options
 
@@ -113,6 +114,12 @@ def test_options_that_the_store_does_not_know_are_a_storage_error(s3_store: Opti
 # --- a store that fails now and then ---
 
 
+@pytest.fixture(params=[0, 4], ids=["in tables", "carried"])
+def rows_carried(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Writes go to their tables, or the manifest carries their rows and is folded often."""
+    carry_rows(monkeypatch, request.param)
+
+
 @pytest.mark.parametrize(
     ("fault", "retries"),
     [
@@ -126,6 +133,7 @@ def test_options_that_the_store_does_not_know_are_a_storage_error(s3_store: Opti
         pytest.param(Fault(3, method="PUT"), 0, id="every-3rd-put-lost"),
     ],
 )
+@pytest.mark.usefixtures("rows_carried")
 def test_a_write_happens_once_or_fails_whole(
     fault: Fault, retries: int, proxy: FaultyProxy, s3_uri: str, tmp_path: Path
 ) -> None:

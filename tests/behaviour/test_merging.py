@@ -278,6 +278,7 @@ def test_cursors_of_other_branches_and_no_cursors_are_refused(graph: og.Graph) -
             [*graph.changes(wrong, "b")]
 
 
+@pytest.mark.usefixtures("rows_in_tables")
 def test_a_merge_wins_in_the_end_against_writers_that_are_quicker(
     graph: og.Graph, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -285,11 +286,11 @@ def test_a_merge_wins_in_the_end_against_writers_that_are_quicker(
     set_age(graph, 5, "b")
     attempts = []
 
-    def overtaken(attempt: WriteAttempt, *rest: Any) -> MergeResult:
+    def overtaken(attempt: WriteAttempt, **rest: Any) -> MergeResult:
         attempts.append(attempt)
         if len(attempts) == 1:
             set_age(other_handle(graph), 7, name="Bob")
-        return merge(attempt, *rest)
+        return merge(attempt, **rest)
 
     monkeypatch.setattr("omnigraph.verbs.merge.run_merge", overtaken)
     graph.merge("b")

@@ -18,11 +18,11 @@ import omnigraph as og
 from omnigraph import failpoints
 from omnigraph.failpoints import Point, Writer, WriteStep
 from omnigraph.recovery.apply import RECOVERY_ACTOR
-from omnigraph.session.writes import release_tables
 from omnigraph.storage.commits import commit_staged
 from omnigraph.storage.durability import sync_folder
 from omnigraph.storage.staging import stage_append
 from omnigraph.storage.tables import open_table
+from omnigraph.versioning.publisher import release_tables
 from omnigraph.write.sidecar import Sidecar, claim_completion, doom_sidecar
 from tests import nursery
 from tests.crash.invariants import assert_heads_are_pinned, assert_history_is_linear

@@ -8,7 +8,7 @@ from omnigraph.branching.finding import place_of
 from omnigraph.errors import BranchExists
 from omnigraph.storage.location import Location
 from omnigraph.versioning import Branches, commit_of_version
-from omnigraph.versioning.names import as_text, check_actor
+from omnigraph.versioning.names import as_text, check_actor, physical_name
 from omnigraph.versioning.tags import check_tag_name, delete_tag, write_tag
 from omnigraph.write.fence import EXISTENCE, WriteFence
 from omnigraph.write.retention import holding_history
@@ -42,6 +42,10 @@ def create(
                 message=None if message is None else as_text(message),
             )
             write_tag(graph, tag)
+            if graph.path is None and branches.refs.get(physical_name(name)) is not None:
+                # On a store, a branch is created without a lock; it looks for a tag of its name as well.
+                delete_tag(graph, name)
+                raise BranchExists(name)
     return tag
 
 

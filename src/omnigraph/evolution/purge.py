@@ -77,7 +77,10 @@ def doomed_tables(base: Snapshot, plan: MigrationPlan) -> Doomed:
 
 
 def check_not_needed(branches: Branches, doomed: Doomed) -> None:
-    """Raises when another branch, or a tag, has what would go. The caller holds the history, so it stays true."""
+    """Raises when another branch, or a tag, has what would go.
+
+    The caller holds the history, so it stays true, but for branches that begin at the head.
+    """
     if not doomed.roots:
         return
     graph = branches.graph
@@ -124,7 +127,8 @@ def _purge_table(branches: Branches, key: str, root: str) -> None:
     needed = versions_to_keep([head.manifest], sidecars)[root]
     # The marks of dead writers go first: their files are unused, and have dropped values.
     oldest_marked_writer(graph)
-    files = settled_files(graph, branches, root, writers_of(root, {MAIN: head.manifest}, sidecars))
+    writers = writers_of(root, {MAIN: head.manifest}, sidecars)
+    files = settled_files(graph, branches, root, writers, known=branches.names())
     check_pinned(branches, root, files.there, needed)
     kept = {line: needed.of_line(line) for line in needed.lines}
     staying = staying_versions(location, files.there, kept)

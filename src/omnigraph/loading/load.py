@@ -41,7 +41,7 @@ from omnigraph.violations import Violation
 from omnigraph.write import WriteAttempt
 from omnigraph.write.change import StagedTable
 from omnigraph.write.forks import is_own
-from omnigraph.write.protocol import relied_on, report_staged_table, tables_to_write, write_staged
+from omnigraph.write.protocol import check_folded, relied_on, report_staged_table, tables_to_write, write_staged
 from omnigraph.write.rules import lost_ends
 from omnigraph.write.validate import SHOWN_VIOLATIONS
 
@@ -131,6 +131,7 @@ class _Load:
             touched |= self.given.named_tables
         if not touched:
             return LoadResult(None, {}, {}, self.choice.engine, self.choice.why)
+        check_folded(self.attempt, touched)
         # Before the checks against the graph: their findings reveal what the graph has.
         self.attempt.allowed(self.attempt.base, touched)
         shares = [share for outcome in read for share in outcome.shares]

@@ -240,6 +240,10 @@ class _Preview:
         lost = self.branches.unlisted_lines()
         with self._turns():
             files = _manifest_files(self.graph)
+            if self.graph.path is None:
+                # A branch may be about to begin there, without a lock.
+                young = [file.name for file in files if file.modified >= self.decided.since]
+                lost = [folder for folder in lost if not any(name.startswith(f"{folder}/") for name in young)]
             listed = written_versions(files)
             leaving = [
                 file
@@ -307,8 +311,9 @@ class _Cleanup(_Preview):
     confirmed: ClassVar[bool] = True
 
     def _files(self, root: str) -> SettledFiles:
-        writers = writers_of(root, self._heads(), [*unfinished_writes(self.graph)])
-        return settled_files(self.graph, self.branches, root, writers)
+        heads = self._heads()
+        writers = writers_of(root, heads, [*unfinished_writes(self.graph)])
+        return settled_files(self.graph, self.branches, root, writers, known=heads)
 
     def _heads(self) -> dict[str, Manifest]:
         """The newest manifests; of a branch that is deleted meanwhile, the one that it had."""

@@ -16,7 +16,8 @@ from omnigraph.storage.environment import count_setting
 from omnigraph.storage.indexes import Coverage, index_coverage, pending_reason, stage_indexes, write_index
 from omnigraph.storage.tables import Table
 from omnigraph.versioning import Snapshot
-from omnigraph.write import StagedTable, WriteAttempt, report_staged_table, tables_to_write, write_staged
+from omnigraph.write import StagedTable, WriteAttempt, report_staged_table, write_staged
+from omnigraph.write.protocol import tables_at_places
 
 LARGE_TABLES = 50_000_000
 INDEXED_EDGES = "OMNIGRAPH_INDEXED_EDGES"
@@ -54,7 +55,7 @@ def build_missing_indexes(attempt: WriteAttempt, engine: Engine) -> IndexBuild:
         for entity in attempt.catalog.entities
     }
     building = {key: plan for key, plan in plans.items() if plan.build}
-    tables = tables_to_write(attempt, building)
+    tables = tables_at_places(attempt, building)
     parts = [
         _Part(key, TableAt(tables[key].location, tables[key].version), intent)
         for key, plan in building.items()

@@ -26,6 +26,7 @@ from omnigraph.errors import (
 from omnigraph.failpoints import Point
 from omnigraph.recovery.audit import Recoveries, operation_of
 from omnigraph.recovery.remnants import undo_versions
+from omnigraph.storage.carrying import join_deltas
 from omnigraph.storage.differences import RowSample, difference_samples
 from omnigraph.storage.drift import Drift, drift_after, sync_drift
 from omnigraph.storage.location import Location
@@ -219,21 +220,27 @@ def _publish(graph: Location, log: ManifestLog, chosen: Mapping[str, TableRepair
     """Makes the newest versions of these tables visible. The caller holds their locks.
 
     Where it is not certain that rows were only rearranged, some may be gone; so writes that rely on them must fail.
+    There, rows may also have come with ids that the manifest carries too: the carried rows stay, and hide those.
     """
     head = log.head()
     tables = {}
     for key, each in chosen.items():
         pin = head.pins[key]
-        sync_drift(graph.child(pin.path))
+        location = graph.child(pin.path)
+        sync_drift(location)
         intact = each.classification is Classification.VERIFIED_MAINTENANCE
+        joined = None
+        if pin.carried and not intact:
+            joined = join_deltas(open_table(location, each.lance_head_version), pin.carried)
         tables[key] = TableUpdate(
-            path=pin.path, version=each.lance_head_version, removes=not intact, keeps_content=intact
+            path=pin.path, version=each.lance_head_version, removes=not intact, keeps_content=intact, joined=joined
         )
     publication = Publication(
         commit_id=new_commit_id(),
         based_on=head.version,
         tables=tables,
         places={key: each.manifest_version for key, each in chosen.items()},
+        unchanged=[key for key, each in tables.items() if not each.keeps_content],
         branch=log.branch,
         actor=request.actor,
         message="repair",

@@ -108,6 +108,11 @@ def kept_lines(
     while True:
         try:
             heads = [(log, log.head()) for log in logs]
+            # On a store, a branch may begin at a head without a lock; it is not there yet, or seen here.
+            known = {log.incarnation for log in logs}
+            if come := [log for log in branches.logs() if log.incarnation not in known]:
+                logs = [*logs, *come]
+                continue
             return _kept_lines(branches, heads, places, *look())
         except (NotFound, StorageError):
             there = [log for log in logs if not is_gone(log)]

@@ -14,6 +14,7 @@ from omnigraph.storage.objects import objects_at
 from omnigraph.storage.reclaim import OWN_LINE, versions_of
 from omnigraph.storage.tables import version_file
 from omnigraph.versioning import Branches, Manifest, Pin
+from omnigraph.versioning.names import logical_name
 from omnigraph.versioning.removal import was_removed
 from omnigraph.write import WriteFence
 from omnigraph.write.forks import ForkStatus, classify_fork_ref, table_root
@@ -31,17 +32,19 @@ class Orphans:
     left: tuple[str, ...] = ()
 
 
-def orphaned_forks(graph: Location, branches: Branches, root: str, needed: Collection[str]) -> Orphans:
+def orphaned_forks(
+    graph: Location, branches: Branches, root: str, needed: Collection[str], known: Collection[str]
+) -> Orphans:
     """The orphans among the forks of a table; those in `needed`, by their paths, are some unfinished write's.
 
     The newest manifests say whose a fork is, and not its own ref, which may be damaged. The caller holds the locks of
-    the table on every branch, and no branch is begun meanwhile.
+    the table on all branches in `known`. Any other has begun meanwhile, and its writers may be at work.
     """
     location = graph.child(root)
     names = {*objects_at(location).folders(TREES), *ref_names(location)}
     found, left = [], []
     for name in sorted(names):
-        if f"{root}/{TREES}/{name}" in needed:
+        if f"{root}/{TREES}/{name}" in needed or _is_of_other_branch(branches, name, known):
             continue
         try:
             status = classify_fork_ref(branches, root, name)
@@ -53,6 +56,18 @@ def orphaned_forks(graph: Location, branches: Branches, root: str, needed: Colle
         elif status is ForkStatus.INDETERMINATE:
             left.append(f"whose fork {name} is cannot be read now")
     return Orphans(tuple(found), tuple(left))
+
+
+def _is_of_other_branch(branches: Branches, fork: str, known: Collection[str]) -> bool:
+    """Whether a fork is that of an existing branch which is not known; a ref that cannot be read is reported later."""
+    physical, _, incarnation = fork.rpartition(".")
+    if logical_name(physical) in known:
+        return False
+    try:
+        ref = branches.refs.get(physical)
+    except Damaged:
+        return False
+    return ref is not None and ref.incarnation == incarnation
 
 
 def remove_forks(location: Location, names: Collection[str]) -> Orphans:
@@ -166,9 +181,16 @@ class SettledFiles:
 
 
 def settled_files(
-    graph: Location, branches: Branches, root: str, writers: Mapping[str, Collection[str]]
+    graph: Location,
+    branches: Branches,
+    root: str,
+    writers: Mapping[str, Collection[str]],
+    *,
+    known: Collection[str],
 ) -> SettledFiles:
     """The files of a table with its forks, listed while its writers are kept out; lost forks go.
+
+    `writers` has the locks of its writers on the branches that are known.
 
     The sidecars are read before the files are listed, and the marks of writers after that. A writer announces a commit
     before it makes it, and has its mark from before it writes files until after the commit, which needs a lock that is
@@ -181,7 +203,7 @@ def settled_files(
             fences[-1].take(writers[branch])
         # Writers that died since the caller looked may have promised a fork that no manifest places.
         sidecars = [*unfinished_writes(graph)]
-        orphans = orphaned_forks(graph, branches, root, _paths(sidecars))
+        orphans = orphaned_forks(graph, branches, root, _paths(sidecars), known)
         files = files_below(graph.child(root))
         is_written = is_anybody_writing(graph) or _is_announced(root, sidecars)
         for fence in fences:
@@ -193,7 +215,7 @@ def settled_files(
 def seen_files(graph: Location, branches: Branches, root: str) -> SettledFiles:
     """The same for a preview: no writer is kept out, and nothing is removed."""
     sidecars = [*unfinished_writes(graph)]
-    orphans = orphaned_forks(graph, branches, root, _paths(sidecars))
+    orphans = orphaned_forks(graph, branches, root, _paths(sidecars), branches.names())
     files = files_below(graph.child(root))
     is_written = oldest_seen_writer(graph) is not None or _is_announced(root, sidecars)
     return _sorted_files(files, orphans, writers=is_written)

@@ -1,7 +1,7 @@
 """Merges one branch into another: three-way, entity by entity, over all types, as one commit or not at all."""
 
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import replace
+from dataclasses import field, replace
 
 from omnigraph.api.history import (
     Commit,
@@ -24,6 +24,8 @@ from omnigraph.versioning import Branches, CommitGraph, MergedParent, Snapshot
 from omnigraph.violations import Rule, Violation
 from omnigraph.write import TableChange, WriteAttempt, write_changes
 from omnigraph.write.change import Origins
+from omnigraph.write.groups import SmallWrite, TooLargeToCarry
+from omnigraph.write.protocol import small_publication
 from omnigraph.write.row_checks import row_violations
 from omnigraph.write.validate import SetChecks
 
@@ -45,19 +47,59 @@ class MergeOptions:
     dry_run: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class _PlannedMerge:
+    """What a merge would write. Without a parent it writes nothing."""
+
+    result: MergeResult
+    changes: Mapping[str, TableChange] = field(default_factory=dict)
+    parent: MergedParent | None = None
+
+
 def merge(attempt: WriteAttempt, branches: Branches, source: str, options: MergeOptions) -> MergeResult:
     """Brings everything that a branch has, and the branch of the attempt has not, into the latter.
 
     All conflicts are found in one pass and raised together; nothing is written then. A merge that is only tried gives
     them as part of its result. If they have an older schema, what they did is brought to ours; a newer one is refused.
     """
-    ours, theirs = attempt.base, branches.snapshot(branches.log(source).head())
-    graph = CommitGraph(branches)
+    planned = _plan_merge(attempt, branches, source, options)
+    if planned.parent is None:
+        return planned.result
+    attempt = replace(attempt, merged_parent=planned.parent)
+    commit = write_changes(attempt, planned.changes, unchanged=planned.changes)
+    return replace(planned.result, commit=commit)
+
+
+def decide_merge(
+    attempt: WriteAttempt, branches: Branches, source: str, options: MergeOptions
+) -> SmallWrite[MergeResult]:
+    """The same merge, to be published with other small writes; `TooLargeToCarry` if it is not one."""
+    planned = _plan_merge(attempt, branches, source, options, only_carried=True)
+    if planned.parent is None:
+        return SmallWrite(None, lambda _: planned.result)
+    attempt = replace(attempt, merged_parent=planned.parent)
+    publication = small_publication(attempt, planned.changes, unchanged=planned.changes)
+    if publication is None:
+        raise TooLargeToCarry
+    return SmallWrite(publication, lambda commit: replace(planned.result, commit=commit))
+
+
+def _plan_merge(
+    attempt: WriteAttempt, branches: Branches, source: str, options: MergeOptions, *, only_carried: bool = False
+) -> _PlannedMerge:
+    """Decides a merge; with `only_carried`, one whose sides differ in carried rows alone, or `TooLargeToCarry`."""
+    ours = attempt.base
+    theirs = branches.snapshot(branches.log(source).head(), ours.opened)
+    graph = CommitGraph(branches, [*ours.manifest.commits, *theirs.manifest.commits])
     if graph.is_ancestor(theirs.commit, ours.commit):
-        return MergeResult(kind=MergeKind.ALREADY_UP_TO_DATE, merged_commit_id=theirs.commit_id)
+        return _PlannedMerge(MergeResult(kind=MergeKind.ALREADY_UP_TO_DATE, merged_commit_id=theirs.commit_id))
     if _schema(theirs) > _schema(ours):
         raise SchemaBehind(attempt.branch, _schema(ours), source, _schema(theirs))
+    if only_carried and _places(ours) != _places(theirs):
+        raise TooLargeToCarry
     ground = _common_ground(graph, branches, ours, theirs)
+    if only_carried and (ground.doubts or _places(ours) != _places(ground.base)):
+        raise TooLargeToCarry
     merges = _merge_tables(ours, theirs, ground, options)
     changes = {key: each.change for key, each in merges.items()}
     diverged = [conflict for each in merges.values() for conflict in each.conflicts]
@@ -70,12 +112,16 @@ def merge(attempt: WriteAttempt, branches: Branches, source: str, options: Merge
         schema=SchemaStep(_schema(theirs), _schema(ours)) if _schema(theirs) != _schema(ours) else None,
     )
     if options.dry_run:
-        return result
+        return _PlannedMerge(result)
     if result.conflicts:
         raise MergeConflicts(source, attempt.branch, result.conflicts)
     parent = MergedParent(theirs.commit_id, theirs.commit.place, theirs.commit.generation)
-    commit = write_changes(replace(attempt, merged_parent=parent), changes, unchanged=merges)
-    return replace(result, commit=commit)
+    return _PlannedMerge(result, changes, parent)
+
+
+def _places(snapshot: Snapshot) -> tuple[str, Mapping[str, tuple[str, int]]]:
+    """The schema of a state, and where its tables are, without what is carried for them."""
+    return snapshot.commit.schema_id, {key: (pin.path, pin.version) for key, pin in snapshot.manifest.pins.items()}
 
 
 def _schema(snapshot: Snapshot) -> int:
@@ -117,7 +163,7 @@ def _common_ground(graph: CommitGraph, branches: Branches, ours: Snapshot, their
     waiting = graph.merge_bases(ours.commit, theirs.commit)
     while waiting:
         commit = waiting.pop()
-        snapshot = _snapshot(branches, commit)
+        snapshot = ours if commit == ours.commit else _snapshot(branches, commit, ours)
         if snapshot is not None:
             found[commit.graph_commit_id] = snapshot
         else:
@@ -140,16 +186,16 @@ def _brought_in(
             return
         if commit.merged_place is None or is_there(branches, commit.merged_place):
             continue
-        before = _snapshot(branches, graph.parents(commit)[0])
-        after = _snapshot(branches, commit)
+        before = _snapshot(branches, graph.parents(commit)[0], head)
+        after = _snapshot(branches, commit, head)
         if before is not None and after is not None:
             yield before, after
 
 
-def _snapshot(branches: Branches, commit: Commit) -> Snapshot | None:
-    """The graph at a commit, or None when its branch was deleted."""
+def _snapshot(branches: Branches, commit: Commit, beside: Snapshot) -> Snapshot | None:
+    """The graph at a commit, with the tables that another state has open; None when its branch was deleted."""
     try:
-        return branches.snapshot(branches.manifest_at(commit.place))
+        return branches.snapshot(branches.manifest_at(commit.place), beside.opened)
     except NotFound:
         return None
 

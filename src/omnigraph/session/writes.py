@@ -31,11 +31,11 @@ from omnigraph.failpoints import Writer, WriteStep
 from omnigraph.recovery import Mode, give_up, recover, undo, undo_remnants
 from omnigraph.storage.location import Location
 from omnigraph.storage.tables import Table
-from omnigraph.versioning import Branches, Manifest, ManifestLog, Publication, Snapshot, new_commit_id, publish
+from omnigraph.versioning import Branches, Manifest, ManifestLog, Publication, Snapshot, new_commit_id
 from omnigraph.versioning.kept import KeptVersions
 from omnigraph.versioning.manifest import Claim, Reservation
 from omnigraph.versioning.names import as_text, check_actor
-from omnigraph.versioning.publisher import TablesReserved, publish_reservation
+from omnigraph.versioning.publisher import TablesReserved, publish_reservation, release_tables
 from omnigraph.versioning.snapshot import RowFinder
 from omnigraph.write import Allowed, WriteAttempt, WriteFence, anything
 from omnigraph.write.fence import EXISTENCE, WAIT_SECONDS
@@ -114,7 +114,7 @@ class Writes:
         """
         patient = False
         mended: set[str] = set()
-        began = time.monotonic()
+        refused: float | None = None
         while True:
             try:
                 with self.attempt(order, patient=patient) as attempt:
@@ -126,7 +126,8 @@ class Writes:
                 if not self._undo_remnants(order.branch, error, mended) and patient:
                     raise
             except TablesReserved as error:
-                self._await_release(order.branch, error, began=began)
+                refused = refused or time.monotonic()
+                self._await_release(order.branch, error, refused)
                 continue
             patient = True
 
@@ -136,7 +137,7 @@ class Writes:
         It takes no lock: if another process was faster, it is decided again on the newest state.
         """
         check_actor(order.actor)
-        began = time.monotonic()
+        refused: float | None = None
         while True:
             log = self._branches.known_log(order.branch)
             with self._groups_lock:
@@ -146,7 +147,8 @@ class Writes:
             try:
                 result: _Result = group.run(partial(self._decide_small, order, decide, log))
             except TablesReserved as error:
-                self._await_release(order.branch, error, began=began)
+                refused = refused or time.monotonic()
+                self._await_release(order.branch, error, refused)
                 continue
             failpoints.hit_step(order.kind, WriteStep.AFTER_PHASE_C)
             return result
@@ -179,34 +181,47 @@ class Writes:
             return False
         return self.heal(patient=False)
 
-    def _await_release(self, branch: str, error: TablesReserved, *, began: float) -> None:
-        """Returns once a reservation has ended, or its writer is known to be dead; raises if that takes too long."""
+    def _await_release(self, branch: str, error: TablesReserved, since: float) -> None:
+        """Returns once a reservation has ended, or its writer is known to be dead.
+
+        Raises if it has been waiting too long `since` the write was refused first; not since it began.
+        """
         pause = _FIRST_PAUSE
         while True:
             held = self._find_holder(self._branches.log(branch), error.operation_id)
             if held is None:
                 return
-            waited = time.monotonic() - began
+            waited = time.monotonic() - since
             if waited > WAIT_SECONDS:
                 raise FenceHeld(error.table_key, branch, held.holder, waited) from error
             time.sleep(pause * random.uniform(0.5, 1))  # noqa: S311
             pause = min(2 * pause, _LONGEST_PAUSE)
 
     def _find_holder(self, log: ManifestLog, operation_id: str) -> FenceHeld | None:
-        """Who has a reservation; None if it has ended. That of a dead writer is ended here."""
+        """Who has a reservation; None if it has ended. That of a dead writer is ended here.
+
+        What a dead writer announced is completed if that is possible, and then its reservation has ended. Its lock may
+        become free right after that was tried in vain, so it is tried again.
+        """
         if _reservation(log.head(), operation_id) is None:
             return None
-        recover(
-            self._graph, self._branches, Mode.FORWARD_ONLY, patient=False, only=operation_id, but=self._still_to_undo
-        )
-        with WriteFence(self._graph, log.branch, f"end of the reservation of {operation_id}") as fence:
-            reservation = _reservation(log.head(), operation_id)
-            if reservation is None:
-                return None
-            for held in fence.take_free([reservation.lock], wait=0).values():
-                return held
-            release_tables(log, operation_id)
+        for is_last in (False, True):
+            self._recover_one(operation_id)
+            with WriteFence(self._graph, log.branch, f"end of the reservation of {operation_id}") as fence:
+                reservation = _reservation(log.head(), operation_id)
+                if reservation is None:
+                    return None
+                for held in fence.take_free([reservation.lock], wait=0).values():
+                    return held
+                if is_last or read_sidecar(self._graph, operation_id) is None:
+                    release_tables(log, operation_id)
+                    return None
         return None
+
+    def _recover_one(self, operation_id: str) -> None:
+        """Completes one write of a dead process, if it can be."""
+        but = self._still_to_undo
+        recover(self._graph, self._branches, Mode.FORWARD_ONLY, patient=False, only=operation_id, but=but)
 
     def run_prepared(
         self, head: Callable[[], Snapshot], prepare: Prepare[_Result], *, persistent: bool = False
@@ -304,7 +319,7 @@ class Writes:
                     if_commit=order.if_commit,
                     allowed=order.allowed,
                     is_reserved=is_reserved,
-                    await_release=partial(self._await_release, order.branch, began=time.monotonic()),
+                    await_release=partial(self._await_release, order.branch),
                 )
                 with self._undoing(attempt):
                     yield attempt
@@ -423,12 +438,3 @@ class Writes:
 
 def _reservation(head: Manifest, operation_id: str) -> Reservation | None:
     return next((each for each in head.reservations if each.operation_id == operation_id), None)
-
-
-def release_tables(log: ManifestLog, operation_id: str) -> None:
-    """Ends a reservation. The caller knows that its writer will not publish any more."""
-    head = log.head()
-    publication = Publication(
-        commit_id=new_commit_id(), based_on=head.version, is_commit=False, branch=log.branch, releases=(operation_id,)
-    )
-    publish(log, publication)

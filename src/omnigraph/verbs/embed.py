@@ -38,6 +38,7 @@ from omnigraph.storage.staging import WrittenRows, discard, join_written, stage_
 from omnigraph.storage.tables import ROW_ADDRESS, ROW_ID, Table
 from omnigraph.versioning import Snapshot
 from omnigraph.write import StagedTable, WriteAttempt, report_staged_table, tables_to_write, write_staged
+from omnigraph.write.protocol import check_folded
 
 STAGE = "embedding"
 _NOTES = "__embed"
@@ -178,6 +179,7 @@ class _Work:
 
     def next_slice(self, attempt: WriteAttempt) -> _Slice | None:
         """Writes the next slice; None when nothing is left. Others may make it start over."""
+        check_folded(attempt, [self.table_key])  # rows that are carried get other row ids later
         if self._leave is None:
             self._leave = self._find_rows(attempt)
         chosen = self._leave[: self._most]

@@ -2,13 +2,14 @@
 
 import logging
 from dataclasses import replace
-from typing import cast
+from functools import partial
+from typing import Any, cast
 
 from omnigraph.api.history import MergeRequest, MergeResult
 from omnigraph.branching import deletion
 from omnigraph.errors import BranchInUse, PreconditionFailed, UsageError
 from omnigraph.failpoints import Writer
-from omnigraph.merging.merge import MergeOptions
+from omnigraph.merging.merge import MergeOptions, decide_merge
 from omnigraph.merging.merge import merge as run_merge
 from omnigraph.merging.three_way import Strategy
 from omnigraph.policy import Action
@@ -22,8 +23,9 @@ def merge(session: Session, request: MergeRequest) -> MergeResult:
     """Merges as one commit, and deletes the merged branch if that is asked for."""
     if request.source == request.into:
         raise UsageError(f"branch `{request.source}` cannot be merged into itself")
-    for side in (request.source, request.into):  # a conflict tells of both
-        session.guard.check_types(Action.READ, session.head(side), side, None)
+    if not session.guard.is_open:
+        for side in (request.source, request.into):  # a conflict tells of both
+            session.guard.check_types(Action.READ, session.head(side), side, None)
     options = MergeOptions(
         strategy=cast("Strategy | None", request.strategy), cells=request.cells, dry_run=request.dry_run
     )
@@ -33,11 +35,9 @@ def merge(session: Session, request: MergeRequest) -> MergeResult:
         actor=session.guard.actor,
         message=request.message or f"merge {request.source}",
     )
-    result = session.write_prepared(
-        request.into,
-        lambda _: PreparedWrite(order, lambda attempt: run_merge(attempt, session.branches, request.source, options)),
-        persistent=True,
-    )
+    arguments: dict[str, Any] = {"branches": session.branches, "source": request.source, "options": options}
+    prepared = PreparedWrite(order, partial(run_merge, **arguments), small=partial(decide_merge, **arguments))
+    result = session.write_prepared(request.into, lambda _: prepared, persistent=True)
     return _without_branch(session, request.source, result) if request.delete_branch and not request.dry_run else result
 
 

@@ -122,6 +122,8 @@ def _apply(
         if result.commit is None or not applying.doomed.roots:
             return result
         with _noting(result.commit):
+            # On a store, a branch may have begun at the head before this commit, without a lock.
+            check_not_needed(session.branches, applying.doomed)
             _purge(session, applying.doomed, order, held, start_engine(choice, request.report))
         return replace(result, purged=applying.doomed.keys)
 

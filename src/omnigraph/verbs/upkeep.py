@@ -54,6 +54,7 @@ def list_indexes(session: Session, request: upkeep.IndexListRequest) -> list[upk
 
 
 def build_indexes(session: Session, request: upkeep.IndexBuildRequest) -> upkeep.IndexBuild:
+    """Builds indexes beside other writers; if these changed a table meanwhile, again while it holds the tables."""
     choice = choose_engine(request.engine, lambda: index_reasons(session.head(request.branch)))
     engine = start_engine(choice, request.report)
     order = WriteOrder(
@@ -62,7 +63,8 @@ def build_indexes(session: Session, request: upkeep.IndexBuildRequest) -> upkeep
         actor=session.guard.actor,
         message=request.message or "indexes",
     )
-    return session.write(order, lambda attempt: build_missing_indexes(attempt, engine))
+    tables = session.head(request.branch).manifest.pins
+    return session.write_persistent(order, lambda attempt: build_missing_indexes(attempt, engine), tables)
 
 
 def optimize(session: Session, request: upkeep.OptimizeRequest) -> upkeep.OptimizeResult:

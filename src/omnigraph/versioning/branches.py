@@ -2,6 +2,7 @@
 
 import logging
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, replace
@@ -20,10 +21,10 @@ from omnigraph.lazy import importing, lazy_property
 from omnigraph.storage.location import Location
 from omnigraph.storage.objects import objects_at
 from omnigraph.storage.records import encode_record, read_record
-from omnigraph.versioning.heads import delete_notes, noted_branches, read_head_note
+from omnigraph.versioning.heads import HeadNote, create_head_note, delete_notes, noted_branches, read_head_note
 from omnigraph.versioning.kept import KeptVersions, opened_tables
 from omnigraph.versioning.line import FileLine, line_folder
-from omnigraph.versioning.log import FIRST_VERSION, ManifestLog, open_main
+from omnigraph.versioning.log import FIRST_VERSION, TRUSTED_SECONDS, ManifestLog, open_main
 from omnigraph.versioning.manifest import Manifest, commit_from_json, commit_to_json
 from omnigraph.versioning.names import archive_file, check_branch_name, logical_name, physical_name
 from omnigraph.versioning.refs import FileRefs, Ref, Refs
@@ -161,24 +162,66 @@ class Branches:
             if not logical_name(physical).startswith(_INTERNAL) and (ref := self.refs.get(physical)) is not None:
                 yield ref
 
-    def create(self, name: str, at: Place) -> ManifestLog:
-        """A new branch that begins at a commit. The caller holds the lock of the new branch."""
+    def create(self, name: str, at: Place, first: Manifest) -> Ref:
+        """A new branch that begins at a state, with its manifest as the first one. The caller holds its lock."""
         if (lost := self._find_damage(name)) is not None:
             raise lost
-        ref = Ref(name, uuid4().hex, at, datetime.now(UTC))
-        # A new line has no versions, so that creating one always succeeds.
-        line = FileLine(self.graph, physical_name(name), ref.incarnation)
-        line.create(at.version, replace(self.manifest_at(at), reservations=()))
-        failpoints.hit(Point.BRANCH_LINE_CREATED)
-        if not self._own_refs().create(ref):
-            raise BranchExists(name)
-        if not line.has(at.version):
+        ref = self._begin(name, at, first)
+        if not FileLine(self.graph, physical_name(name), ref.incarnation).has(at.version):
             # On a store, a creator that was paused may have lost its lock, and cleanup has removed the line.
             self._own_refs().delete(physical_name(name))
-            raise StorageError(line.location.uri, f"branch `{name}` was not created: it took too long; try again")
-        log = self.log(name)
-        log.note_head(at.version)
-        return log
+            raise StorageError(self.graph.uri, f"branch `{name}` was not created: it took too long; try again")
+        self.log(name).note_head(at.version)
+        return ref
+
+    @contextmanager
+    def creating(self, name: str, at: Place, first: Manifest) -> Iterator[Ref]:
+        """The same without a lock, for a store: of those who create a branch of one name, the put of its ref decides.
+
+        The block checks whether the branch may begin there. If it fails, the branch goes again.
+        """
+        began = time.monotonic()
+        ref = self._begin(name, at, first)
+        try:
+            if time.monotonic() - began > TRUSTED_SECONDS:
+                # Cleanup may have taken the line for one that was left behind; a younger one it leaves alone.
+                raise StorageError(self.graph.uri, f"branch `{name}` was not created: it took too long; try again")
+            yield ref
+            note = HeadNote(at.version, ref.incarnation)
+            if not create_head_note(self.graph, physical_name(name), note):
+                self._check_noted_before(name)
+                self.log(name).note_head(at.version)
+        except BaseException:
+            self._own_refs().delete(physical_name(name))
+            with self._lock:
+                self._logs.pop(name, None)
+            self._remove_line(ref)
+            raise
+
+    def _begin(self, name: str, at: Place, first: Manifest) -> Ref:
+        """Writes the first version of a new line, and then its ref. A new line has no versions, so it always can."""
+        ref = Ref(name, uuid4().hex, at, datetime.now(UTC))
+        line = FileLine(self.graph, physical_name(name), ref.incarnation)
+        line.create(at.version, replace(first, reservations=()))
+        failpoints.hit(Point.BRANCH_LINE_CREATED)
+        if not self._own_refs().create(ref):
+            self._remove_line(ref)
+            raise BranchExists(name)
+        with self._lock:
+            self._logs[name] = self._open_log(ref)
+        return ref
+
+    def _remove_line(self, ref: Ref) -> None:
+        try:
+            objects_at(self.graph).delete_folder(ref.folder)
+        except StorageError as error:
+            _logger.warning("the manifests of branch %s are left for cleanup: %s", ref.name, error)
+
+    def _check_noted_before(self, name: str) -> None:
+        """Raises `Damaged` if the note of a new branch is that of an older one which was never deleted."""
+        note = read_head_note(self.graph, physical_name(name))
+        if note is not None and note.incarnation is not None and not self.was_deleted(note.incarnation):
+            raise self._damage(name)
 
     def delete(self, name: str) -> None:
         """Removes a branch; its commits are archived. The caller keeps all writers of the branch out."""
@@ -314,8 +357,11 @@ class Branches:
             return None
         if self.was_deleted(note.incarnation):
             return None
+        return self._damage(name)
+
+    def _damage(self, name: str) -> Damaged:
         problem = f"branch `{name}` exists, but its ref file is missing or cannot be read"
-        return Damaged(self.graph.child(self.refs.file(physical)).uri, problem)
+        return Damaged(self.graph.child(self.refs.file(physical_name(name))).uri, problem)
 
     def _open_log(self, ref: Ref) -> ManifestLog:
         line = None

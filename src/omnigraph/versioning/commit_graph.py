@@ -6,7 +6,7 @@ and its cost depends on how far two histories have diverged, not on how long the
 """
 
 import heapq
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import reduce
@@ -49,9 +49,9 @@ class MergePoint:
 class CommitGraph:
     """The commits that are reachable from any branch."""
 
-    def __init__(self, branches: Branches) -> None:
+    def __init__(self, branches: Branches, known: Iterable[Commit] = ()) -> None:
         self._branches = branches
-        self._known: dict[str, Commit] = {}
+        self._known = {each.graph_commit_id: each for each in known}
 
     def parents(self, commit: Commit) -> list[Commit]:
         """The parents of a commit: the one before it, and the one that it merged."""

@@ -68,9 +68,17 @@ def read_head_note(graph: Location, name: str) -> HeadNote | None:
 
 def write_head_note(graph: Location, name: str, note: HeadNote) -> None:
     """Notes the newest version of a branch. It must be on the disk already."""
+    objects_at(graph).overwrite(f"{_FOLDER}/{name}", _encode_note(note))
+
+
+def create_head_note(graph: Location, name: str, note: HeadNote) -> bool:
+    """Notes the first version of a branch; returns False if a branch of that name has a note already."""
+    return objects_at(graph).create(f"{_FOLDER}/{name}", _encode_note(note))
+
+
+def _encode_note(note: HeadNote) -> bytes:
     content = encode_record({"version": note.version, "incarnation": note.incarnation}, indent=None)
-    padded = content[:-1].ljust(_NOTE_LENGTH - 1) + content[-1:]
-    objects_at(graph).overwrite(f"{_FOLDER}/{name}", padded)
+    return content[:-1].ljust(_NOTE_LENGTH - 1) + content[-1:]
 
 
 def noted_branches(graph: Location) -> list[str]:

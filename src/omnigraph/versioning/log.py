@@ -12,7 +12,7 @@ from omnigraph import failpoints
 from omnigraph.api.base import MAIN
 from omnigraph.api.history import MAIN_INCARNATION, Commit, Place
 from omnigraph.dataclass_later import dataclass
-from omnigraph.errors import Damaged, HeadMoved, NotDurable, NotFound, StorageError
+from omnigraph.errors import Damaged, HeadMoved, NotDurable, NotFound, OutcomeUnknown, StorageError
 from omnigraph.failpoints import Point
 from omnigraph.lazy import importing
 from omnigraph.storage.location import Location
@@ -378,56 +378,96 @@ class ManifestLog:
     def append(self, base: Manifest, following: Manifest) -> Manifest:
         """Makes `following` the version after `base`, or raises `HeadMoved` when another writer did that first.
 
-        An error means that it is not visible, but for `NotDurable`.
+        An error means that it is not visible and never will be, but for `NotDurable` and `OutcomeUnknown`.
         """
-        try:
-            return self._append(base, following)
-        except (HeadMoved, NotDurable):
-            raise
-        except StorageError:
-            if not self._is_ours(following):
-                raise
-            self.keep(following.version)
-            return following
-
-    def _append(self, base: Manifest, following: Manifest) -> Manifest:
-        line = self._own_line()
-        version = following.version
+        line, version = self._own_line(), following.version
         if base.version != self._kept:
             # Its writer may have died before it was on the disk, and no version may exist after a gap.
             line.sync(base.version)
         failpoints.hit(Point.PUBLISH_BEFORE_SWAP)
         try:
-            if not line.create(version, following) and not self._is_ours(following):
-                raise HeadMoved(self.location.uri, version, None)
+            is_created = line.create(version, following)
         except StorageError as error:
-            if not self._is_ours(following):
-                raise
-            if self._graph.path is not None:
-                raise NotDurable(self._graph.uri, following.commit.graph_commit_id, error.problem) from error
-        if version < self.read_retained().floor:
-            self._take_back(version)
-            raise HeadMoved(self.location.uri, version, None)
-        if self.origin is not None:
-            self._check_not_deleted(version)
+            self._settle_creation(base, following, error)
+        else:
+            if not is_created:
+                self._recognise(following)
+        try:
+            self._check_in_line(version)
+            failpoints.hit(Point.PUBLISH_AFTER_SWAP)
+        except HeadMoved:
+            raise
+        except StorageError as error:
+            self._check_again(following, error)
         self._kept = version
-        failpoints.hit(Point.PUBLISH_AFTER_SWAP)
         # Whoever adds a version after this moment changes the stamp, or is found by the name of that version.
         self._remember(following, None if self._folder is None else _folder_stamp(self._folder))
         self.note_head(version)
         return following
 
+    def _recognise(self, following: Manifest) -> None:
+        """Raises `HeadMoved` if an existing version is another one.
+
+        A client, or a network drive, may send a request again whose answer was lost, and then finds its own file.
+        """
+        try:
+            is_ours = self._is_ours(following)
+        except Damaged:
+            raise
+        except StorageError as error:
+            raise OutcomeUnknown(following.commit.graph_commit_id) from error
+        if not is_ours:
+            raise HeadMoved(self.location.uri, following.version, None)
+        self._own_line().sync(following.version)
+
+    def _settle_creation(self, base: Manifest, following: Manifest, error: StorageError) -> None:
+        """Returns if a version was created although there was an error; otherwise raises it, or `OutcomeUnknown`.
+
+        A store may still carry out a request that was given up. So another version, which changes nothing, takes the
+        number; after that, ours is there or never will be.
+        """
+        if self._graph.path is None:
+            try:
+                self._own_line().create(following.version, base.after(None, {}))
+                is_settled = True
+            except StorageError:
+                is_settled = False
+        else:
+            is_settled = True
+        try:
+            is_ours = self._is_ours(following)
+        except StorageError:
+            is_ours = is_settled = False
+        if is_ours and self._graph.path is not None:
+            raise NotDurable(self._graph.uri, following.commit.graph_commit_id, error.problem) from error
+        if not is_ours:
+            raise error if is_settled else OutcomeUnknown(following.commit.graph_commit_id) from error
+
+    def _check_in_line(self, version: int) -> None:
+        """Takes a version back that was created where nobody would ever see it, and raises the reason."""
+        if version < self.read_retained().floor:
+            self._take_back(version)
+            raise HeadMoved(self.location.uri, version, None)
+        if self.origin is not None:
+            try:
+                self.check_exists()
+            except NotFound:
+                self._take_back(version)
+                raise
+
+    def _check_again(self, following: Manifest, error: StorageError) -> None:
+        """Checks a version once more that is visible unless it was created where nobody sees it."""
+        try:
+            self._check_in_line(following.version)
+            self.keep(following.version)
+        except HeadMoved:
+            raise
+        except StorageError:
+            raise OutcomeUnknown(following.commit.graph_commit_id) from error
+
     def _is_ours(self, following: Manifest) -> bool:
         """Whether a version that exists is this one: a put may have succeeded although its answer was lost."""
         return self._read(following.version) == following
-
-    def _check_not_deleted(self, version: int) -> None:
-        """Takes a version back that was created on a branch after its deletion, where nobody would ever see it."""
-        try:
-            self.check_exists()
-        except NotFound:
-            self._take_back(version)
-            raise
 
     def _own_line(self) -> FileLine:
         if not isinstance(self.line, FileLine):
@@ -437,11 +477,15 @@ class ManifestLog:
     def _take_back(self, version: int) -> None:
         """Removes a version that filled a gap: others were published after its base, and cleanup removed them.
 
-        No reader sees it. Cleanup records what it keeps before it removes anything, so the gap can be recognized.
+        No reader sees it. Cleanup records what it keeps before it removes anything, so the gap can be recognized. If it
+        cannot be removed, nobody sees it either.
         """
         with self._lock:
             self._newest = None
-        self._own_line().delete(version)
+        try:
+            self._own_line().delete(version)
+        except StorageError as error:
+            _logger.warning("a version of the manifest that nobody uses was not removed: %s", error)
 
     def note_head(self, version: int) -> None:
         """Notes the newest version. The commit is visible whether or not this succeeds, so a failure is only logged."""
@@ -462,11 +506,14 @@ class ManifestLog:
         if self._graph.path is None:
             return False
         version = self.head().version + 1
-        if any(later > version for later in self.line.versions()):
+        has_later = any(later > version for later in self.line.versions())
+        if not has_later and version > (self._noted_version() or 0):
+            return self._own_line().remove_torn(version)
+        if self.line.has(version):
+            return False  # a publisher that did not get the turn in time was faster
+        if has_later:
             raise self._damage(version, "its file is missing or truncated, and later versions exist")
-        if version <= (self._noted_version() or 0):
-            raise self._damage(version, "it was published, but its file is missing or truncated")
-        return self._own_line().remove_torn(version)
+        raise self._damage(version, "it was published, but its file is missing or truncated")
 
     def _path_of(self, version: int) -> str:
         """The file of a version, as a path."""

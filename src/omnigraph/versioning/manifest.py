@@ -70,6 +70,8 @@ class TableUpdate:
     """Whether only the place changes."""
     folded: str = ""
     """The commit up to which what was carried is in this version; what came later stays on top of it."""
+    joined: Delta | None = None
+    """What was carried, joined, to stay on top of a version that may have any rows."""
 
     def applied_to(self, pin: Pin, version: int) -> Pin:
         """The pin that follows, in a version of the manifest.
@@ -83,23 +85,41 @@ class TableUpdate:
             self.version,
             pin.changed_at if self.keeps_content else version,
             version if self.removes else pin.removed_at,
-            pin.carried[start:],
+            pin.carried[start:] if self.joined is None else _with_joined(pin.carried, self.joined),
         )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CarriedUpdate:
-    """What a small write does to the pin of one table: all that is carried from then on."""
+    """What a small write does to the pin of one table: it carries one more delta.
 
-    carried: tuple[Delta, ...]
+    It goes on top of whatever is carried when it is published. A fold may have moved what was carried into the table
+    since the write was decided, and this changes no content: carried again, its rows would be there twice.
+    """
+
+    delta: Delta
+    joined: Delta | None = None
+    """The first of the deltas that were carried, joined."""
     removes: bool = False
     """Whether rows may be gone."""
 
     def applied_to(self, pin: Pin, version: int) -> Pin:
         """The pin that follows, in a version of the manifest."""
+        before = pin.carried if self.joined is None else _with_joined(pin.carried, self.joined)
         return replace(
-            pin, changed_at=version, removed_at=version if self.removes else pin.removed_at, carried=self.carried
+            pin,
+            changed_at=version,
+            removed_at=version if self.removes else pin.removed_at,
+            carried=(*before, self.delta),
         )
+
+
+def _with_joined(carried: tuple[Delta, ...], joined: Delta) -> tuple[Delta, ...]:
+    """What is carried, with the first deltas as one; what was folded since stays folded."""
+    commits = [each.commit_id for each in carried]
+    if joined.commit_id not in commits:
+        return carried
+    return (joined, *carried[commits.index(joined.commit_id) + 1 :])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,6 +14,7 @@ from omnigraph.errors import (
     FenceLost,
     HeadMoved,
     NotDurable,
+    OutcomeUnknown,
     PreconditionFailed,
     SchemaChanged,
     StorageError,
@@ -104,6 +105,15 @@ def publish_reservation(log: ManifestLog, publication: Publication) -> Manifest:
         raise StorageError(error.uri, f"tables cannot be reserved: {error.problem}") from error
 
 
+def release_tables(log: ManifestLog, operation_id: str) -> None:
+    """Ends a reservation. The caller knows that its writer will not publish any more."""
+    head = log.head()
+    publication = Publication(
+        commit_id=new_commit_id(), based_on=head.version, is_commit=False, branch=log.branch, releases=(operation_id,)
+    )
+    publish(log, publication)
+
+
 def publish(log: ManifestLog, publication: Publication) -> Manifest:
     """Makes a write visible.
 
@@ -118,7 +128,20 @@ def publish(log: ManifestLog, publication: Publication) -> Manifest:
         _check_not_settled(log, head, publication)
         return _following(head, publication, log)
 
-    return append_next(log, follow)
+    try:
+        return append_next(log, follow)
+    except OutcomeUnknown as error:
+        if publication.is_commit and publication.since is None:
+            raise
+        # No commit depends on it, or its sidecar decides between completing and undoing it.
+        raise StorageError(
+            log.location.uri, f"it is not known whether a version was published: {_cause(error)}"
+        ) from error
+
+
+def _cause(error: BaseException) -> str:
+    cause = error.__cause__
+    return cause.problem if isinstance(cause, StorageError) else str(cause)
 
 
 def append_next(log: ManifestLog, follow: Callable[[Manifest], Manifest]) -> Manifest:

@@ -99,7 +99,7 @@ class FileRefs:
         record = _RefRecord(ref.name, ref.incarnation, ref.origin, ref.created_at.astimezone(UTC).isoformat())
         physical = physical_name(ref.name)
         objects, file = objects_at(self._graph), self.file(physical)
-        if self.get(physical) is None and self._graph.path is not None:
+        if self._graph.path is not None and self.get(physical) is None:
             # What a power cut left of it. The caller holds a lock, which nobody loses on a disk.
             objects.delete(file)
         if objects.create(file, encode_record(asdict(record))):
@@ -117,9 +117,10 @@ class FileRefs:
             sync_folder((self._graph.path / file).parent)
 
     def unlisted_folders(self) -> list[str]:
+        # A ref is created after its line, and on a store without a lock.
+        folders = [f"{LINES}/{name}" for name in objects_at(self._graph).folders(LINES)]
         refs = (self.get(name) for name in self.names())
         listed = {line_folder(physical_name(MAIN), ""), *(ref.folder for ref in refs if ref is not None)}
-        folders = (f"{LINES}/{name}" for name in objects_at(self._graph).folders(LINES))
         return [folder for folder in folders if folder not in listed]
 
     def _is_torn(self, content: bytes) -> bool:

@@ -49,8 +49,8 @@ class WriteAttempt:
     merged_parent: MergedParent | None = None
     new_schema: NewSchema | None = None
     allowed: Allowed = field(default=anything, repr=False)
-    await_release: Callable[[TablesReserved], None] | None = field(default=None, repr=False)
-    """Returns when a reservation that is in the way has ended; raises if that takes too long."""
+    await_release: Callable[[TablesReserved, float], None] | None = field(default=None, repr=False)
+    """Returns when a reservation that is in the way has ended; raises if that takes too long since a time."""
     is_reserved: bool = False
     """Whether the manifest keeps others away from its tables since before its base was read."""
 

@@ -34,11 +34,11 @@ def carried_publication(
     attempt: WriteAttempt, changes: Mapping[str, TableChange], relied_on: ReliedOn
 ) -> Publication | None:
     """What publishes a write whose rows the manifest carries; None if it is too large, or fills up a table."""
-    if not CARRIED_ROWS or attempt.new_schema is not None or not changes:
+    if not CARRIED_ROWS or attempt.new_schema is not None:
         return None
     base = attempt.base.manifest
     tables = {*changes, *(key for key, pin in base.pins.items() if pin.carried)}
-    most_bytes = max(_FEWEST_BYTES, CARRIED_BYTES // len(tables))
+    most_bytes = max(_FEWEST_BYTES, CARRIED_BYTES // max(1, len(tables)))
     carried = {}
     for key, change in changes.items():
         count, size = _carried_size(base.pins[key])
@@ -49,7 +49,7 @@ def carried_publication(
         delta = _delta(attempt, change, table.schema)
         if size + delta.size > most_bytes:
             return None
-        carried[key] = CarriedUpdate(carried=(*_joined_deltas(base, key, table), delta), removes=bool(delta.deleted))
+        carried[key] = CarriedUpdate(delta=delta, joined=_joined_deltas(base, key, table), removes=bool(delta.deleted))
     attempt.allowed(attempt.base, carried)
     return Publication(
         commit_id=attempt.operation_id,
@@ -80,17 +80,17 @@ def _delta(attempt: WriteAttempt, change: TableChange, schema: pa.Schema) -> Del
     )
 
 
-def _joined_deltas(base: Manifest, key: str, table: Table) -> tuple[Delta, ...]:
-    """What is carried for a table, as few deltas.
+def _joined_deltas(base: Manifest, key: str, table: Table) -> Delta | None:
+    """What is carried for a table as one delta, if it is many.
 
     Those of commits that are about to be published together with this one stay alone: each is a state of its own.
     """
     deltas = base.pins[key].carried
     if len(deltas) < _MOST_DELTAS:
-        return deltas
+        return None
     own: Collection[str] = {each.graph_commit_id for each in base.own_commits}
     written = tuple(each for each in deltas if each.commit_id not in own)
-    return (join_deltas(table.plain, written), *deltas[len(written) :]) if len(written) >= _MOST_DELTAS else deltas
+    return join_deltas(table.plain, written) if len(written) >= _MOST_DELTAS else None
 
 
 def _has_blobs(entity: EntityType) -> bool:

@@ -67,7 +67,7 @@ def write_changes(
     needed = _reliance(attempt, touched, unchanged)
     if (publication := carried_publication(attempt, touched, needed)) is not None:
         return write_carried(attempt, publication)
-    tables = _tables_at_places(attempt, touched)
+    tables = tables_at_places(attempt, touched)
     parts = {}
     for key, change in touched.items():
         parts[key] = _stage_table(attempt, tables[key], change)
@@ -75,10 +75,12 @@ def write_changes(
     return write_staged(attempt, parts, relied_on=needed)
 
 
-def small_publication(attempt: WriteAttempt, changes: Mapping[str, TableChange]) -> Publication | None:
+def small_publication(
+    attempt: WriteAttempt, changes: Mapping[str, TableChange], *, unchanged: Collection[str] = ()
+) -> Publication | None:
     """What publishes a validated change that the manifest can carry; None for one that has to go to its tables."""
     touched = {key: change for key, change in changes.items() if not change.is_empty}
-    return carried_publication(attempt, touched, _reliance(attempt, touched, ()))
+    return carried_publication(attempt, touched, _reliance(attempt, touched, unchanged))
 
 
 def _reliance(attempt: WriteAttempt, changes: Mapping[str, TableChange], unchanged: Collection[str]) -> ReliedOn:
@@ -91,7 +93,7 @@ def _reliance(attempt: WriteAttempt, changes: Mapping[str, TableChange], unchang
 def fold_tables(attempt: WriteAttempt, table_keys: Iterable[str]) -> None:
     """Folds what the manifest carries for some tables into them. This is not a commit: their content stays the same."""
     keys = [key for key in table_keys if attempt.base.manifest.pins[key].carried]
-    tables = _tables_at_places(attempt, keys)
+    tables = tables_at_places(attempt, keys)
     parts = {}
     for key in keys:
         carrying = attempt.base.table(key)
@@ -109,14 +111,23 @@ def tables_to_write(attempt: WriteAttempt, table_keys: Iterable[str]) -> dict[st
     What was carried for them was folded before; a small write that came since was first.
     """
     keys = [*table_keys]
-    for key in keys:
+    check_folded(attempt, keys)
+    return tables_at_places(attempt, keys)
+
+
+def check_folded(attempt: WriteAttempt, table_keys: Iterable[str]) -> None:
+    """Raises where rows are carried on top of a table that a write is about to change without them.
+
+    They would hide rows that the write brings, or stay where it replaces all. A small write may come at any moment
+    after what was carried has been folded, but not while the tables are held and reserved.
+    """
+    for key in table_keys:
         pin = attempt.base.manifest.pins[key]
         if pin.carried:
             raise ExpectedVersionMismatch(key, attempt.base.manifest.version, pin.changed_at)
-    return _tables_at_places(attempt, keys)
 
 
-def _tables_at_places(attempt: WriteAttempt, keys: Collection[str]) -> dict[str, Table]:
+def tables_at_places(attempt: WriteAttempt, keys: Collection[str]) -> dict[str, Table]:
     """Tables without what is carried for them, forked for the branch if it has not written them before.
 
     Nobody else may fork them meanwhile, so their locks are taken first. Without a fork they are not needed so early.
@@ -165,6 +176,7 @@ def write_staged(
     A write that must come right after a commit keeps all publishers out, or others would refuse it halfway.
     """
     attempt.allowed(attempt.base, parts)
+    check_folded(attempt, [key for key, part in parts.items() if not (part.keeps_content or part.folded)])
     brought = BroughtChecksums(parts)
     attempt.fence.take([*parts] if parts and attempt.new_schema is None else [EXISTENCE, *parts])
     attempt.log.check_exists()
@@ -192,7 +204,8 @@ def _through_phases(
         check_expectations(head, expected)
     if not parts and attempt.new_schema is None:
         # Nothing is committed before the publish, so there is nothing that a crash could leave half done.
-        return publish(log, announced.publication(actor=attempt.actor, message=attempt.message)).commit
+        alone = replace(announced.publication(actor=attempt.actor, message=attempt.message), since=None, rival_id=None)
+        return publish(log, alone).commit
     if not is_reserved and (expected.claim.changes or attempt.new_schema is not None):
         head, is_reserved = _reserve_tables(attempt, expected, relied_on), True
     sidecar = replace(announced, manifest_version=head.version, is_reserved=is_reserved)
@@ -245,6 +258,7 @@ def _reserve_tables(attempt: WriteAttempt, expected: Publication, relied_on: Rel
     lock = EXISTENCE if attempt.new_schema is not None else min(changes)
     reservation = Reservation(operation_id=attempt.operation_id, lock=lock, claim=claim)
     publication = replace(expected, tables={}, is_commit=False, schema_change=None, reserves=reservation)
+    since = time.monotonic()
     while True:
         # Whoever had one of our locks is dead, or has finished.
         ended = [each.operation_id for each in attempt.log.head().reservations if each.lock in attempt.fence.names]
@@ -253,7 +267,7 @@ def _reserve_tables(attempt: WriteAttempt, expected: Publication, relied_on: Rel
         except TablesReserved as error:
             if attempt.await_release is None:
                 raise
-            attempt.await_release(error)
+            attempt.await_release(error, since)
 
 
 def _path(graph: Location, table: Table) -> str:

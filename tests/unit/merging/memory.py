@@ -63,10 +63,15 @@ class MemorySnapshot:
     commit: Commit
     catalog: Catalog
     content: Rows
+    opened: None = None
 
     @property
     def commit_id(self) -> str:
         return self.commit.graph_commit_id
+
+    @property
+    def manifest(self) -> SimpleNamespace:
+        return SimpleNamespace(commits=(self.commit,))
 
     def table(self, table_key: str) -> MemoryTable:
         entity = next(each for each in self.catalog.entities if each.table_key == table_key)
@@ -168,7 +173,7 @@ class _Branches:
     def log(self, name: str) -> SimpleNamespace:
         return SimpleNamespace(head=lambda: name)
 
-    def snapshot(self, commit_id: str) -> MemorySnapshot:
+    def snapshot(self, commit_id: str, _opened: None = None) -> MemorySnapshot:
         return self._graph.snapshot(commit_id)
 
     def manifest_at(self, place: Place) -> str:
