@@ -49,7 +49,7 @@ class _Plan:
 def build_missing_indexes(attempt: WriteAttempt, engine: Engine) -> IndexBuild:
     """Builds what is declared and serves no row yet, all in one commit; without any there is no commit.
 
-    Indexes of topology need no commit. They are built at the same time in a thread of their own, one after the other: the
+    Indexes of topology need no commit. They are built meanwhile in a thread of their own, one after the other: the
     other indexes change no fragment, and most of them keep one core busy.
     """
     plans = {
