@@ -1,5 +1,6 @@
 """How many parts of a load are read and written at once, as the environment says."""
 
+import json
 import threading
 from pathlib import Path
 
@@ -8,7 +9,8 @@ import pytest
 
 import omnigraph as og
 from omnigraph.loading import tasks as loading
-from omnigraph.loading.sources import Numbered
+from omnigraph.loading.sources import LineRange, Numbered, parts_of_file
+from omnigraph.storage.inputs import input_files
 from tests.behaviour.contents import lines_of
 
 SCHEMA = "node Person { name: String @key, age: I32? }"
@@ -66,3 +68,33 @@ def test_what_is_not_a_number_above_zero_is_refused_before_anything_is_read(
     with pytest.raises(og.UsageError, match=r"invalid OMNIGRAPH_LOAD_CONCURRENCY '.*': expected a number above zero"):
         graph.load({"Person": [{"name": "a"}]})
     assert lines_of(graph) == []
+
+
+def test_the_largest_part_is_read_first_and_rows_keep_the_order_of_the_input(
+    graph: og.Graph, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("OMNIGRAPH_LOAD_CONCURRENCY", "1")
+    sizes = {"a": 3, "b": 100, "c": 20}
+    for name, size in sizes.items():
+        lines = (json.dumps({"type": "Person", "data": {"name": f"{name}{number}"}}) for number in range(size))
+        (tmp_path / f"{name}.jsonl").write_text("\n".join(lines))
+    read: list[int] = []
+    read_part = loading.load_part
+
+    def noted(job: loading.LoadJob, part: Numbered) -> loading.LoadOutcome:
+        read.append(part.number)
+        return read_part(job, part)
+
+    monkeypatch.setattr("omnigraph.loading.load.load_part", noted)
+    graph.load([tmp_path / f"{name}.jsonl" for name in sizes])
+    assert read == [1, 2, 0]
+    stored = graph.snapshot().table("node:Person").scan(["name"])["name"].to_pylist()
+    assert [*dict.fromkeys(name[0] for name in stored)] == ["a", "b", "c"]
+
+
+def test_a_file_is_cut_into_parts_of_one_size(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("omnigraph.loading.sources.PART_BYTES", 64)
+    (tmp_path / "a.jsonl").write_bytes(b"x" * 130)
+    (file,) = input_files(tmp_path / "a.jsonl")
+    parts = [part for part in parts_of_file(file, None) if isinstance(part, LineRange)]
+    assert [(part.start, part.end) for part in parts] == [(0, 44), (44, 88), (88, 130)]

@@ -11,7 +11,9 @@ import pytest
 import lance
 from omnigraph.errors import Damaged, StorageError
 from omnigraph.storage.location import Location
+from omnigraph.storage.staging import with_compact_ids
 from omnigraph.storage.tables import is_panic, open_table
+from omnigraph.write.ids import new_ids
 
 READ = "import lance, sys; lance.dataset(sys.argv[1]).scanner().to_reader().read_all()"
 FOOTER = struct.Struct("<QQQIIHH4s")
@@ -103,3 +105,20 @@ def test_whole_files_are_read(dataset: lance.LanceDataset) -> None:
     table = open_table(table_of(dataset), dataset.version)
     assert table.scan().num_rows == 97
     assert table.scan(["v"], "id = '4'").to_pylist() == [{"v": 4}]
+
+
+@pytest.mark.parametrize("size", [100, 2**28])
+def test_a_wrong_size_of_a_compressed_piece_does_not_abort_the_process(tmp_path: Path, size: int) -> None:
+    """LZ4 keeps sizes in 32 bits. Those of zstd have 64 bits, and allocating what they say would abort the process."""
+    ids = new_ids(512)
+    schema = with_compact_ids(pa.schema([pa.field("id", pa.string())]))
+    dataset = lance.write_dataset(pa.table([ids], schema=schema), tmp_path / "table", data_storage_version="2.2")
+    file, unpacked = data_file(dataset), 26 * len(ids) + 4 * (len(ids) + 1)
+    changed(file, file.read_bytes().index(struct.pack("<I", unpacked)), struct.pack("<I", size))
+    if size < unpacked:
+        assert exit_code(dataset) == 1
+        with pytest.raises(StorageError):
+            open_table(table_of(dataset), dataset.version).scan()
+    else:
+        assert exit_code(dataset) == 0
+        assert open_table(table_of(dataset), dataset.version).scan()["id"].to_pylist() == ids.to_pylist()

@@ -5,6 +5,7 @@ buckets, other tasks cut the keys of the graph into the same buckets, so that ea
 """
 
 from collections.abc import Iterable, Iterator, Sequence, Set
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import field
 from typing import NamedTuple
 
@@ -48,6 +49,7 @@ from omnigraph.write.rules import (
 from omnigraph.write.validate import SHOWN_VIOLATIONS
 
 _FEW_VALUES = 500
+_CHECKS_AT_ONCE = 2
 FRAGMENT_ROWS = 1_000_000
 
 
@@ -157,11 +159,20 @@ class _BucketChecks:
     def verdict(self) -> Verdict:
         """Everything that is wrong in this bucket."""
         verdict = Verdict()
-        for rank, violations in enumerate(self._checks()):
+        for rank, violations in enumerate(self._results()):
             verdict.report(rank, violations)
         if self._replaces:
             verdict.lost.update(self._lost_ends())
         return verdict
+
+    def _results(self) -> Iterator[Iterable[Violation]]:
+        """What each check has found. The checks of a sole bucket run side by side; otherwise the buckets do."""
+        checks = [*self._checks()]
+        if self._bucket.is_one_of_many or len(checks) <= 1:
+            yield from checks
+            return
+        with ThreadPoolExecutor(_CHECKS_AT_ONCE, "omnigraph-checks") as pool:
+            yield from pool.map(list, checks)
 
     def _checks(self) -> Iterator[Iterator[Violation]]:
         for entity in (entity for key, entity in entities_of(self._catalog).items() if key in self._touched):

@@ -125,6 +125,17 @@ def _size(part: LineRange | CsvFile) -> int:
     return size * (1 if part.codec is None else _COMPRESSION)
 
 
+def work_of(part: Part) -> int:
+    """How much work it is to read a part, to compare with others: about how many records it has."""
+    match part:
+        case RowGroups():
+            return part.rows
+        case LineRange() | CsvFile():
+            return _size(part) // _BYTES_A_RECORD
+        case TableSlice():
+            return PART_ROWS
+
+
 @dataclass(frozen=True, slots=True)
 class StagedRows:
     """Rows of one type that tasks of another job have written to files below the graph."""

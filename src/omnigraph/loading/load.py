@@ -18,7 +18,7 @@ from omnigraph.dataclass_later import dataclass
 from omnigraph.embedding import current_settings
 from omnigraph.errors import ValidationError
 from omnigraph.loading.checking import Verdict, check_bucket, keys_parts, needed_keys, spill_keys
-from omnigraph.loading.inputs import FRAME_NUMBERS, LoadInput
+from omnigraph.loading.inputs import FRAME_NUMBERS, LoadInput, work_of
 from omnigraph.loading.records import Faults
 from omnigraph.loading.sources import (
     LineRange,
@@ -169,8 +169,13 @@ class _Load:
     # --- stages ---
 
     def _read(self, job: LoadJob) -> list[LoadOutcome]:
-        numbered = [Numbered(number, part) for number, part in enumerate(self._parts)]
-        outcomes = self.writing.run("reading", partial(load_part, job), numbered, rows=_row_count)
+        # The largest part first: a large one that begins last would keep one core busy while the others wait.
+        order = sorted(range(len(self._parts)), key=lambda number: -work_of(self._parts[number]))
+        numbered = [Numbered(number, self._parts[number]) for number in order]
+        found = dict(
+            zip(order, self.writing.run("reading", partial(load_part, job), numbered, rows=_row_count), strict=True)
+        )
+        outcomes = [found[number] for number in range(len(found))]
         for index, (key, frame) in enumerate(self.given.frames):
             work = partial(load_partition, job, key, FRAME_NUMBERS * (index + 1))
             engine: Any = self.engine

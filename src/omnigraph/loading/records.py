@@ -30,6 +30,7 @@ from omnigraph.catalog.model import DESTINATION, ID, SOURCE, TYPED_ID
 from omnigraph.compute_later import pc
 from omnigraph.dataclass_later import dataclass
 from omnigraph.diagnostics import did_you_mean, quoted
+from omnigraph.loading.alike import rows_alike
 from omnigraph.loading.columns import json_column
 from omnigraph.strict_json import read_json
 from omnigraph.violations import Violation
@@ -115,6 +116,9 @@ def rows_of(entity: EntityType, text: bytes, count: int) -> dict[str, pa.Array] 
         return None  # the bytes of a Blob are not those of its JSON text
     if not _is_text(text):
         return None  # Arrow would store the bytes as they are, and the rows could not be read again
+    alike = rows_alike(entity, text, count)
+    if alike is not None:
+        return alike
     try:
         table = pa.json.read_json(
             pa.py_buffer(text),

@@ -134,7 +134,8 @@ def parts_of_file(file: InputFile, entity: EntityType | None) -> list[Part]:
         raise UsageError(f"{file.name}: NDJSON records name their own types; pass the file with --data")
     if codec is not None:
         return [LineRange(file, 0, file.size, codec)]
-    step = max(PART_BYTES, -(-file.size // _MOST_PARTS))
+    count = min(-(-file.size // PART_BYTES), _MOST_PARTS)
+    step = -(-file.size // count) if count else 1
     return [LineRange(file, start, min(start + step, file.size)) for start in range(0, file.size, step)]
 
 

@@ -1,8 +1,10 @@
 """Builds the indexes that a schema declares and a branch lacks, and says what each of them covers."""
 
 from collections.abc import Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+from omnigraph.api.history import Commit
 from omnigraph.api.upkeep import IndexBuild, IndexState, IndexStatus
 from omnigraph.catalog import EdgeType, EntityType, IndexIntent, index_intents
 from omnigraph.catalog.indexes import FILTERS
@@ -48,39 +50,47 @@ class _Plan:
 def build_missing_indexes(attempt: WriteAttempt, engine: Engine) -> IndexBuild:
     """Builds what is declared and serves no row yet, all in one commit; without any there is no commit.
 
-    Indexes of topology are built after it, and need none.
+    Indexes of topology need no commit. They are built meanwhile in a thread of their own, one after the other: the
+    other indexes change no fragment, and most of them keep one core busy.
     """
     plans = {
         entity.table_key: _plan_indexes(entity, attempt.base.table(entity.table_key).plain)
         for entity in attempt.catalog.entities
     }
     building = {key: plan for key, plan in plans.items() if plan.build}
-    tables = tables_at_places(attempt, building)
+    edges = {edge.table_key: attempt.base.table(edge.table_key).plain for edge in attempt.catalog.edges.values()}
+    late = {key: reason for key, table in edges.items() if (reason := why_topology_is_pending(table)) is not None}
+    with ThreadPoolExecutor(1, "omnigraph-topology") as beside:
+        topologies = {key: beside.submit(build_missing_topology, edges[key]) for key in edges if key not in late}
+        commit = _commit_indexes(attempt, building, engine)
+        with_topology = {key: each.result() for key, each in topologies.items()}
+    built = {key: tuple(intent.name for intent in plan.build) for key, plan in building.items()}
+    present = {key: plan.present for key, plan in plans.items() if plan.present}
+    pending = {key: plan.pending for key, plan in plans.items() if plan.pending}
+    for key, is_new in with_topology.items():
+        listed = built if is_new else present
+        listed[key] = (*listed.get(key, ()), TOPOLOGY)
+    for key, reason in late.items():
+        pending[key] = {**pending.get(key, {}), TOPOLOGY: reason}
+    return IndexBuild(commit=commit, built=built, present=present, pending=pending)
+
+
+def _commit_indexes(attempt: WriteAttempt, plans: Mapping[str, _Plan], engine: Engine) -> Commit | None:
+    """Writes the indexes of these plans and commits them; None if there are no plans."""
+    tables = tables_at_places(attempt, plans)
     parts = [
         _Part(key, TableAt(tables[key].location, tables[key].version), intent)
-        for key, plan in building.items()
+        for key, plan in plans.items()
         for intent in plan.build
     ]
     written = engine.run("indexing", _write_part, parts)
     staged: dict[str, StagedTable] = {}
     for key, table in tables.items():
         indexes = [index for part, index in zip(parts, written, strict=True) if part.table_key == key]
-        change = stage_indexes(table, indexes, attempt.operation_id, replaced=building[key].replaced)
+        change = stage_indexes(table, indexes, attempt.operation_id, replaced=plans[key].replaced)
         staged[key] = StagedTable(table, change, keeps_content=True)
         report_staged_table(attempt)
-    commit = write_staged(attempt, staged) if staged else None
-    built = {key: tuple(intent.name for intent in plan.build) for key, plan in building.items()}
-    present = {key: plan.present for key, plan in plans.items() if plan.present}
-    pending = {key: plan.pending for key, plan in plans.items() if plan.pending}
-    for key in (edge.table_key for edge in attempt.catalog.edges.values()):
-        table = attempt.base.table(key).plain  # the indexes have changed no fragment
-        if (reason := why_topology_is_pending(table)) is not None:
-            pending[key] = {**pending.get(key, {}), TOPOLOGY: reason}
-        elif build_missing_topology(table):
-            built[key] = (*built.get(key, ()), TOPOLOGY)
-        else:
-            present[key] = (*present.get(key, ()), TOPOLOGY)
-    return IndexBuild(commit=commit, built=built, present=present, pending=pending)
+    return write_staged(attempt, staged) if staged else None
 
 
 def why_pending(entity: EntityType, table: Table, intent: IndexIntent) -> str | None:

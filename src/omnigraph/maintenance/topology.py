@@ -1,7 +1,8 @@
 """Which tables of edges need an index of topology, and how much of each it covers.
 
-The file is built when the commit of `ensure_indices` or `optimize` is done, and is not part of it: it changes no
-version, and losing it loses no data. It is built in this process, also where Spark builds the other indexes.
+The file is built while `ensure_indices` builds other indexes, or when the commit of `optimize` is done. It is part of
+no commit: it changes no version, and losing it loses no data. It is built in this process, also where Spark builds the
+other indexes.
 """
 
 from omnigraph.api.upkeep import IndexState, IndexStatus

@@ -149,9 +149,15 @@ def _starts(fragments: Iterable[FragmentFiles]) -> list[int]:
 def _row_numbers(addresses: NDArray[np.uint64], starts: Mapping[int, int]) -> NDArray[np.int64]:
     numbers = (addresses >> _SHIFT).view(np.int64)
     found = (addresses & _OFFSET).view(np.int64)
-    for number in np.unique(numbers).tolist():
-        found[numbers == number] += starts[number]
+    for first, last in _runs(numbers):
+        found[first:last] += starts[int(numbers[first])]
     return found
+
+
+def _runs(numbers: NDArray[np.int64]) -> Iterator[tuple[int, int]]:
+    """Where a number begins that is repeated, and where the next one begins."""
+    cuts = [0, *(np.flatnonzero(np.diff(numbers)) + 1).tolist(), len(numbers)]
+    yield from ((first, last) for first, last in pairwise(cuts) if first < last)
 
 
 def _rank_ids(texts: Sequence[pa.Array]) -> tuple[pa.Array, NDArray[np.int64]]:
@@ -340,12 +346,11 @@ class _TableTopology:
     def rows_of(self, addresses: NDArray[np.uint64]) -> NDArray[np.int64]:
         """The rows of addresses by the numbers of the file, -1 for those that it does not cover."""
         numbers = (addresses >> _SHIFT).view(np.int64)
-        cuts = [0, *(np.flatnonzero(np.diff(numbers)) + 1).tolist(), len(numbers)]
         found = np.full(len(addresses), -1, np.int64)
         offsets = (addresses & _OFFSET).view(np.int64)
         starts = dict(zip(self.file.numbers.tolist(), self.file.starts.tolist(), strict=False))
-        for first, last in pairwise(cuts):
-            number = int(numbers[first]) if first < last else -1
+        for first, last in _runs(numbers):
+            number = int(numbers[first])
             if number in self.covered_fragments:
                 found[first:last] = offsets[first:last] + starts[number]
         return found
