@@ -14,6 +14,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, date, datetime
 from enum import StrEnum
+from functools import cache
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -72,7 +73,7 @@ DUCKDB, SPARK = "duckdb", "spark"
 # --- SQL ---
 
 _SHORT = 64
-_PLACE = re.compile(r"@(\d+)")
+_PLACE = r"@(\d+)"
 _BOUND = {
     DUCKDB: ("list_transform([{{{fields}}}], lambda x: {body})[1]", "'a{at}': {value}"),
     SPARK: ("transform(array(named_struct({fields})), x -> {body})[0]", "'a{at}', {value}"),
@@ -81,17 +82,17 @@ _BOUND = {
 
 def write_operation(name: str, arguments: Sequence[str], dialect: str) -> str:
     """The SQL of an operation of these arguments, which are SQL."""
-    template = OPERATIONS[name].template(dialect, len(arguments))
-    places = [int(each) for each in _PLACE.findall(template)]
+    template = operations()[name].template(dialect, len(arguments))
+    places = [int(each) for each in re.findall(_PLACE, template)]
     long = [
         at
         for at, value in enumerate(arguments)
         if places.count(at) > 1 and (len(value) > _SHORT or "SELECT" in value.upper())
     ]
     if not long:
-        return f"({_PLACE.sub(lambda place: arguments[int(place[1])], template)})"
+        return f"({re.sub(_PLACE, lambda place: arguments[int(place[1])], template)})"
     # Whatever the body names must be bound: a query within it could not be named there.
-    body = _PLACE.sub(lambda place: f"x.a{place[1]}", template)
+    body = re.sub(_PLACE, lambda place: f"x.a{place[1]}", template)
     around, field = _BOUND[dialect]
     fields = ", ".join(field.format(at=at, value=value) for at, value in enumerate(arguments))
     return around.format(fields=fields, body=body)
@@ -102,7 +103,7 @@ def write_operation(name: str, arguments: Sequence[str], dialect: str) -> str:
 
 def evaluate(name: str, arguments: Sequence[pa.Array], type: PropertyType) -> pa.Array:
     """The results of an operation, row by row, for arrays of one length."""
-    operation = OPERATIONS[name]
+    operation = operations()[name]
     if operation.nulls is Nulls.OWN:
         return operation.arrow(type, *arguments)
     wanted = arrow_type(type)
@@ -797,17 +798,15 @@ def _casts() -> Rows:
     yield "text to DateTime", Scalar.DATETIME, partial, _by_values(_text_to_datetime), *texts
 
 
-def _table() -> Mapping[str, Operation]:
+@cache
+def operations() -> Mapping[str, Operation]:
+    """All operations, by the names that `ir.Call` has. Made when the first value is computed."""
     families = (_integers, _floats, _conditions, _choices, _texts, _times_and_days, _casts)
     return {
         name: Operation(name=name, gives=gives, nulls=nulls, arrow=arrow, duckdb=duckdb, spark=spark)
         for family in families
         for name, gives, nulls, arrow, duckdb, spark in family()
     }
-
-
-OPERATIONS: Mapping[str, Operation] = _table()
-"""All operations, by the names that `ir.Call` has."""
 
 
 # --- functions ---
@@ -823,7 +822,7 @@ class Overload:
 
     def gives(self) -> PropertyType:
         """The type of the result."""
-        found = OPERATIONS[self.operation].gives
+        found = operations()[self.operation].gives
         assert found is not None
         return found
 
@@ -924,7 +923,7 @@ class Duration:
         return Duration(-self.months, -self.days, -self.milliseconds)
 
 
-_DURATION = re.compile(
+_DURATION = (
     r"(-)?P(?=.)(?:([0-9]+)Y)?(?:([0-9]+)M)?(?:([0-9]+)W)?(?:([0-9]+)D)?"
     r"(?:T(?=.)(?:([0-9]+)H)?(?:([0-9]+)M)?(?:([0-9]+)(?:\.([0-9]{1,3}))?S)?)?"
 )
@@ -933,7 +932,7 @@ _MOST_MONTHS, _MOST_DAYS = 12 * 10_000, 366 * 10_000
 
 def parse_duration(text: str) -> Duration | None:
     """The span that a text such as ``P1Y2M10DT2H30M`` writes; None if it writes none of at most 10,000 years."""
-    found = _DURATION.fullmatch(text) if len(text) < 100 else None
+    found = re.fullmatch(_DURATION, text) if len(text) < 100 else None
     if found is None:
         return None
     years, months, weeks, days, hours, minutes, seconds = (int(each or 0) for each in found.groups()[1:8])

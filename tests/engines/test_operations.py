@@ -15,11 +15,11 @@ from omnigraph.operations import (
     ARITHMETIC,
     DUCKDB,
     FUNCTIONS,
-    OPERATIONS,
     SPARK,
     Unit,
     cast_operations,
     evaluate,
+    operations,
     write_operation,
 )
 from omnigraph.parts.duck import connection
@@ -202,9 +202,9 @@ def check_all(spark: SparkSession, table: pa.Table, chains: dict[str, tuple[tupl
     columns = [each.combine_chunks() for each in table.columns]
     expected = {}
     for name, (chain, type) in chains.items():
-        found = evaluate(chain[0], columns, OPERATIONS[chain[0]].gives or type)
+        found = evaluate(chain[0], columns, operations()[chain[0]].gives or type)
         for operation in chain[1:]:
-            found = evaluate(operation, [found], OPERATIONS[operation].gives or type)
+            found = evaluate(operation, [found], operations()[operation].gives or type)
         assert found.type == arrow_type(type)
         expected[name] = found
     for dialect in (DUCKDB, SPARK):
@@ -238,7 +238,7 @@ def check_all(spark: SparkSession, table: pa.Table, chains: dict[str, tuple[tupl
 def test_an_operation_gives_the_same_everywhere(
     spark_for_few_rows: SparkSession, name: str, types: tuple[PropertyType, ...], given: tuple[list[Any] | None, ...]
 ) -> None:
-    type = OPERATIONS[name].gives or types[1 if name == "case" else 0]
+    type = operations()[name].gives or types[1 if name == "case" else 0]
     rows = rows_of(types, given)
     if name == "in":
         # Choices are known, and those that are null are left out.
@@ -248,7 +248,7 @@ def test_an_operation_gives_the_same_everywhere(
 
 def test_every_operation_is_compared() -> None:
     compared = {name for name, _, _ in cases()} | {step for pair in casts() for step in cast_operations(*pair) or ()}
-    assert compared | {guard for name in compared for guard in guards(name)} == OPERATIONS.keys()
+    assert compared | {guard for name in compared for guard in guards(name)} == operations().keys()
 
 
 @pytest.mark.parametrize("given", {given for given, _ in casts()}, ids=str)

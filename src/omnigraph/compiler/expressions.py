@@ -16,7 +16,6 @@ from omnigraph.diagnostics import Findings, Span, any_of, did_you_mean, quoted
 from omnigraph.operations import (
     ARITHMETIC,
     DATE_UNITS,
-    OPERATIONS,
     UNFINITE,
     Duration,
     Nulls,
@@ -24,6 +23,7 @@ from omnigraph.operations import (
     Unit,
     cast_operations,
     common_type,
+    operations,
     parse_duration,
 )
 from omnigraph.operations import FUNCTIONS as COMPUTED
@@ -376,7 +376,7 @@ class Expressions(Values):
 
 def call(operation: str, *arguments: ir.Expression) -> ir.Call:
     """An operation whose type does not follow from its arguments."""
-    known = OPERATIONS[operation]
+    known = operations()[operation]
     assert known.gives is not None
     nullable = known.nulls is Nulls.PARTIAL or any(map(_may_be_null, arguments))
     return ir.Call(operation, arguments, known.gives, nullable=nullable and operation != "is null")

@@ -147,7 +147,7 @@ class BlobOfText:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A value that one of `operations.OPERATIONS` computes of others, which have the types that it takes."""
+    """A value that one of `omnigraph.operations.operations` computes of others, which have the types that it takes."""
 
     operation: str
     arguments: tuple["Expression", ...]
