@@ -97,6 +97,9 @@ class Code(StrEnum):
     INVALID_LIMIT = "T030", "a limit must be a whole number"
     VALUE_NOT_CONSTANT = "T031", "a value must be a literal, a parameter or `now()`"
     ENTITY_AS_VALUE = "T032", "a whole entity is used as a value"
+    NOT_A_CONDITION = "T033", "a condition is not a truth value"
+    NOT_GROUPED = "T034", "an aggregate is combined with a value that is not a group key"
+    CAST_NOT_POSSIBLE = "T035", "a value cannot be cast to this type"
 
     POLICY_SYNTAX = "P001", "a rule file is not YAML as it is read here"
     POLICY_TOO_LARGE = "P002", "a rule file is too large"

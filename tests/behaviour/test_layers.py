@@ -22,6 +22,7 @@ FLOORS = (
     {"api"},
     {"syntax"},
     {"catalog"},
+    {"operations"},
     {"compiler"},
     {"policy"},
     {"extras", "failpoints", "first_imports", "source_files"},

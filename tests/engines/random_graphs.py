@@ -6,8 +6,11 @@ from dataclasses import dataclass, field
 from datetime import date, timedelta
 from typing import Any
 
+from tests.unit.query.random_expressions import ExpressionWriter
+
 KEY = "name"
 _NUMBERS = ("I32", "I64", "F64")
+_KINDS = {"I32": "whole", "I64": "whole", "F64": "real", "String": "text", "Bool": "truth", "Date": "day"}
 _TEXTS = ["a", "b", "ab", "ä", "A", ""]
 
 
@@ -181,7 +184,19 @@ class _Query:
         one, two = (variable, end) if forward else (end, variable)
         self._clauses.append(f"${one} {step} ${two}")
 
+    def _expressions(self) -> ExpressionWriter:
+        """What can be computed of the variables."""
+        columns: dict[str, list[str]] = {}
+        for variable, kind in self._kinds.items():
+            for name, type in kind.properties.items():
+                columns.setdefault(_KINDS[type], []).append(f"${variable}.{name}")
+        patterns = [f"${variable} {edge.lower()} $_" for variable, edge, _, forward in self._steps() if forward]
+        return ExpressionWriter(lambda *choices: self._chance.choice(choices), columns, patterns)
+
     def _compare(self) -> None:
+        if self._chance.random() < 0.4:
+            self._clauses.append(self._expressions().condition(self._chance.randrange(3)))
+            return
         variable = self._chance.choice([*self._kinds])
         name, type = self._chance.choice([*self._kinds[variable].properties.items()])
         value = self._graph.value(type)
@@ -209,6 +224,9 @@ class _Query:
         for _ in range(self._chance.randint(0 if is_grouped else 1, 3)):
             variable = self._chance.choice([*self._kinds])
             columns[f"${variable}.{self._chance.choice(['id', *self._kinds[variable].properties])}"] = True
+        if self._chance.random() < 0.3:
+            kind = self._chance.choice(["whole", "real", "text", "truth"])
+            columns[self._expressions().of_kind(kind, self._chance.randint(1, 2))] = True
         if is_grouped:
             for _ in range(self._chance.randint(1, 2)):
                 expression, may_order = self._aggregate()

@@ -73,12 +73,7 @@ def _pattern(pattern: ir.Pattern, around: _Tables, touched: _Touched) -> _Tables
         if isinstance(traversal, ir.EdgeBinding):
             tables[traversal.variable] = (edge,)
             touched.read(edge, (ID,))
-    for condition in pattern.conditions:
-        match condition:
-            case ir.Comparison(left, _, right):
-                _expressions((left, right), tables, touched)
-            case ir.TextMatch(_, column):
-                _expressions((column,), tables, touched)
+    _expressions(pattern.conditions, tables, touched)
     for absent in pattern.absent:
         _pattern(absent, tables, touched)
     return tables
@@ -86,6 +81,9 @@ def _pattern(pattern: ir.Pattern, around: _Tables, touched: _Touched) -> _Tables
 
 def _expressions(expressions: Iterable[ir.Expression], tables: _Tables, touched: _Touched) -> None:
     for expression in expressions:
+        for each in ir.expressions_in(expression):
+            if isinstance(each, ir.SubPattern):
+                _pattern(each.pattern, tables, touched)
         for variable, columns in _used_columns(expression):
             for entity in tables[variable]:
                 if columns is None:
@@ -103,13 +101,11 @@ def _used_columns(expression: ir.Expression) -> Iterator[tuple[str, tuple[str, .
             yield variable, None
         case ir.Aggregate(_, ir.Entity(variable)):
             yield variable, ()
-        case ir.Aggregate(_, argument):
-            yield from _used_columns(argument)
-        case ir.VectorDistance(column) | ir.TextScore(column):
-            yield from _used_columns(column)
-        case ir.RankFusion(rankings):
-            for ranking in rankings:
-                yield from _used_columns(ranking)
+        case ir.SameEntity():
+            pass
+        case _:
+            for part in ir.parts_of(expression):
+                yield from _used_columns(part)
 
 
 def _all_columns(entity: EntityType) -> tuple[str, ...]:

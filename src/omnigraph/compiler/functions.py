@@ -10,12 +10,10 @@ from omnigraph.compiler import ir
 from omnigraph.compiler.scope import ResolvedProperty
 from omnigraph.compiler.values import (
     AGGREGATES,
-    FUNCTIONS,
-    RANKINGS,
-    SEARCHES,
     Values,
     are_comparable,
     expression_text,
+    is_known,
     is_orderable,
     kind_of,
     operator_problem,
@@ -46,20 +44,15 @@ _USAGE = {
 
 
 class Functions:
-    """Reads calls, whose arguments are values of one scope."""
+    """Reads aggregates, rankings and searches, whose arguments are values of one scope."""
 
     def __init__(self, values: Values) -> None:
         self._values = values
         self._report = values.report
 
-    def result(self, expression: ast.Expression) -> ir.Expression | None:
-        """An expression of `return` or `order`, where every value and most functions have a meaning."""
-        if isinstance(expression, ast.FunctionCall):
-            if expression.function in AGGREGATES:
-                return self._aggregate(expression)
-            if expression.function in RANKINGS:
-                return self._ranking(expression)
-        return self._values.value(expression)
+    def of_rows(self, call: ast.FunctionCall) -> ir.Expression | None:
+        """An aggregate or a ranking, whose arguments are values of a row."""
+        return self._aggregate(call) if call.function in AGGREGATES else self._ranking(call)
 
     def _arity(self, call: ast.FunctionCall, least: int, most: int, keywords: Sequence[str] = ()) -> bool:
         """Whether a call has as many arguments as its function takes; reports if not."""
@@ -81,17 +74,14 @@ class Functions:
         if not self._arity(call, 1, 1):
             return None
         function = ir.AggregateFunction(call.function)
-        if isinstance(call.arguments[0], ast.FunctionCall):
-            message = f"{quoted(call.function)} takes a variable or a property, not another function"
-            self._report(Code.FUNCTION_NOT_ALLOWED, message, call.arguments[0].span)
-            return None
         argument = self._values.value(call.arguments[0])
         if argument is None:
             return None
-        if function is ir.AggregateFunction.COUNT and isinstance(argument, ir.Entity | ir.Column):
-            return ir.Aggregate(function, argument, Scalar.I64, nullable=False)
-        if isinstance(argument, ir.Column):
-            type = _aggregate_type(function, argument.type)
+        if not is_known(argument):
+            if function is ir.AggregateFunction.COUNT:
+                return ir.Aggregate(function, argument, Scalar.I64, nullable=False)
+            given = type_of(argument)
+            type = None if given is None else _aggregate_type(function, given)
             if type is not None:
                 return ir.Aggregate(function, argument, type, nullable=True)
         message = f"{quoted(call.function)} cannot be computed of {kind_of(argument)}"
@@ -172,17 +162,8 @@ class Functions:
 
     # --- text search ---
 
-    def text_match(self, clause: ast.SearchFilter) -> ir.TextMatch | None:
-        """A search that stands as a clause of its own."""
-        call = clause.call
-        if call.function not in SEARCHES:
-            if call.function in FUNCTIONS:
-                message = f"{quoted(call.function)} is not a condition"
-                self._report(Code.FUNCTION_NOT_ALLOWED, message, call.span, "use it in `return` or `order`")
-            else:
-                hint = did_you_mean(call.function, SEARCHES)
-                self._report(Code.UNKNOWN_FUNCTION, f"unknown function {quoted(call.function)}", call.span, hint)
-            return None
+    def text_match(self, call: ast.FunctionCall) -> ir.TextMatch | None:
+        """A search in a text."""
         kind = ir.TextMatchKind(call.function)
         searched = self._searched_text(call, 2, 3 if kind is ir.TextMatchKind.FUZZY else 2)
         if searched is None:

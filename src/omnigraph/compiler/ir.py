@@ -4,12 +4,13 @@ Every node is frozen. Searching, ranking and fusing ranks are nodes like any oth
 remembering flags. Conditions and traversals of a pattern carry no order: deciding it is the planner's work.
 """
 
+from collections.abc import Iterator
 from enum import StrEnum
 from typing import TypeAlias
 
 from omnigraph.catalog import PropertyType, Scalar, Value
 from omnigraph.dataclass_later import dataclass
-from omnigraph.syntax.query_ast import Operator
+from omnigraph.syntax.query_ast import Operator, SubPatternKind
 
 TARGET = "self:"
 """The variable under which the conditions of an update or delete see the entity they decide on; no query can say it."""
@@ -76,10 +77,10 @@ class AggregateFunction(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Aggregate:
-    """One value for a group of rows; a count of an entity counts rows, of a column those that are not null."""
+    """One value for a group of rows; a count of an entity counts rows, of a value those that are not null."""
 
     function: AggregateFunction
-    argument: Column | Entity
+    argument: "Expression"
     type: PropertyType
     nullable: bool
 
@@ -144,8 +145,27 @@ class BlobOfText:
         return self.text.nullable
 
 
-Ranking: TypeAlias = VectorDistance | TextScore | RankFusion
-Expression: TypeAlias = Constant | ParameterValue | ListOf | Now | Column | Entity | Aggregate | BlobOfText | Ranking
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A value that one of `omnigraph.operations.operations` computes of others, which have the types that it takes."""
+
+    operation: str
+    arguments: tuple["Expression", ...]
+    type: PropertyType
+    nullable: bool
+
+
+@dataclass(frozen=True, slots=True)
+class SubPattern:
+    """Whether a nested pattern is found, or how often; it sees the variables around it."""
+
+    kind: SubPatternKind
+    pattern: "Pattern"
+    nullable: bool = False
+
+    @property
+    def type(self) -> PropertyType:
+        return Scalar.BOOL if self.kind is SubPatternKind.EXISTS else Scalar.I64
 
 
 # --- conditions ---
@@ -153,11 +173,16 @@ Expression: TypeAlias = Constant | ParameterValue | ListOf | Now | Column | Enti
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """A comparison of two values; it does not hold where either is null."""
+    """A comparison of two values; it is null where either is."""
 
-    left: Expression
+    left: "Expression"
     operator: Operator
-    right: Expression
+    right: "Expression"
+    type: PropertyType = Scalar.BOOL
+
+    @property
+    def nullable(self) -> bool:
+        return any(isinstance(side, Entity) or side.nullable for side in (self.left, self.right))
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,6 +192,8 @@ class SameEntity:
     left: str
     right: str
     negated: bool
+    type: PropertyType = Scalar.BOOL
+    nullable: bool = False
 
 
 class TextMatchKind(StrEnum):
@@ -179,15 +206,68 @@ class TextMatchKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class TextMatch:
-    """A full-text condition; `edits` is how many letters a fuzzy match may differ by."""
+    """A full-text condition, never null; `edits` is how many letters a fuzzy match may differ by."""
 
     kind: TextMatchKind
     column: Column
-    query: Expression
-    edits: Expression | None = None
+    query: "Expression"
+    edits: "Expression | None" = None
+    type: PropertyType = Scalar.BOOL
+    nullable: bool = False
 
 
-Condition: TypeAlias = Comparison | SameEntity | TextMatch
+Ranking: TypeAlias = VectorDistance | TextScore | RankFusion
+Condition: TypeAlias = Comparison | SameEntity | TextMatch | Call | SubPattern | Column | ParameterValue | Constant
+"""An expression that is a truth value. It holds where it is true."""
+
+Expression: TypeAlias = (
+    Constant
+    | ParameterValue
+    | ListOf
+    | Now
+    | Column
+    | Entity
+    | Aggregate
+    | BlobOfText
+    | Ranking
+    | Call
+    | SubPattern
+    | Comparison
+    | SameEntity
+    | TextMatch
+)
+
+
+def parts_of(expression: Expression) -> tuple[Expression, ...]:
+    """The expressions that one is computed from. Patterns that are nested in it are not looked into."""
+    match expression:
+        case Call(_, arguments):
+            return arguments
+        case Comparison(left, _, right):
+            return left, right
+        case Aggregate(_, argument):
+            return (argument,)
+        case SameEntity(left, right):
+            return Entity(left), Entity(right)
+        case TextMatch(_, column):
+            return (column,)
+        case VectorDistance(column) | TextScore(column):
+            return (column,)
+        case RankFusion(rankings):
+            return rankings
+    return ()
+
+
+def expressions_in(expression: Expression) -> Iterator[Expression]:
+    """An expression and all that it is computed from."""
+    yield expression
+    for part in parts_of(expression):
+        yield from expressions_in(part)
+
+
+def has_aggregate(expression: Expression) -> bool:
+    """Whether a value is one of a group of rows, and not of a single row."""
+    return any(isinstance(each, Aggregate) for each in expressions_in(expression))
 
 
 # --- patterns ---
@@ -241,7 +321,10 @@ class EdgeBinding(_Path):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pattern:
-    """What must be there, and in `absent` what must not; a nested pattern sees the variables around it."""
+    """What must be there, and in `absent` what must not; a nested pattern sees the variables around it.
+
+    All conditions must hold: one that consists of several joined by `and` is split.
+    """
 
     nodes: tuple[NodeBinding, ...] = ()
     traversals: tuple[Traversal | EdgeBinding, ...] = ()

@@ -1,7 +1,7 @@
 """Advice on queries that are right but probably not what was meant."""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import fields
 from typing import Any
 
@@ -9,7 +9,7 @@ from omnigraph.codes import Code
 from omnigraph.compiler import ir
 from omnigraph.diagnostics import Findings, quoted
 from omnigraph.syntax.nodes import Node
-from omnigraph.syntax.query_ast import THROWAWAY, Binding, Clause, Negation, Query, ReadBody, TraversalClause, Variable
+from omnigraph.syntax.query_ast import THROWAWAY, Binding, Query, ReadBody, TraversalClause, Variable
 
 
 def lint_query(query: Query, body: ir.Read | ir.Mutation, findings: Findings) -> None:
@@ -17,7 +17,7 @@ def lint_query(query: Query, body: ir.Read | ir.Mutation, findings: Findings) ->
     mentions = Counter(variable.name for variable in _variables_in(query.body))
     _unused_parameters(query, mentions, findings)
     if isinstance(query.body, ReadBody) and isinstance(body, ir.Read):
-        _check_traversals(query.body.match, mentions, _unbounded_edges(body.pattern), findings)
+        _check_traversals(query.body, mentions, _unbounded_edges(body), findings)
         _cross_product(query, body.pattern, findings)
 
 
@@ -28,16 +28,37 @@ def _unused_parameters(query: Query, mentioned: Mapping[str, int], findings: Fin
             findings.report(Code.UNUSED_PARAMETER, message, parameter.span)
 
 
-def _unbounded_edges(pattern: ir.Pattern) -> frozenset[str]:
-    """The edges that a pattern follows as far as they go, by their names in lower case."""
-    own = (each.edge.lower() for each in pattern.traversals if isinstance(each, ir.Traversal) and each.maximum is None)
-    return frozenset(own).union(*map(_unbounded_edges, pattern.absent))
+def _unbounded_edges(read: ir.Read) -> frozenset[str]:
+    """The edges that a read follows as far as they go, by their names in lower case."""
+    values = (*(column.expression for column in read.columns), *(key.expression for key in read.order))
+    return frozenset(
+        each.edge.lower()
+        for pattern in (*_patterns_below(read.pattern), *(found for each in values for found in _patterns_of(each)))
+        for each in pattern.traversals
+        if isinstance(each, ir.Traversal) and each.maximum is None
+    )
+
+
+def _patterns_below(pattern: ir.Pattern) -> Iterator[ir.Pattern]:
+    """A pattern and all that are nested in it."""
+    yield pattern
+    for absent in pattern.absent:
+        yield from _patterns_below(absent)
+    for condition in pattern.conditions:
+        yield from _patterns_of(condition)
+
+
+def _patterns_of(expression: ir.Expression) -> Iterator[ir.Pattern]:
+    """The patterns that an expression asks for."""
+    for each in ir.expressions_in(expression):
+        if isinstance(each, ir.SubPattern):
+            yield from _patterns_below(each.pattern)
 
 
 def _check_traversals(
-    clauses: Iterable[Clause], mentions: Mapping[str, int], unbounded: frozenset[str], findings: Findings
+    body: ReadBody, mentions: Mapping[str, int], unbounded: frozenset[str], findings: Findings
 ) -> None:
-    for traversal in _traversals(clauses):
+    for traversal in _traversals(body):
         for end in (traversal.source, traversal.destination):
             if end.name != THROWAWAY and mentions[end.name] == 1:
                 message = f"{quoted('$' + end.name)} is bound and never used"
@@ -86,20 +107,21 @@ def _links(pattern: ir.Pattern) -> Iterator[set[str]]:
         bound = {traversal.variable} if isinstance(traversal, ir.EdgeBinding) else set()
         yield {traversal.source, traversal.destination} | bound
     for condition in pattern.conditions:
-        if isinstance(condition, ir.SameEntity):
-            yield {condition.left, condition.right}
-        elif isinstance(condition, ir.Comparison):
-            sides = {side.variable for side in (condition.left, condition.right) if isinstance(side, ir.Column)}
-            if len(sides) == 2:
-                yield sides
+        named = {each.variable for each in ir.expressions_in(condition) if isinstance(each, ir.Column | ir.Entity)}
+        if len(named) > 1:
+            yield named
 
 
-def _traversals(clauses: Iterable[Clause]) -> Iterator[TraversalClause]:
-    for clause in clauses:
-        if isinstance(clause, TraversalClause):
-            yield clause
-        elif isinstance(clause, Negation):
-            yield from _traversals(clause.clauses)
+def _traversals(part: Any) -> Iterator[TraversalClause]:
+    """Every traversal in clauses, also in patterns that are nested in them."""
+    if isinstance(part, TraversalClause):
+        yield part
+    elif isinstance(part, Node):
+        for field in fields(part):
+            yield from _traversals(getattr(part, field.name))
+    elif isinstance(part, tuple):
+        for item in part:
+            yield from _traversals(item)
 
 
 def _variables_in(node: Any) -> Iterator[Variable]:

@@ -6,9 +6,9 @@ from omnigraph.catalog import Catalog, List, Scalar, Vector
 from omnigraph.catalog.types import INTEGERS
 from omnigraph.codes import Code
 from omnigraph.compiler import ir
-from omnigraph.compiler.functions import Comparisons, Functions
+from omnigraph.compiler.expressions import Expressions
+from omnigraph.compiler.functions import Comparisons
 from omnigraph.compiler.scope import VariableScope
-from omnigraph.compiler.values import Values
 from omnigraph.diagnostics import Findings, Span, did_you_mean, quoted
 from omnigraph.syntax import nodes
 from omnigraph.syntax import query_ast as ast
@@ -37,10 +37,12 @@ class ReadCompiler:
         pattern = self._pattern(read.match, scope)
         if not scope.variables:
             self._findings.report(Code.EMPTY_QUERY, "`match` binds no variable", name, "bind a variable: `$x: Type`")
-        functions = Functions(Values(scope, self._parameters, self._findings))
-        columns = self._columns(read.returns, functions)
-        grouped = any(isinstance(column.expression, ir.Aggregate) for column in columns)
-        order = self._order(read.order, columns, functions, grouped=grouped)
+        values = self._expressions(scope, in_result=True)
+        columns = self._columns(read.returns, values)
+        grouped = any(ir.has_aggregate(column.expression) for column in columns)
+        if grouped:
+            self._check_groups(columns, read.returns)
+        order = self._order(read.order, columns, values, grouped=grouped)
         limit = self._limit(read.limit)
         self._check_rankings(read.limit, grouped=grouped)
         return ir.Read(pattern=pattern, columns=columns, order=order, limit=limit, grouped=grouped)
@@ -48,11 +50,17 @@ class ReadCompiler:
     def _scope(self, parent: VariableScope | None) -> VariableScope:
         return VariableScope(self._catalog, self._findings, frozenset(self._parameters), parent)
 
+    def _expressions(self, scope: VariableScope, *, in_result: bool = False) -> Expressions:
+        return Expressions(scope, self._parameters, self._findings, self._lower_nested, in_result=in_result)
+
+    def _lower_nested(self, clauses: Sequence[ast.Clause], scope: VariableScope) -> ir.Pattern:
+        return self._pattern(clauses, self._scope(scope))
+
     # --- match ---
 
     def _pattern(self, clauses: Sequence[ast.Clause], scope: VariableScope) -> ir.Pattern:
         scope.bind(clauses)
-        values = Values(scope, self._parameters, self._findings)
+        values = self._expressions(scope)
         conditions = [each for clause in clauses for each in self._conditions(clause, values)]
         if scope.is_impossible:
             conditions.append(_NEVER)
@@ -67,25 +75,19 @@ class ReadCompiler:
     def _absent(self, clause: ast.Negation, scope: VariableScope) -> ir.Pattern:
         if not clause.clauses:
             self._findings.report(Code.EMPTY_QUERY, "`not` without a pattern excludes nothing", clause.span)
-        return self._pattern(clause.clauses, self._scope(scope))
+        return self._lower_nested(clause.clauses, scope)
 
-    def _conditions(self, clause: ast.Clause, values: Values) -> Iterator[ir.Condition]:
+    def _conditions(self, clause: ast.Clause, values: Expressions) -> Iterator[ir.Condition]:
         match clause:
             case ast.Binding(variable, _, properties):
                 for assignment in properties:
                     access = ast.PropertyAccess(variable, assignment.property, span=assignment.span)
                     yield from self._property_condition(access, assignment.value, values)
-            case ast.Filter(left, operator, right):
-                condition = Comparisons(values).comparison(left, operator, right, clause.span)
-                if condition is not None:
-                    yield condition
-            case ast.SearchFilter():
-                match = Functions(values).text_match(clause)
-                if match is not None:
-                    yield match
+            case ast.Filter(condition):
+                yield from values.conditions(condition)
 
     def _property_condition(
-        self, access: ast.PropertyAccess, value: ast.Expression, values: Values
+        self, access: ast.PropertyAccess, value: ast.Expression, values: Expressions
     ) -> Iterator[ir.Condition]:
         """``{ property: value }`` in a binding means that they are equal."""
         if not isinstance(value, nodes.Literal) and values.known_value(value, _OTHER_PROPERTY) is None:
@@ -96,11 +98,11 @@ class ReadCompiler:
 
     # --- return and order ---
 
-    def _columns(self, projections: Iterable[ast.Projection], functions: Functions) -> tuple[ir.OutputColumn, ...]:
+    def _columns(self, projections: Iterable[ast.Projection], values: Expressions) -> tuple[ir.OutputColumn, ...]:
         columns: dict[str, ir.OutputColumn] = {}
         for projection in projections:
-            name = projection.alias or print_expression(projection.expression, sigil="")
-            expression = self._result(projection.expression, functions)
+            name = projection.alias or _name_of(projection)
+            expression = self._result(projection.expression, values)
             if name in columns:
                 message = f"two columns are called {quoted(name)}"
                 self._findings.report(Code.DUPLICATE_COLUMN, message, projection.span, "name one with `as`")
@@ -108,18 +110,18 @@ class ReadCompiler:
                 columns[name] = ir.OutputColumn(name, expression)
         return tuple(columns.values())
 
-    def _result(self, expression: ast.Expression, functions: Functions) -> ir.Expression | None:
-        lowered = functions.result(expression)
+    def _result(self, expression: ast.Expression, values: Expressions) -> ir.Expression | None:
+        lowered = values.value(expression)
         if lowered is not None:
             self._results.append((expression.span, lowered))
         return lowered
 
     def _order(
-        self, keys: Iterable[ast.OrderKey], columns: Sequence[ir.OutputColumn], functions: Functions, *, grouped: bool
+        self, keys: Iterable[ast.OrderKey], columns: Sequence[ir.OutputColumn], values: Expressions, *, grouped: bool
     ) -> tuple[ir.SortKey, ...]:
         lowered = []
         for key in keys:
-            expression = self._order_expression(key.expression, columns, functions)
+            expression = self._order_expression(key.expression, columns, values)
             if expression is None:
                 continue
             problem = _order_problem(expression)
@@ -130,7 +132,7 @@ class ReadCompiler:
                 message = "after grouping, only returned columns and aggregates are left to order by"
                 self._findings.report(Code.ORDER_NOT_GROUPED, message, key.span, "add it to `return`")
                 continue
-            if not grouped and isinstance(expression, ir.Aggregate):
+            if not grouped and ir.has_aggregate(expression):
                 message = "an aggregate in `order` needs one in `return`"
                 self._findings.report(Code.ORDER_NOT_GROUPED, message, key.span, "add it to `return`")
                 continue
@@ -139,10 +141,10 @@ class ReadCompiler:
         return tuple(lowered)
 
     def _order_expression(
-        self, expression: ast.Expression, columns: Sequence[ir.OutputColumn], functions: Functions
+        self, expression: ast.Expression, columns: Sequence[ir.OutputColumn], values: Expressions
     ) -> ir.Expression | None:
         if not isinstance(expression, ast.BareName):
-            return self._result(expression, functions)
+            return self._result(expression, values)
         by_name = {column.name: column.expression for column in columns}
         if expression.name not in by_name:
             message = f"no column is called {quoted(expression.name)}"
@@ -150,9 +152,18 @@ class ReadCompiler:
             self._findings.report(Code.BARE_NAME, message, expression.span, hint)
         return by_name.get(expression.name)
 
+    def _check_groups(self, columns: Iterable[ir.OutputColumn], written: Iterable[ast.Projection]) -> None:
+        """A column of groups is a key, or computed of keys and aggregates."""
+        keys = [column.expression for column in columns if not ir.has_aggregate(column.expression)]
+        spans = {projection.alias or _name_of(projection): projection.span for projection in written}
+        for column in columns:
+            if ir.has_aggregate(column.expression) and not _is_of_groups(column.expression, keys):
+                message = f"{quoted(column.name)} combines an aggregate with a value that is not a column itself"
+                hint = "rows are grouped by the columns without an aggregate; return the value as one of them"
+                self._findings.report(Code.NOT_GROUPED, message, spans[column.name], hint)
+
     def _is_grouped(self, expression: ir.Expression, columns: Sequence[ir.OutputColumn]) -> bool:
-        alone = isinstance(expression, ir.Aggregate | ir.Ranking)
-        return alone or any(column.expression == expression for column in columns)
+        return isinstance(expression, ir.Ranking) or _is_of_groups(expression, [each.expression for each in columns])
 
     def _limit(self, limit: ast.Expression | None) -> ir.Expression | None:
         message = "a limit must be a whole number"
@@ -179,15 +190,27 @@ class ReadCompiler:
             if limit is None and _ranks_vectors(expression):
                 message = "without a `limit`, `nearest` would rank the whole graph"
                 self._findings.report(Code.NEAREST_NEEDS_LIMIT, message, span, "add `limit 10`")
-            if grouped and isinstance(expression, ir.Ranking):
+            if grouped and any(isinstance(each, ir.Ranking) for each in ir.expressions_in(expression)):
                 message = "a ranking is a value of each row, not of a group"
                 self._findings.report(Code.FUNCTION_NOT_ALLOWED, message, span)
 
 
+def _name_of(projection: ast.Projection) -> str:
+    """The name of a column that is given none."""
+    return print_expression(projection.expression, sigil="")
+
+
+def _is_of_groups(expression: ir.Expression, known: Sequence[ir.Expression]) -> bool:
+    """Whether a value is the same in all rows of a group, of which these values are."""
+    if isinstance(expression, ir.Aggregate) or expression in known:
+        return True
+    if isinstance(expression, ir.Column | ir.Entity | ir.SubPattern | ir.TextMatch | ir.SameEntity | ir.Ranking):
+        return False
+    return all(_is_of_groups(part, known) for part in ir.parts_of(expression))
+
+
 def _ranks_vectors(expression: ir.Expression) -> bool:
-    if isinstance(expression, ir.RankFusion):
-        return any(isinstance(ranking, ir.VectorDistance) for ranking in expression.rankings)
-    return isinstance(expression, ir.VectorDistance)
+    return any(isinstance(each, ir.VectorDistance) for each in ir.expressions_in(expression))
 
 
 def _order_problem(expression: ir.Expression) -> str | None:

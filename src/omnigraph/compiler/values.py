@@ -23,6 +23,7 @@ from omnigraph.codes import Code
 from omnigraph.compiler import ir
 from omnigraph.compiler.scope import EdgeVariable, NodeVariable, ResolvedProperty, Unresolved, VariableScope
 from omnigraph.diagnostics import Findings, did_you_mean, quoted
+from omnigraph.operations import FUNCTIONS as COMPUTED
 from omnigraph.syntax import nodes
 from omnigraph.syntax import query_ast as ast
 
@@ -36,9 +37,14 @@ _LITERAL_TYPES: dict[type, PropertyType] = {
     nodes.DateLiteral: Scalar.DATE,
     nodes.DateTimeLiteral: Scalar.DATETIME,
 }
-FUNCTIONS = AGGREGATES | RANKINGS | SEARCHES | {"now"}
+COMPUTED_NAMES = COMPUTED.keys() | {"coalesce", "cast", "date_diff", "date_trunc", "duration"}
+FUNCTIONS = AGGREGATES | RANKINGS | SEARCHES | COMPUTED_NAMES | {"now", "date", "datetime"}
 
-Known = ir.ParameterValue | ir.Now | ir.Constant | ir.ListOf
+Known = ir.ParameterValue | ir.Now | ir.Constant | ir.ListOf | ir.Call
+"""What has a value before anything is read, if all that it is computed from has."""
+
+
+_NOT_CONSTANT = "expected a literal, a parameter or `now()`"
 
 
 class Values:
@@ -61,6 +67,9 @@ class Values:
                 return resolved[0] if resolved is not None else None
             case ast.FunctionCall():
                 return self._now(expression)
+            case ast.Nested() | ast.SubPatternExpression():
+                self.report(Code.VALUE_NOT_CONSTANT, _NOT_CONSTANT, expression.span)
+                return None
             case ast.BareName(name):
                 hint = "a property is written `$x.name`, a text in double quotes"
                 if name.lower() in ("true", "false", "null"):
@@ -106,6 +115,8 @@ class Values:
         elif name in SEARCHES:
             hint = "write it as a clause of `match`"
             self.report(Code.FUNCTION_NOT_ALLOWED, f"{quoted(name)} is a condition, not a value", call.span, hint)
+        elif name in COMPUTED_NAMES:
+            self.report(Code.FUNCTION_NOT_ALLOWED, f"{quoted(name)} cannot be used here", call.span)
         elif name in FUNCTIONS:
             message = f"{quoted(name)} is computed from the rows that match"
             self.report(Code.FUNCTION_NOT_ALLOWED, message, call.span, "use it in `return` or `order`")
@@ -204,13 +215,12 @@ class Values:
         return value
 
     def known_value(self, expression: ast.Expression, hint: str | None = None) -> Known | None:
-        """A value that is known before anything is read: a literal, a parameter or `now()`."""
+        """A value that is known before anything is read: literals, parameters and `now()`, and what follows of them."""
         value = self.value(expression) if not isinstance(expression, ast.PropertyAccess) else None
-        if isinstance(value, Known):
+        if isinstance(value, Known) and is_known(value):
             return value
         if value is not None or isinstance(expression, ast.PropertyAccess):
-            message = "expected a literal, a parameter or `now()`"
-            self.report(Code.VALUE_NOT_CONSTANT, message, expression.span, hint)
+            self.report(Code.VALUE_NOT_CONSTANT, _NOT_CONSTANT, expression.span, hint)
         return None
 
 
@@ -231,6 +241,12 @@ def _list_type(elements: Sequence[PropertyType | None]) -> List | None:
         kinds = {Scalar.F64}
     kind = kinds.pop()
     return List(kind) if not kinds and isinstance(kind, Scalar) else None
+
+
+def is_known(expression: ir.Expression) -> bool:
+    """Whether an expression has a value before anything is read."""
+    unknown = ir.Column | ir.Entity | ir.SubPattern | ir.Aggregate | ir.TextMatch | ir.SameEntity
+    return not any(isinstance(each, unknown) for each in ir.expressions_in(expression))
 
 
 def type_of(expression: ir.Expression | None) -> PropertyType | None:

@@ -8,12 +8,14 @@ from omnigraph.catalog.model import ID
 from omnigraph.compiler import ir
 from omnigraph.dataclass_later import dataclass
 from omnigraph.query import steps
-from omnigraph.query.levels import Bound, KnownValues, Level
+from omnigraph.query.levels import Bound, KnownValues, Level, LevelBuilder
 from omnigraph.query.words import words_of
 
 TYPE_FIELD = "type"
 Ranked: TypeAlias = ir.Column | ir.VectorDistance | ir.TextScore
 """What is one field of one variable."""
+COMPUTED = ir.Call | ir.Comparison | ir.SubPattern | ir.SameEntity | ir.TextMatch
+"""What is computed of the values of a row."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,9 +29,12 @@ class Answer:
 
     # --- what is needed ---
 
-    def ask(self) -> None:
+    def ask(self, builder: LevelBuilder) -> None:
         """Tells every variable which of its columns the answer needs."""
         for expression in self.expressions():
+            for each in ir.expressions_in(expression):
+                if isinstance(each, COMPUTED):
+                    builder.ask(each, self.level)
             for bound, name in self._columns_of(expression):
                 if name == steps.TYPE or not name.startswith("@"):
                     bound.needs[name] = None
@@ -47,13 +52,13 @@ class Answer:
             case ir.Entity(variable):
                 bound = self.level.lookup(variable)
                 return [(bound, name) for _, name in entity_fields(bound)]
-            case ir.Aggregate(_, ir.Column() as argument):
-                return self._columns_of(argument)
             case ir.VectorDistance() | ir.TextScore():
                 return [self.score(expression)]
             case ir.RankFusion(rankings):
                 return [self.score(ranking) for ranking in rankings]
-        return []
+            case ir.Aggregate(_, ir.Entity()):
+                return []
+        return [found for part in ir.parts_of(expression) for found in self._columns_of(part)]
 
     def score(self, ranking: ir.VectorDistance | ir.TextScore) -> tuple[Bound, str]:
         """The variable that is ranked, and its field with the score."""
@@ -79,6 +84,11 @@ class Answer:
         known = self.values.of(query)
         value = known.value if known is not None else None
         return tuple(float(each) for each in value) if isinstance(value, tuple) else None  # type: ignore[arg-type]
+
+    @property
+    def is_computed(self) -> bool:
+        """Whether something in the answer must be computed of a row."""
+        return any(isinstance(each, COMPUTED) and self.values.of(each) is None for each in self.expressions())
 
     # --- without a relational engine ---
 

@@ -42,7 +42,7 @@ class WorkBound(Cancellation):
 def is_bounded(program: Program) -> bool:
     """Whether a program begins at given ids, and each of its steps can be counted before it is made."""
     keys = [each.expression for each in program.read.columns if not isinstance(each.expression, ir.Aggregate)]
-    if program.read.grouped and keys:
+    if program.is_computed or (program.read.grouped and keys):
         return False
     operations = program.pattern.operations
     return bool(operations) and isinstance(operations[0], ByIds) and _has_bounded_steps(program.pattern)

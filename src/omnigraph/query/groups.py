@@ -18,7 +18,8 @@ from omnigraph.catalog.types import INTEGERS
 from omnigraph.compiler import ir
 from omnigraph.compute_later import pc
 from omnigraph.dataclass_later import dataclass
-from omnigraph.query.matching import Frame, Run, add_up
+from omnigraph.query.computing import ColumnTest, Resolved, compute, constant_array, resolve
+from omnigraph.query.matching import Frame, Run, add_up, test_values
 from omnigraph.query.programs import NoProgram
 from omnigraph.query.results import AnswerColumn
 from omnigraph.query.row_order import RowOrder, first_in_order, sortable_numbers
@@ -31,9 +32,9 @@ _MOST_GROUPS = 2**62
 
 @dataclass(frozen=True, slots=True)
 class _Key:
-    """What divides rows: the entity of a variable, or the values of a column."""
+    """What divides rows: the entity of a variable, or the values of a column or of what is computed."""
 
-    expression: ir.Column | ir.Entity
+    expression: ir.Expression
     numbers: NDArray[Any]
     """For each row an ordinal, or the code of a value and 0 for null."""
     size: int
@@ -51,42 +52,43 @@ class Groups:
     numbers: NDArray[Any] | None = None
     """The group of each row; None where all rows are one group."""
     count: int = 1
-    keys: dict[ir.Column | ir.Entity, NDArray[Any]] = field(default_factory=dict)
+    keys: dict[ir.Expression, NDArray[Any]] = field(default_factory=dict)
     """For each key that divides rows its number by group."""
-    values: dict[ir.Column | ir.Entity, pa.Array] = field(default_factory=dict)
-    """The values of the keys that are columns."""
+    values: dict[ir.Expression, pa.Array] = field(default_factory=dict)
+    """The values of the keys that are columns or computed."""
 
     def answer(self, limit: int | None) -> Sequence[AnswerColumn]:
         """The columns of a read, with a row for each group."""
         read = self.run.program.read
-        keys = [column.expression for column in read.columns if not isinstance(column.expression, ir.Aggregate)]
+        keys = [column.expression for column in read.columns if not ir.has_aggregate(column.expression)]
         self._divide(keys)
         arrays: dict[ir.Expression, Any] = {}
         for expression in (*(column.expression for column in read.columns), *(key.expression for key in read.order)):
-            if isinstance(expression, ir.Aggregate) and expression not in arrays:
-                arrays[expression] = self._aggregate(expression)
+            if ir.has_aggregate(expression) and expression not in arrays:
+                arrays[expression] = self._of_groups(expression, keys)
         places: NDArray[Any] | None = None
         # Groups are numbered by their keys, so those of columns alone are in their order.
-        is_sorted = not read.order and all(key in self.values for key in keys if isinstance(key, ir.Column | ir.Entity))
+        dividing = [key for key in keys if self.run.values.of(key) is None]
+        is_sorted = not read.order and all(key in self.values for key in dividing)
         if self.count > 1 and not is_sorted:
             sorting = [
                 RowOrder(
                     sortable_numbers(arrays[key.expression])
-                    if isinstance(key.expression, ir.Aggregate)
+                    if key.expression in arrays
                     else self._sortable(key.expression),
                     key.descending,
                 )
                 for key in read.order
-                if isinstance(key.expression, ir.Aggregate | ir.Column)
+                if self.run.values.of(key.expression) is None
             ]
-            sorting += [RowOrder(self._sortable(key)) for key in keys if isinstance(key, ir.Column | ir.Entity)]
+            sorting += [RowOrder(self._sortable(key)) for key in dividing]
             places = first_in_order(sorting, self.count, limit)
         elif limit is not None and limit < self.count:
             places = np.arange(limit)
         plain = iter(self._outputs(keys, places))
         return [
             (arrays[column.expression] if places is None else pick(arrays[column.expression], places))
-            if isinstance(column.expression, ir.Aggregate)
+            if column.expression in arrays
             else next(plain)
             for column in read.columns
         ]
@@ -139,15 +141,19 @@ class Groups:
             if isinstance(key, ir.Column) and key.variable not in entities:
                 encoded = self.run.codes(key.variable, key.name, self.frame.columns[key.variable])
                 yield _Key(key, encoded.codes, len(encoded.values) + 1, encoded.values)
+            elif not isinstance(key, ir.Column | ir.Entity) and self.run.values.of(key) is None:
+                encoded = encode(self.run.compute_values(key, self.frame, self.run.program.scope))
+                yield _Key(key, encoded.codes, len(encoded.values) + 1, encoded.values)
 
     def _entities(self, variable: str) -> Ordinals:
         """The entity of a variable that is a key, for each group."""
         return self.keys[ir.Entity(variable)]
 
-    def _sortable(self, key: ir.Column | ir.Entity) -> Any:
+    def _sortable(self, key: ir.Expression) -> Any:
         """What sorts groups by a key."""
         if key in self.values:
             return self.keys[key]
+        assert isinstance(key, ir.Column | ir.Entity)
         table, ordinals = self.run.table(key.variable), self._entities(key.variable)
         if _is_identity(key):
             return table.id_order(ordinals)
@@ -162,7 +168,7 @@ class Groups:
                 frame.columns[each.variable] = numbers if places is None else numbers[places]
         found: list[AnswerColumn] = []
         for key in keys:
-            if isinstance(key, ir.Column) and key in self.values:
+            if key in self.values:
                 codes = self.keys[key] if places is None else self.keys[key][places]
                 found.append(_decode(self.values[key], codes))
             else:
@@ -170,6 +176,26 @@ class Groups:
         return found
 
     # --- aggregates ---
+
+    def _of_groups(self, expression: ir.Expression, keys: Sequence[ir.Expression]) -> pa.Array:
+        """The values of an aggregate, or of what is computed of aggregates and keys, by group."""
+        if isinstance(expression, ir.Aggregate):
+            return self._aggregate(expression)
+        resolved = [resolve(key, self.run.values) for key in keys]
+
+        def leaf(each: Resolved) -> pa.Array | None:
+            if isinstance(each, ir.Aggregate):
+                return self._aggregate(each)
+            if each in resolved:
+                return self._outputs([keys[resolved.index(each)]], None)[0]
+            if isinstance(each, ColumnTest):
+                values = pa.array(self._outputs([each.column], None)[0], arrow_type(each.column.type))
+                return test_values(each.predicate, values)
+            return None
+
+        return compute(
+            resolve(expression, self.run.values), leaf, lambda constant: constant_array(constant, self.count)
+        )
 
     def _aggregate(self, aggregate: ir.Aggregate) -> pa.Array:
         argument, wanted = aggregate.argument, arrow_type(aggregate.type)
@@ -179,10 +205,7 @@ class Groups:
             return pa.array(counts, wanted)
         if numbers is None:
             numbers = np.zeros(frame.count, np.int64)
-        table = self.run.table(argument.variable)
-        if self.run.uncounted:
-            self.run.cancellation.hold(table.expected_bytes(argument.name, frame.count))
-        values = self.run.column(argument.variable, argument.name, frame.columns[argument.variable])
+        values = self._values_of(argument)
         if values.null_count:
             is_there = truths_of(values.is_valid())
             values, numbers = values.filter(pa.array(is_there)), numbers[is_there]
@@ -199,9 +222,18 @@ class Groups:
             return pa.array(sums, mask=is_missing if is_missing.any() else None).cast(wanted)
         return _extremes(values, numbers, self.count, is_missing, aggregate.function is ir.AggregateFunction.MIN)
 
+    def _values_of(self, argument: ir.Expression) -> pa.Array:
+        """What is aggregated, for each row."""
+        if not isinstance(argument, ir.Column):
+            return self.run.compute_values(argument, self.frame, self.run.program.scope)
+        table = self.run.table(argument.variable)
+        if self.run.uncounted:
+            self.run.cancellation.hold(table.expected_bytes(argument.name, self.frame.count))
+        return self.run.column(argument.variable, argument.name, self.frame.columns[argument.variable])
+
     def _sums(self, values: pa.Array, numbers: Ordinals, weights: Any, aggregate: ir.Aggregate) -> Any:
         """The sums by group: of whole numbers exact, of others as they are added one after the other."""
-        assert isinstance(aggregate.argument, ir.Column)
+        assert not isinstance(aggregate.argument, ir.Entity)
         if aggregate.argument.type not in INTEGERS or aggregate.type is Scalar.F64:
             floats = numbers_of(values).astype(np.float64, copy=False)
             weighted = floats if weights is None else floats * weights

@@ -17,10 +17,12 @@ from omnigraph.catalog.types import NUMBERS
 from omnigraph.compiler import CompiledQuery, ir
 from omnigraph.dataclass_later import dataclass
 from omnigraph.errors import ParameterError
-from omnigraph.query.steps import Computed, Relation, TextMatching
+from omnigraph.operations import evaluate
+from omnigraph.query.computing import ColumnTest, Resolved, constant_array, mirror_comparison, resolve
+from omnigraph.query.steps import Computed as ComputedField
+from omnigraph.query.steps import Relation, TextMatching
 from omnigraph.query.words import words_of
 from omnigraph.storage.predicates import (
-    MIRRORED,
     ColumnPredicate,
     PredicateKind,
     Reduced,
@@ -77,7 +79,28 @@ class KnownValues:
                 ]
                 # A null in the list equals nothing, so it is left out.
                 return Known(tuple(each for each in values if each is not None and not isinstance(each, tuple)), type)
+            case ir.Call() | ir.Comparison():
+                return self._compute(expression)
         return None
+
+    def _compute(self, expression: ir.Call | ir.Comparison) -> Known | None:
+        """The value of an expression that is computed of known values only."""
+        if isinstance(expression, ir.Comparison):
+            left, right = self.of(expression.left), self.of(expression.right)
+            if left is None or right is None:
+                return None
+            is_null = left.value is None or right.value is None
+            return Known(None if is_null else holds(left, expression.operator, right), Scalar.BOOL)
+        arguments = [self.of(each) for each in expression.arguments]
+        if any(each is None for each in arguments):
+            return None
+        constants = [ir.Constant(each.value, each.type or expression.type) for each in arguments if each is not None]
+        found = evaluate(expression.operation, [constant_array(each, 1) for each in constants], expression.type)[
+            0
+        ].as_py()
+        if isinstance(found, datetime):
+            found = found.astimezone(UTC)
+        return Known(tuple(found) if isinstance(found, list) else found, expression.type)
 
 
 def limit_of(query: CompiledQuery, values: KnownValues) -> int | None:
@@ -127,7 +150,7 @@ class Bound:
     is_reached: bool = False
     needs: dict[str, None] = field(default_factory=dict)
     predicates: list[ColumnPredicate] = field(default_factory=list)
-    computed: list[Computed] = field(default_factory=list)
+    computed: list[ComputedField] = field(default_factory=list)
     required: list[str] = field(default_factory=list)
     relation: Relation | None = None
 
@@ -158,7 +181,7 @@ class Bound:
         )
         return properties[column].type if column in properties else Scalar.STRING
 
-    def add_computed(self, computed: Computed) -> str:
+    def add_computed(self, computed: ComputedField) -> str:
         """The field for something computed of each row; the same thing is computed once."""
         if computed not in self.computed:
             self.computed.append(computed)
@@ -209,7 +232,14 @@ class Holds:
     field: str
 
 
-Residual: TypeAlias = OnColumn | Compared | Same | Holds
+@dataclass(frozen=True, slots=True)
+class Computed:
+    """A condition that is computed of the values of a row. What is known in it is a constant."""
+
+    condition: Resolved
+
+
+Residual: TypeAlias = OnColumn | Compared | Same | Holds | Computed
 
 
 @dataclass(slots=True, eq=False)
@@ -221,6 +251,8 @@ class Level:
     own: dict[str, Bound] = field(default_factory=dict)
     residual: list[Residual] = field(default_factory=list)
     absent: list["Level"] = field(default_factory=list)
+    asked: dict[int, "Level"] = field(default_factory=dict)
+    """The patterns that expressions ask for, by the identity of their `ir.SubPattern`."""
     is_empty: bool = False
 
     def lookup(self, name: str) -> Bound:
@@ -278,10 +310,39 @@ class LevelBuilder:
                 level.residual.append(Same(level.lookup(left), level.lookup(right), negated))
             case ir.TextMatch():
                 self._place_text_match(condition, level)
-            case ir.Comparison(left, operator, right):
-                self._place_comparison(left, operator, right, level)
+            case ir.Comparison():
+                self._place_comparison(condition, level)
+            case ir.Call("not", (ir.Call("is null", (ir.Column(_, name, type) as column,)),)):
+                self._place_predicate(column, ColumnPredicate(name, type, PredicateKind.KNOWN), level)
+            case _:
+                self._place_computed(condition, level)
 
-    def _place_comparison(self, left: ir.Expression, operator: Operator, right: ir.Expression, level: Level) -> None:
+    def _place_computed(self, condition: ir.Condition, level: Level) -> None:
+        resolved = resolve(condition, self._values)
+        if isinstance(resolved, ir.Constant):
+            level.is_empty |= resolved.value is not True
+            return
+        self.ask(resolved, level)
+        level.residual.append(Computed(resolved))
+
+    def ask(self, expression: Resolved, level: Level) -> None:
+        """Tells the variables around an expression which of their columns it needs, and resolves its patterns."""
+        match expression:
+            case ColumnTest(column):
+                self.ask(column, level)
+            case ir.Column(variable, name):
+                level.lookup(variable).needs[name] = None
+            case ir.SubPattern(_, pattern):
+                if id(expression) not in level.asked:
+                    level.asked[id(expression)] = self.level(pattern, level)
+            case ir.TextMatch():
+                self.text_field(expression, level)
+            case _:
+                for part in ir.parts_of(expression):
+                    self.ask(part, level)
+
+    def _place_comparison(self, condition: ir.Comparison, level: Level) -> None:
+        left, operator, right = condition.left, condition.operator, condition.right
         low, high = self._values.of(left), self._values.of(right)
         if low is not None and high is not None:
             level.is_empty |= not holds(low, operator, high)
@@ -297,6 +358,8 @@ class LevelBuilder:
             and (found := mirror_comparison(low, operator, right)) is not None
         ):
             self._place_predicate(right, found, level)
+        elif not all(isinstance(side, ir.Column) or known for side, known in ((left, low), (right, high))):
+            self._place_computed(condition, level)
         else:
             sides = (self._operand(left, low, level), self._operand(right, high, level))
             level.residual.append(Compared(sides[0], operator, sides[1]))
@@ -321,17 +384,22 @@ class LevelBuilder:
         return Operand(bound, expression.name, Known(None, None), expression.type)
 
     def _place_text_match(self, condition: ir.TextMatch, level: Level) -> None:
+        found = self.text_field(condition, level)
+        if found is None:
+            level.is_empty = True
+        elif level.is_own(found[0]):
+            found[0].required.append(found[1])
+        else:
+            level.residual.append(Holds(*found))
+
+    def text_field(self, condition: ir.TextMatch, level: Level) -> tuple[Bound, str] | None:
+        """The variable and its field that says whether a search finds something; None if it never does."""
         query, edits = self._values.of(condition.query), self._edits(condition)
         words = words_of(str(query.value)) if query is not None and query.value is not None else ()
         if not words or edits is None:
-            level.is_empty = True
-            return
+            return None
         bound = level.lookup(condition.column.variable)
-        name = bound.add_computed(TextMatching(condition.column.name, condition.kind, tuple(words), edits))
-        if level.is_own(bound):
-            bound.required.append(name)
-        else:
-            level.residual.append(Holds(bound, name))
+        return bound, bound.add_computed(TextMatching(condition.column.name, condition.kind, tuple(words), edits))
 
     def _edits(self, condition: ir.TextMatch) -> int | None:
         if condition.kind is not ir.TextMatchKind.FUZZY:
@@ -351,8 +419,9 @@ class LevelBuilder:
 def levels_below(level: Level) -> Iterator[Level]:
     """A level and all that are nested in it, outermost first."""
     yield level
-    for inner in level.absent:
-        yield from levels_below(inner)
+    for inner in (*level.absent, *level.asked.values()):
+        if not inner.is_empty:
+            yield from levels_below(inner)
 
 
 def gives_id(predicate: ColumnPredicate) -> bool:
@@ -362,16 +431,6 @@ def gives_id(predicate: ColumnPredicate) -> bool:
 
 def _is_null(known: Known | None) -> bool:
     return known is not None and known.value is None
-
-
-def mirror_comparison(known: Known, operator: Operator, column: ir.Column) -> Reduced | None:
-    """``value operator column`` as a predicate of the column, where it is one."""
-    assert known.value is not None
-    assert known.type is not None
-    if operator is Operator.CONTAINS and isinstance(known.value, tuple):
-        return choice_predicate(column.name, column.type, known.value, known.type)
-    turned = MIRRORED.get(operator)
-    return column_predicate(column.name, column.type, turned, known.value, known.type) if turned is not None else None
 
 
 def by_id(entity: EntityType, predicates: list[ColumnPredicate]) -> list[ColumnPredicate]:

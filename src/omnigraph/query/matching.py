@@ -21,18 +21,23 @@ from omnigraph.compiler import ir
 from omnigraph.compute_later import pc
 from omnigraph.dataclass_later import dataclass
 from omnigraph.query.cancelling import Cancellation
+from omnigraph.query.computing import ColumnTest, Resolved, compute, constant_array, resolve
 from omnigraph.query.levels import KnownValues
 from omnigraph.query.programs import (
+    ROW,
     ByIds,
     ColumnComparison,
+    ComputedCondition,
     Condition,
     EdgeStep,
     Identity,
+    NestedProgram,
     NoProgram,
     Operation,
     PatternProgram,
     Program,
     Scan,
+    Scope,
     Test,
     Where,
     Without,
@@ -46,7 +51,7 @@ from omnigraph.resident.tables import Codes, Ordinals, ResidentTable
 from omnigraph.resident.view import ResidentView
 from omnigraph.storage.predicates import ColumnPredicate, PredicateKind
 from omnigraph.storage.predicates import holds as holds_for
-from omnigraph.syntax.query_ast import Operator
+from omnigraph.syntax.query_ast import Operator, SubPatternKind
 
 FEW_VALUES = 32
 """Up to this many values, a condition is decided one by one; Arrow takes longer to begin."""
@@ -175,13 +180,13 @@ class Run:
                     outputs.append(found[0].values_at(expression.name, found[1]))
                 else:
                     outputs.append(_entities(self.entity(expression.variable), *found))
-            else:
-                known = self.values.of(expression)
-                assert known is not None
+            elif (known := self.values.of(expression)) is not None:
                 constant = constant_scalar(known.value, known.type)
                 if not self.uncounted:
                     self.cancellation.hold(frame.count * int(repeat_value(constant, 1).nbytes))
                 outputs.append(repeat_value(constant, frame.count))
+            else:
+                outputs.append(self.compute_values(expression, frame, self.program.scope))
         return outputs
 
     def _hold_values(self, table: ResidentTable, names: Sequence[str], rows: Ordinals) -> None:
@@ -407,11 +412,50 @@ class Run:
             return frame.nothing() if found.count else frame
         firsts, kinds = _kinds_of([frame.columns[name] for name in operation.shared])
         inner = Frame({name: frame.columns[name][firsts] for name in operation.shared}, len(firsts))
-        inner.columns["@row"] = np.arange(len(firsts))
+        inner.columns[ROW] = np.arange(len(firsts))
         found = self.match(operation.pattern, inner)
         keep = np.ones(len(firsts), np.bool_)
-        keep[found.columns["@row"]] = False
+        keep[found.columns[ROW]] = False
         return frame.take(keep[kinds])
+
+    # --- computed values ---
+
+    def compute_values(self, expression: ir.Expression, frame: Frame, scope: Scope) -> pa.Array:
+        """The values of an expression for the rows of a frame."""
+        resolved = resolve(expression, self.values)
+        self.cancellation.hold(8 * frame.count)
+
+        def leaf(each: Resolved) -> pa.Array | None:
+            match each:
+                case ir.Column(variable, name):
+                    return self._column_of(scope, variable, name, frame)
+                case ColumnTest(ir.Column(variable, name), predicate):
+                    return test_values(predicate, self._column_of(scope, variable, name, frame))
+                case ir.SameEntity(left, right, negated):
+                    same = frame.columns[left] == frame.columns[right]
+                    return pa.array(~same if negated else same)
+                case ir.SubPattern():
+                    return self._count_nested(each, scope.nested[id(each)], frame)
+            return None
+
+        return compute(resolved, leaf, lambda constant: constant_array(constant, frame.count))
+
+    def _column_of(self, scope: Scope, variable: str, name: str, frame: Frame) -> pa.Array:
+        return self.values_of(self.view.table(scope.tables[variable]), name, frame.columns[variable])
+
+    def _count_nested(self, asked: ir.SubPattern, nested: NestedProgram, frame: Frame) -> pa.Array:
+        """For each row whether a nested pattern is found, or how often."""
+        if not frame.count:
+            counts = np.empty(0, np.int64)
+        elif not nested.shared:
+            counts = np.full(frame.count, self.match(nested.pattern, Frame()).total, np.int64)
+        else:
+            firsts, kinds = _kinds_of([frame.columns[name] for name in nested.shared])
+            inner = Frame({name: frame.columns[name][firsts] for name in nested.shared}, len(firsts))
+            inner.columns[ROW] = np.arange(len(firsts))
+            found = self.match(nested.pattern, inner)
+            counts = add_up(found.columns[ROW], found.weights, len(firsts))[kinds]
+        return pa.array(counts > 0 if asked.kind is SubPatternKind.EXISTS else counts)
 
     # --- conditions ---
 
@@ -466,6 +510,8 @@ class Run:
                     for table, column in zip(tables, (left, right), strict=True)
                 ]
                 return _compare(sides[0], operator, sides[1])
+            case ComputedCondition(expression, scope):
+                return _truths(self.compute_values(expression, frame, scope))
 
 
 def add_up(groups: Ordinals, weights: NDArray[Any] | None, count: int) -> NDArray[np.int64]:
@@ -498,6 +544,11 @@ def _kinds_of(columns: Sequence[Ordinals]) -> tuple[Ordinals, Ordinals]:
         keys = kinds * (int(column.max()) + 1) + column
         _, firsts, kinds = np.unique(keys, return_index=True, return_inverse=True)
     return firsts, kinds
+
+
+def test_values(predicate: ColumnPredicate, values: pa.Array) -> pa.Array:
+    """Which values pass a predicate; null where the value is."""
+    return pa.array(_mask(predicate, values), mask=truths_of(values.is_null()) if values.null_count else None)
 
 
 def _mask(predicate: ColumnPredicate, column: pa.Array) -> NDArray[np.bool_]:

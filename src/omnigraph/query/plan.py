@@ -79,9 +79,10 @@ def plan_read(
     read = query.body
     assert isinstance(read, ir.Read), "a mutation is not planned as a read"
     values = KnownValues(parameters, now)
-    level = LevelBuilder(query.name, catalog, values).level(read.pattern)
+    builder = LevelBuilder(query.name, catalog, values)
+    level = builder.level(read.pattern)
     answer = Answer(read, level, values)
-    answer.ask()
+    answer.ask(builder)
     ordered = StepOrder(catalog)
     for each in levels_below(level):
         ordered.add(each)
@@ -90,7 +91,7 @@ def plan_read(
         (step,) = ordered.steps
         assert isinstance(step, NodeScan)
         ordered.steps = [replace(step, best=answer.best(limit))]
-    rest, outputs = _rest(answer, ordered, limit, shortcuts)
+    rest, outputs = _rest(answer, builder, ordered, limit, shortcuts)
     return Plan(
         query=query.name,
         steps=tuple(ordered.steps),
@@ -104,16 +105,17 @@ def plan_read(
 
 
 def _rest(
-    answer: Answer, ordered: StepOrder, limit: int | None, shortcuts: Shortcuts
+    answer: Answer, builder: LevelBuilder, ordered: StepOrder, limit: int | None, shortcuts: Shortcuts
 ) -> tuple[Rest, tuple[Output, ...]]:
     may_shorten = shortcuts is Shortcuts.ALLOWED
     if may_shorten and _is_direct(answer):
         return answer.direct()
     if may_shorten and _is_count(answer, ordered.steps):
         return Count(), tuple(ValueOutput(column.name, 0, Scalar.I64) for column in answer.read.columns)
-    from omnigraph.query.statements import write_statement  # noqa: PLC0415 - sqlglot takes long to import
+    from omnigraph.query.relational import Sql  # noqa: PLC0415 - sqlglot takes long to import
+    from omnigraph.query.statements import write_statement  # noqa: PLC0415 - as above
 
-    return write_statement(answer, ordered, limit)
+    return write_statement(answer, Sql(ordered, builder), limit)
 
 
 def _is_direct(answer: Answer) -> bool:
@@ -121,7 +123,7 @@ def _is_direct(answer: Answer) -> bool:
     level = answer.level
     is_alone = len(level.own) == 1 and not level.pattern.traversals and not level.absent and not level.residual
     fused = any(isinstance(each, ir.RankFusion) for each in answer.expressions())
-    return is_alone and not answer.read.grouped and not fused
+    return is_alone and not answer.read.grouped and not fused and not answer.is_computed
 
 
 def _is_count(answer: Answer, steps: Sequence[Step]) -> bool:
@@ -131,7 +133,7 @@ def _is_count(answer: Answer, steps: Sequence[Step]) -> bool:
     """
     level = answer.level
     counts = answer.read.grouped and all(_counts_rows(column.expression) for column in answer.read.columns)
-    if not counts or level.absent or not _only_known_ids(level):
+    if not counts or level.absent or level.asked or not _only_known_ids(level):
         return False
     if any(bound.is_tagged or bound.required for bound in level.own.values()):
         return False
@@ -143,7 +145,8 @@ def _is_count(answer: Answer, steps: Sequence[Step]) -> bool:
 def _counts_rows(expression: ir.Expression) -> bool:
     if not isinstance(expression, ir.Aggregate) or expression.function is not ir.AggregateFunction.COUNT:
         return False
-    return isinstance(expression.argument, ir.Entity) or not expression.argument.nullable
+    argument = expression.argument
+    return isinstance(argument, ir.Entity) or (isinstance(argument, ir.Column) and not argument.nullable)
 
 
 def _only_known_ids(level: Level) -> bool:

@@ -16,11 +16,13 @@ from omnigraph.catalog.keys import node_id
 from omnigraph.catalog.model import ID
 from omnigraph.catalog.types import INTEGERS
 from omnigraph.compiler import ir
+from omnigraph.compiler.values import is_known
 from omnigraph.dataclass_later import dataclass
-from omnigraph.query.levels import KnownValues, holds, mirror_comparison
+from omnigraph.query.computing import mirror_comparison
+from omnigraph.query.levels import KnownValues, holds
 from omnigraph.query.walks import OPPOSITE
 from omnigraph.storage.predicates import MIRRORED, Reduced, column_predicate, is_text
-from omnigraph.syntax.query_ast import Operator
+from omnigraph.syntax.query_ast import Operator, SubPatternKind
 
 
 class NoProgram(Exception):
@@ -95,7 +97,39 @@ class Identity:
     negated: bool
 
 
-Condition: TypeAlias = Test | ColumnComparison | Identity
+@dataclass(frozen=True, slots=True)
+class NestedProgram:
+    """A pattern that an expression asks for. `shared` are the variables that it has from around."""
+
+    pattern: "PatternProgram"
+    shared: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """What expressions over some variables need: the tables of these, and patterns by the identity of `SubPattern`."""
+
+    tables: Mapping[str, str]
+    nested: Mapping[int, NestedProgram]
+
+    def variables(self, expression: ir.Expression) -> Iterator[str]:
+        """The variables that must be bound before an expression can be computed."""
+        for each in ir.expressions_in(expression):
+            if isinstance(each, ir.Column | ir.Entity):
+                yield each.variable
+            elif isinstance(each, ir.SubPattern):
+                yield from self.nested[id(each)].shared
+
+
+@dataclass(frozen=True, slots=True)
+class ComputedCondition:
+    """A condition that is computed of the values of a row."""
+
+    condition: ir.Condition
+    scope: Scope
+
+
+Condition: TypeAlias = Test | ColumnComparison | Identity | ComputedCondition
 
 
 # --- operations ---
@@ -205,12 +239,18 @@ class Program:
     """Their names."""
     is_pinned: bool
     """Whether it begins at given ids, so that little is read."""
+    scope: Scope
+    """What the values of the answer need."""
+    is_computed: bool
+    """Whether it computes values, whose size follows from nothing that is known before."""
     point: tuple[ByIds, tuple[str, ...]] | None
     """For a read of one node by its id and nothing else: how it is found, and the columns that are returned."""
 
     def explain(self) -> Iterator[str]:
         """The operations for people, a line each."""
         yield from _explain(self.pattern, "")
+        for column in self.read.columns:
+            yield from _explain_nested(column.expression, self.scope, "")
 
 
 def _explain(pattern: PatternProgram, indent: str) -> Iterator[str]:
@@ -228,6 +268,9 @@ def _explain(pattern: PatternProgram, indent: str) -> Iterator[str]:
                 yield f"{indent}follow {operation.table}{hops} {how}"
             case Where(conditions):
                 yield f"{indent}keep rows that meet {len(conditions)} condition{'s' if len(conditions) > 1 else ''}"
+                for each in conditions:
+                    if isinstance(each, ComputedCondition):
+                        yield from _explain_nested(each.condition, each.scope, indent + "  ")
                 continue
             case Without(nested):
                 yield f"{indent}without"
@@ -236,6 +279,13 @@ def _explain(pattern: PatternProgram, indent: str) -> Iterator[str]:
         tests = [*operation.tests, *(operation.edge_tests if isinstance(operation, EdgeStep) else ())]
         if tests:
             yield f"{indent}  where {', '.join(f'{test.column.name} {test.operator.value}' for test in tests)}"
+
+
+def _explain_nested(expression: ir.Expression, scope: Scope, indent: str) -> Iterator[str]:
+    for each in ir.expressions_in(expression):
+        if isinstance(each, ir.SubPattern):
+            yield f"{indent}{'look for' if each.kind is SubPatternKind.EXISTS else 'count'}"
+            yield from _explain(scope.nested[id(each)].pattern, indent + "  ")
 
 
 # --- making a program ---
@@ -261,18 +311,21 @@ class _Maker:
         for each in read.pattern.traversals:
             if isinstance(each, ir.EdgeBinding):
                 own[each.variable] = entities[each.variable]
-        keys = [column.expression for column in read.columns if not isinstance(column.expression, ir.Aggregate)]
-        for expression in (*(column.expression for column in read.columns), *(key.expression for key in read.order)):
-            self._need(expression, entities)
+        keys = [column.expression for column in read.columns if not ir.has_aggregate(column.expression)]
+        expressions = [*(column.expression for column in read.columns), *(key.expression for key in read.order)]
+        nested: dict[int, NestedProgram] = {}
+        for expression in expressions:
+            self._need(expression, entities, nested)
+        scope = Scope({name: entity.table_key for name, entity in entities.items()}, nested)
         if read.grouped and not keys and read.pattern.traversals and not is_pinned:
             raise NoProgram  # the number of rows is found without making them
         if read.grouped:
-            if any(isinstance(key, ir.Column) and isinstance(key.type, List) for key in keys):
+            if any(not isinstance(key, ir.Entity) and isinstance(key.type, List) for key in keys):
                 raise NoProgram
             for key in read.order:
-                if not isinstance(key.expression, ir.Aggregate) and key.expression not in keys:
+                if not ir.has_aggregate(key.expression) and key.expression not in keys:
                     raise NoProgram
-            pattern = replace(pattern, live=_live_after(pattern.operations, _grouped_variables(read)))
+            pattern = replace(pattern, live=_live_after(pattern.operations, _grouped_variables(read, scope)))
         return Program(
             read=read,
             pattern=pattern,
@@ -282,12 +335,17 @@ class _Maker:
             schema=pa.schema([pa.field(each.name, _output_type(each.expression, own)) for each in read.columns]),
             names=tuple(each.name for each in read.columns),
             is_pinned=is_pinned,
+            scope=scope,
+            is_computed=_is_computed(pattern)
+            or any(isinstance(part, _COMPUTED) for each in expressions for part in ir.expressions_in(each)),
             point=_point(read, pattern),
         )
 
     # --- what is needed in memory ---
 
-    def _need(self, expression: ir.Expression, entities: Mapping[str, EntityType]) -> None:
+    def _need(  # noqa: PLR0912 - a branch for each kind of expression
+        self, expression: ir.Expression, entities: Mapping[str, EntityType], nested: dict[int, NestedProgram]
+    ) -> None:
         match expression:
             case ir.Column():
                 self._need_column(expression, entities)
@@ -300,10 +358,22 @@ class _Maker:
                 self.tables[entity.table_key].update(entity.system_columns)
             case ir.Aggregate(_, ir.Entity()):
                 pass
-            case ir.Aggregate(_, ir.Column() as column):
-                if isinstance(column.type, List):
+            case ir.Aggregate(_, argument):
+                if not isinstance(argument, ir.Entity) and isinstance(argument.type, List):
                     raise NoProgram
-                self._need_column(column, entities)
+                self._need(argument, entities, nested)
+            case ir.SubPattern(_, pattern):
+                inner, _, _ = self._pattern(pattern, entities)
+                shared = tuple(name for name in _variables_in(inner) if name in entities)
+                if shared:
+                    inner = replace(inner, live=_live_after(inner.operations, frozenset({ROW})))
+                nested[id(expression)] = NestedProgram(inner, shared)
+            case ir.SameEntity(left, right):
+                if entities[left].table_key != entities[right].table_key:
+                    raise NoProgram
+            case ir.Call() | ir.Comparison():
+                for part in ir.parts_of(expression):
+                    self._need(part, entities, nested)
             case ir.Constant() | ir.ParameterValue() | ir.ListOf() | ir.Now():
                 pass
             case _:
@@ -357,22 +427,25 @@ class _Maker:
                     _check_comparable(left.type, operator, right.type)
                     self._need_column(left, entities)
                     self._need_column(right, entities)
-                    tables = entities[left.variable].table_key, entities[right.variable].table_key
-                    yield ColumnComparison(left, operator, right, tables)
-                case ir.Comparison(ir.Column() as column, operator, value):
+                    both = entities[left.variable].table_key, entities[right.variable].table_key
+                    yield ColumnComparison(left, operator, right, both)
+                case ir.Comparison(ir.Column() as column, operator, value) if is_known(value):
                     self._need_column(column, entities)
                     table = entities[column.variable].table_key
                     yield Test(column.variable, table, column, operator, value, is_mirrored=False)
-                case ir.Comparison(value, operator, ir.Column() as column):
+                case ir.Comparison(value, operator, ir.Column() as column) if is_known(value):
                     if operator is not Operator.CONTAINS and operator not in MIRRORED:
                         raise NoProgram
                     self._need_column(column, entities)
                     table = entities[column.variable].table_key
                     yield Test(column.variable, table, column, operator, value, is_mirrored=True)
-                case ir.Comparison(left, operator, right):
+                case ir.Comparison(left, operator, right) if is_known(left) and is_known(right):
                     constants.append(KnownComparison(left, operator, right))
                 case _:
-                    raise NoProgram
+                    nested: dict[int, NestedProgram] = {}
+                    self._need(condition, entities, nested)
+                    tables = {name: entity.table_key for name, entity in entities.items()}
+                    yield ComputedCondition(condition, Scope(tables, nested))
 
 
 def _point(read: ir.Read, pattern: PatternProgram) -> tuple[ByIds, tuple[str, ...]] | None:
@@ -416,15 +489,35 @@ def _check_comparable(left: PropertyType, operator: Operator, right: PropertyTyp
     raise NoProgram
 
 
-def _grouped_variables(read: ir.Read) -> frozenset[str]:
+_COMPUTED = ir.Call | ir.Comparison | ir.SubPattern | ir.SameEntity
+ROW = "@row"
+"""The column of a frame in which a nested pattern keeps for which row it is looked for."""
+
+
+def _is_computed(pattern: PatternProgram) -> bool:
+    """Whether conditions of a pattern are computed."""
+    for operation in pattern.operations:
+        match operation:
+            case Where(conditions) if any(isinstance(each, ComputedCondition) for each in conditions):
+                return True
+            case Without(nested) if _is_computed(nested):
+                return True
+    return False
+
+
+def _grouped_variables(read: ir.Read, scope: Scope) -> frozenset[str]:
     """The variables that groups and their values depend on. Entities that are counted are as many as rows."""
-    found = set()
-    for each in (*(column.expression for column in read.columns), *(key.expression for key in read.order)):
+    found: set[str] = set()
+    pending = [*(column.expression for column in read.columns), *(key.expression for key in read.order)]
+    while pending:
+        each = pending.pop()
         if isinstance(each, ir.Aggregate) and isinstance(each.argument, ir.Entity):
             continue
-        expression = each.argument if isinstance(each, ir.Aggregate) else each
-        if isinstance(expression, ir.Column | ir.Entity):
-            found.add(expression.variable)
+        if isinstance(each, ir.Column | ir.Entity):
+            found.add(each.variable)
+        elif isinstance(each, ir.SubPattern):
+            found.update(scope.variables(each))
+        pending += ir.parts_of(each)
     return frozenset(found)
 
 
@@ -470,6 +563,8 @@ def _variables(condition: Condition) -> tuple[str, ...]:
             return (left.variable, right.variable)
         case Identity(left, right):
             return (left, right)
+        case ComputedCondition(expression, scope):
+            return tuple(dict.fromkeys(scope.variables(expression)))
 
 
 _PINNED, _EQUAL, _FILTERED, _OPEN = range(4)

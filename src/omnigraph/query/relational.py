@@ -12,12 +12,26 @@ from sqlglot import exp
 from omnigraph.catalog import List, PropertyType, Scalar, Value
 from omnigraph.catalog.types import FLOATS, NUMBERS
 from omnigraph.catalog.values import ScalarValue
+from omnigraph.compiler import ir
 from omnigraph.dataclass_later import dataclass
-from omnigraph.query.levels import Bound, Compared, Holds, Level, OnColumn, Operand, Residual, Same
+from omnigraph.query.computing import ColumnTest, Resolved
+from omnigraph.query.levels import (
+    Bound,
+    Compared,
+    Computed,
+    Holds,
+    Level,
+    LevelBuilder,
+    OnColumn,
+    Operand,
+    Residual,
+    Same,
+)
 from omnigraph.query.ordering import FieldMatch, FieldPlace, StepOrder
+from omnigraph.query.sql_text import operation_of
 from omnigraph.query.steps import TYPE, Relation
 from omnigraph.storage.predicates import ColumnPredicate, PredicateKind, is_text
-from omnigraph.syntax.query_ast import Operator
+from omnigraph.syntax.query_ast import Operator, SubPatternKind
 
 _SQL_TYPES = {
     Scalar.STRING: exp.DataType(this=exp.DataType.Type.VARCHAR),
@@ -50,6 +64,8 @@ class Sql:
     """Writes the conditions and joins of a planned pattern."""
 
     ordered: StepOrder
+    texts: LevelBuilder
+    """Knows the fields of searches."""
     parameters: dict[str, Value] = field(default_factory=dict)
 
     def select(self, level: Level, columns: Iterable[exp.Expr]) -> exp.Select:
@@ -75,7 +91,7 @@ class Sql:
         return select
 
     def _conditions(self, level: Level) -> list[exp.Expr]:
-        conditions = [self._residual(each) for each in level.residual]
+        conditions = [self._residual(each, level) for each in level.residual]
         return [*conditions, *(exp.Not(this=self._exists(inner)) for inner in level.absent)]
 
     def _exists(self, level: Level) -> exp.Expr:
@@ -119,21 +135,68 @@ class Sql:
         """A known value, as a parameter of its type."""
         name = f"v{len(self.parameters)}"
         self.parameters[name] = value
-        to = _SQL_TYPES[Scalar.STRING if is_text(type) else Scalar(str(type))]
-        return exp.Cast(this=exp.Placeholder(this=name), to=to.copy())
+        return exp.Cast(this=exp.Placeholder(this=name), to=_sql_type(type))
 
     # --- conditions ---
 
-    def _residual(self, condition: Residual) -> exp.Expr:
+    def _residual(self, condition: Residual, level: Level) -> exp.Expr:
         match condition:
             case OnColumn(bound, predicate):
-                return self._predicate(self.column(bound, predicate.column), predicate)
+                return self.predicate(self.column(bound, predicate.column), predicate)
             case Compared(left, operator, right):
                 return self._comparison(left, operator, right)
             case Holds(bound, name):
                 return self.column(bound, name)
             case Same(left, right, negated):
                 return self._same(left, right, negated=negated)
+            case Computed(expression):
+                return self.expression(expression, level)
+
+    def expression(self, expression: Resolved, level: Level) -> exp.Expr:
+        """A computed value, over the relations of a pattern and of those around it."""
+        match expression:
+            case ir.Constant(value, type):
+                return self._constant(value, type)
+            case ir.Column(variable, name):
+                return self.column(level.lookup(variable), name)
+            case ColumnTest(column, predicate):
+                return exp.Paren(this=self.predicate(self.expression(column, level), predicate))
+            case ir.Call(operation, arguments):
+                return operation_of(operation, [self.expression(each, level) for each in arguments])
+            case ir.SameEntity(left, right, negated):
+                same = self._same(level.lookup(left), level.lookup(right), negated=negated)
+                return exp.Paren(this=same)
+            case ir.TextMatch():
+                found = self.texts.text_field(expression, level)
+                return exp.false() if found is None else self.column(*found)
+            case ir.SubPattern(kind):
+                return self._sub_pattern(kind, level.asked[id(expression)])
+        raise TypeError(expression)
+
+    def _constant(self, value: Value | None, type: PropertyType | None) -> exp.Expr:
+        if isinstance(type, List):
+            element = exp.DataType(this=exp.DataType.Type.ARRAY, expressions=[_sql_type(type.element)], nested=True)
+            if not isinstance(value, tuple):
+                return exp.Cast(this=exp.null(), to=element)
+            items = [self.value(each, type.element) for each in value]
+            return exp.Cast(this=exp.Array(expressions=items), to=element)
+        if value is None:
+            return exp.Cast(this=exp.null(), to=_sql_type(type or Scalar.BOOL))
+        assert not isinstance(value, tuple)
+        assert type is not None
+        return self.value(value, type)
+
+    def _sub_pattern(self, kind: SubPatternKind, level: Level) -> exp.Expr:
+        if kind is SubPatternKind.EXISTS:
+            return exp.false() if level.is_empty else exp.Paren(this=self._exists(level))
+        number = exp.DataType(this=exp.DataType.Type.BIGINT)
+        if level.is_empty:
+            return exp.Cast(this=exp.Literal.number(0), to=number)
+        if self.ordered.relations[id(level)]:
+            count = self.select(level, [exp.Count(this=exp.Star())])
+            return exp.Cast(this=exp.Subquery(this=count), to=number)
+        branch = exp.If(this=self._exists(level), true=exp.Literal.number(1))
+        return exp.Cast(this=exp.Case(ifs=[branch], default=exp.Literal.number(0)), to=number)
 
     def _same(self, left: Bound, right: Bound, *, negated: bool) -> exp.Expr:
         conditions: list[exp.Expr] = [exp.EQ(this=self.id(left), expression=self.id(right))]
@@ -145,7 +208,8 @@ class Sql:
     def _type_name(self, bound: Bound) -> exp.Expr:
         return self.tag(bound) if bound.is_tagged else exp.Literal.string(bound.entities[0].name)
 
-    def _predicate(self, column: exp.Expr, predicate: ColumnPredicate) -> exp.Expr:
+    def predicate(self, column: exp.Expr, predicate: ColumnPredicate) -> exp.Expr:
+        """A predicate of a column; null where the column is, unless it asks for what is known."""
         values = [self.value(each, predicate.value_type) for each in predicate.values]
         match predicate.test:
             case PredicateKind.KNOWN:
@@ -180,6 +244,10 @@ class Sql:
         assert operand.known.value is not None
         assert not isinstance(operand.known.value, tuple)
         return self.value(operand.known.value, operand.type)
+
+
+def _sql_type(type: PropertyType) -> exp.DataType:
+    return _SQL_TYPES[Scalar.STRING if is_text(type) else Scalar(str(type))].copy()
 
 
 def at(place: FieldPlace) -> exp.Expr:

@@ -59,7 +59,7 @@ def _rows(run: Run, frame: Frame, limit: int | None) -> Sequence[AnswerColumn]:
         keys = [
             RowOrder(_sortable(run, key.expression, frame), key.descending)
             for key in read.order
-            if isinstance(key.expression, ir.Column)
+            if run.values.of(key.expression) is None
         ]
         for name in run.program.entities:
             ordinals = frame.columns[name]
@@ -71,7 +71,9 @@ def _rows(run: Run, frame: Frame, limit: int | None) -> Sequence[AnswerColumn]:
     return run.outputs([column.expression for column in read.columns], frame)
 
 
-def _sortable(run: Run, column: ir.Column, frame: Frame) -> Any:
+def _sortable(run: Run, column: ir.Expression, frame: Frame) -> Any:
+    if not isinstance(column, ir.Column):
+        return sortable_numbers(run.compute_values(column, frame, run.program.scope))
     if column.name == ID:
         return run.id_order(run.table(column.variable), frame.columns[column.variable])
     return sortable_numbers(run.values_of(run.table(column.variable), column.name, frame.columns[column.variable]))

@@ -11,8 +11,21 @@ from typing import Any, TypeVar
 
 from sqlglot import exp
 
-_NESTED = (exp.Exists, exp.Coalesce)
+from omnigraph.operations import write_operation
+
+_NESTED = (exp.Exists, exp.Coalesce, exp.Subquery)
 _FEW_NESTED = 8
+
+
+class Computation(exp.Expression):
+    """An operation of `omnigraph.operations`, which each dialect writes in its own way."""
+
+    arg_types = {"this": True, "expressions": True}  # noqa: RUF012 - as sqlglot declares it
+
+
+def operation_of(name: str, arguments: list[exp.Expr]) -> exp.Expr:
+    """An operation of these arguments."""
+    return Computation(this=name, expressions=arguments)
 
 
 def is_deep(statement: exp.Expr) -> bool:
@@ -25,12 +38,20 @@ def sql_text(statement: exp.Expr, dialect: Any, *, pretty: bool = False) -> str:
 
     sqlglot writes by recursion, some fifteen calls for each query inside another, and Python has a limit of calls. So
     where there are more than a few, nested conditions are written innermost first, each as text within the next.
+    Computed values always are.
     """
-    if not is_deep(statement):
+    kinds = (Computation, *(_NESTED if is_deep(statement) else ()))
+    nested = [*statement.find_all(*kinds)]
+    if not nested:
         return statement.sql(dialect, pretty=pretty)
     copy = statement.copy()
-    for condition in reversed([*copy.find_all(*_NESTED, bfs=True)]):
-        condition.replace(exp.Var(this=condition.sql(dialect, pretty=pretty)))
+    for each in reversed([*copy.find_all(*kinds, bfs=True)]):
+        if isinstance(each, Computation):
+            arguments = [argument.sql(dialect) for argument in each.expressions]
+            text = write_operation(each.name, arguments, dialect.__name__.lower())
+        else:
+            text = each.sql(dialect, pretty=pretty)
+        each.replace(exp.Var(this=text))
     return copy.sql(dialect, pretty=pretty)
 
 

@@ -10,17 +10,16 @@ from omnigraph.catalog.model import ID
 from omnigraph.compiler import ir
 from omnigraph.dataclass_later import dataclass
 from omnigraph.query import steps
-from omnigraph.query.answers import Answer, entity_fields, nulls_first, typed_outputs
+from omnigraph.query.answers import COMPUTED, Answer, entity_fields, nulls_first, typed_outputs
+from omnigraph.query.computing import ColumnTest, Resolved, resolve
 from omnigraph.query.levels import Bound
-from omnigraph.query.ordering import StepOrder
 from omnigraph.query.relational import Sql
+from omnigraph.query.sql_text import operation_of
 
 
-def write_statement(
-    answer: Answer, ordered: StepOrder, limit: int | None
-) -> tuple[steps.Relational, tuple[steps.Output, ...]]:
+def write_statement(answer: Answer, sql: Sql, limit: int | None) -> tuple[steps.Relational, tuple[steps.Output, ...]]:
     """The statement of an answer, and how the answer is put together from what it selects."""
-    writer = _Columns(answer, Sql(ordered))
+    writer = _Columns(answer, sql)
     outputs = tuple(writer.output(column) for column in answer.read.columns)
     statement = (writer.grouped_statement if answer.read.grouped else writer.plain_statement)(answer.read.order)
     if limit is not None:
@@ -38,6 +37,7 @@ class _Columns:
     selected: list[exp.Expr] = field(default_factory=list)
     keys: list[str] = field(default_factory=list)
     ordinals: dict[ir.Expression, int] = field(default_factory=dict)
+    outer: dict[ir.Expression, exp.Expr] = field(default_factory=dict)
 
     def output(self, column: ir.OutputColumn) -> steps.Output:
         """How a returned column is taken from what the statement selects."""
@@ -67,10 +67,11 @@ class _Columns:
         """A row for each group. A column that is the same in each row is a key too, so no rows make no group."""
         if any(self.answer.values.of(column.expression) is not None for column in self.answer.read.columns):
             self._key(self._row(exp.Literal.number(0)))
-        keys = [_sort_key(self._outer(key.expression), key) for key in self._sorting(order)]
-        keys += [_ascending_key(exp.column(name)) for name in self.keys]
         if not self.inner:
             self._row(exp.Literal.number(0))
+        # Without keys there is one group, and nothing to sort.
+        keys = [_sort_key(self._outer(key.expression), key) for key in self._sorting(order) if self.keys]
+        keys += [_ascending_key(exp.column(name)) for name in self.keys]
         statement = self._statement()
         if self.keys:
             statement = statement.group_by(*(exp.column(name) for name in self.keys), copy=False)
@@ -114,11 +115,20 @@ class _Columns:
         return self._select(exp.AnyValue(this=column))
 
     def _outer(self, expression: ir.Expression) -> exp.Expr:
-        """The value of an expression over the columns of the inner statement."""
+        """The value of an expression over the columns of the inner statement; the same for the same expression."""
+        if expression not in self.outer:
+            self.outer[expression] = self._write_outer(expression)
+        return self.outer[expression].copy()
+
+    def _write_outer(self, expression: ir.Expression) -> exp.Expr:
         lookup = self.answer.level.lookup
+        if isinstance(expression, COMPUTED) and not ir.has_aggregate(expression):
+            return self._key(self._row(self._of_row(expression)))
         match expression:
             case ir.Column(variable, name):
                 return self._key(self._row(self.sql.column(lookup(variable), name)))
+            case ir.Call() | ir.Comparison():
+                return self._of_groups(resolve(expression, self.answer.values))
             case ir.Aggregate():
                 return self._aggregate(expression)
             case ir.VectorDistance() | ir.TextScore():
@@ -127,11 +137,29 @@ class _Columns:
                 return self._row(self._rank_fusion(rankings, k))
         raise TypeError(expression)
 
+    def _of_row(self, expression: ir.Expression) -> exp.Expr:
+        """A value that is computed over the relations."""
+        return self.sql.expression(resolve(expression, self.answer.values), self.answer.level)
+
+    def _of_groups(self, expression: Resolved) -> exp.Expr:
+        """A value that is computed of aggregates, of keys, and of constants."""
+        if isinstance(expression, ir.Constant):
+            return self.sql.expression(expression, self.answer.level)
+        if isinstance(expression, ir.Call) and expression not in self._group_keys():
+            return operation_of(expression.operation, [self._of_groups(each) for each in expression.arguments])
+        if isinstance(expression, ColumnTest):
+            return exp.Paren(this=self.sql.predicate(self._outer(expression.column), expression.predicate))
+        return self._outer(expression)
+
+    def _group_keys(self) -> list[Resolved]:
+        columns = (column.expression for column in self.answer.read.columns)
+        return [resolve(each, self.answer.values) for each in columns if not ir.has_aggregate(each)]
+
     def _aggregate(self, aggregate: ir.Aggregate) -> exp.Expr:
         argument = aggregate.argument
         if isinstance(argument, ir.Entity):
             return exp.Count(this=exp.Star())
-        column: exp.Expr = self._row(self.sql.column(self.answer.level.lookup(argument.variable), argument.name))
+        column: exp.Expr = self._row(self._of_row(argument))
         if aggregate.type is Scalar.F64:
             # Where nothing is cast, whole numbers are added up; each engine does that in a type that holds the sum.
             column = exp.Cast(this=column, to=exp.DataType(this=exp.DataType.Type.DOUBLE))

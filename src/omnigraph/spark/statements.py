@@ -51,19 +51,26 @@ def _nest_directly(statement: exp.Select) -> None:
     If a query refers to a relation further out, the query in between gets a copy of the relation, joined to the outer
     row by the columns that are used. The result depends only on their values, so a copy of the row is equivalent.
     """
-    for exists in statement.find_all(exp.Exists, bfs=True):
-        select = exists.this
-        assert isinstance(select, exp.Select)
+    for select in _nested_queries(statement):
         own = _relations(select)
         inside = {name for inner in select.find_all(exp.Select) for name in _relations(inner)}
         far = {
             column.table
-            for inner in select.find_all(exp.Exists)
+            for inner in _nested_queries(select)
             for column in inner.find_all(exp.Column)
             if column.table not in inside
         }
         for name in sorted(far - own):
             _join_copy(select, name)
+
+
+def _nested_queries(statement: exp.Expr) -> list[exp.Select]:
+    """The queries that are nested as values, outermost first."""
+    found = []
+    for each in statement.find_all(exp.Exists, exp.Subquery, bfs=True):
+        if isinstance(each.this, exp.Select) and each is not statement and not each.alias:
+            found.append(each.this)
+    return found
 
 
 def _relations(select: exp.Select) -> set[str]:
@@ -78,8 +85,10 @@ def _join_copy(select: exp.Select, name: str) -> None:
     for column in used:
         column.set("table", exp.to_identifier(nearer))
     original = name.rstrip("_")
-    copy = exp.alias_(exp.to_table(original), nearer, table=True)
-    select.join(copy, join_type="cross", copy=False)
-    for field in sorted({column.name for column in used}):
+    fields = sorted({column.name for column in used})
+    # Rows are counted, so there is one for the values that are used.
+    rows = exp.Select(expressions=[exp.column(field) for field in fields]).from_(exp.to_table(original)).distinct()
+    select.join(rows.subquery(nearer), join_type="cross", copy=False)
+    for field in fields:
         tie = exp.NullSafeEQ(this=exp.column(field, table=nearer), expression=exp.column(field, table=name))
         select.where(tie, copy=False)

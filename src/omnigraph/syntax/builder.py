@@ -19,7 +19,7 @@ _DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
 _DATETIME = re.compile(r"\d{4}-\d{2}-\d{2}T\d{2}:\d{2}(:\d{2}(\.\d{1,3})?)?(Z|[+-]\d{2}:\d{2})")
 _LONGEST_NUMBER = 400
 _MOST_DIGITS = 9
-_SMALLEST_INTEGER, _LARGEST_INTEGER = -(2**63), 2**64 - 1
+SMALLEST_INTEGER, LARGEST_INTEGER = -(2**63), 2**64 - 1
 
 
 def present(children: Sequence[T | None]) -> tuple[T, ...]:
@@ -84,7 +84,7 @@ class Builder:
             raise SourceFault(self._language.code("NUMBER"), f"a number of {len(token)} characters is too long", span)
         if token.lstrip("-").isdigit():
             value = int(token)
-            if not _SMALLEST_INTEGER <= value <= _LARGEST_INTEGER:
+            if not SMALLEST_INTEGER <= value <= LARGEST_INTEGER:
                 raise SourceFault(self._language.code("NUMBER"), f"{quoted(token)} does not fit 64 bits", span)
             return nodes.IntLiteral(value, span=span)
         real = float(token)

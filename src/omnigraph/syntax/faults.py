@@ -9,45 +9,48 @@ from lark.exceptions import UnexpectedCharacters, UnexpectedInput, UnexpectedTok
 from lark.lexer import PatternStr
 
 from omnigraph.diagnostics import Span, nearest_name, printable, quoted
-from omnigraph.syntax.language import Language, SourceFault, landmarks_of
+from omnigraph.syntax.language import WORD_HINTS, Language, SourceFault, landmarks_of
 from omnigraph.syntax.lark_parser import parser_of
 
 _DESCRIPTIONS = {
     "NAME": "a name",
     "STRING": "a text in double quotes",
     "NUMBER": "a number",
+    "UNSIGNED": "a number",
+    "EITHER_WAY": "an edge such as `<knows>`",
+    "NOT_IN": "`not in`",
+    "IS_NULL": "`is null`",
+    "IS_NOT_NULL": "`is not null`",
+    "CASE_WHEN": "`case when`",
+    "SUB_PATTERN": "`exists {` or `count {`",
+    "DIVIDED_BY": "`/`",
     "VARIABLE": "a variable such as `$x`",
     "ENUM_VALUE": "an enum value",
     "SYSTEM_NAME": "a system name such as `@id`",
     "$END": "the end of the declaration",
 }
-_VALUE_TERMINALS = frozenset({"STRING", "NUMBER", "VARIABLE", "NAME", "LSQB"})
+_VALUE_TERMINALS = frozenset(
+    {"STRING", "UNSIGNED", "VARIABLE", "NAME", "LSQB", "LPAR", "MINUS", "CASE_WHEN", "SUB_PATTERN"}
+    | {"TRUE", "FALSE", "NULL"}
+)
 _COMPARISONS = frozenset(
     {"EQUAL", "NOT_EQUAL", "LESS", "LESS_OR_EQUAL", "GREATER", "GREATER_OR_EQUAL", "CONTAINS", "STARTS_WITH"}
+    | {"IN", "NOT_IN", "IS_NULL", "IS_NOT_NULL"}
 )
+_ARITHMETIC = frozenset({"PLUS", "MINUS", "TIMES", "DIVIDED_BY", "MODULO"})
 _HINTS = {
     "'": 'a text is written in double quotes: "like this"',
     "“": 'a text is written in straight double quotes: "like this"',
     "”": 'a text is written in straight double quotes: "like this"',
     "#": "a comment starts with `//`",
     ";": "semicolons are not used; a new line is enough",
-    "*": "to count rows, count a variable: `count($x)`",
-    "|": "conditions cannot be joined by `or`; `[a, b] contains $x.p` is a choice of values",
-    "&": "conditions in `match` stand one after the other, each must hold; in `where` they are joined by `and`",
-    "%": "parameters are written `$name`",
+    "|": "conditions are joined by `or`",
+    "&": "conditions are joined by `and`",
     "!": "not equal is `!=`, and a pattern is negated by `not { … }`",
     "$": "a variable is a dollar and a name: `$x`",
 }
-_WORD_HINTS = {
-    "and": "clauses of `match` stand one after the other, and all of them must hold",
-    "or": "conditions cannot be joined by `or`; `[a, b] contains $x.p` is a choice of values",
-    "in": "a choice of values is written `[a, b] contains $x.p`",
-    "is": "null is found by `not { $x.p = $x.p }`",
-    "by": "the order is written in braces: `order { $x.p desc }`",
-    "like": "parts of a text are found by `contains` and `starts_with`",
-}
-_WORD_BEFORE = re.compile(r"(?<![.$\w])([A-Za-z]{1,9})\s*\Z")
 _BLOCK_WORDS = frozenset({"match", "return", "order", "limit"})
+_WORD_BEFORE = re.compile(r"(?<![.$\w])([A-Za-z]{1,9})\s*\Z")
 
 
 def fault_of(error: UnexpectedInput, declaration: str, base: int, language: Language) -> SourceFault:
@@ -102,26 +105,32 @@ def _hint_of_word_before(text: str, expected: set[str]) -> str | None:
         return None
     if word[1] in _BLOCK_WORDS:
         return f"is a closing `}}` missing before `{word[1]}`?"
-    return _WORD_HINTS.get(word[1].lower())
+    return WORD_HINTS.get(word[1].lower())
 
 
 def _token_hint(token: Token, before: str, expected: set[str], parser: Lark) -> str | None:
     found, terminal = str(token), token.type
     if terminal == "EQUAL" and _VALUE_TERMINALS & expected:
         return "equality is written with one `=`"
+    if found == "*":
+        return _star_hint(before)
     if terminal == "GREATER" and before.endswith("<"):
         return "not equal is written `!=`"
     if found == "," and {"NOT", "VARIABLE"} <= expected:
         return "clauses of `match` are separated by white space only"
-    if found.lower() == "or" and "AND" in expected:
-        return "conditions cannot be joined by `or`; write one statement for each"
-    if found.lower() in _WORD_HINTS:
-        return _WORD_HINTS[found.lower()]
+    if found.lower() in WORD_HINTS:
+        return WORD_HINTS[found.lower()]
     if found == "?":
         return "only a whole property or parameter can be nullable: `[String]?`, not `[String?]`"
     keywords = [text for name in expected if (text := _fixed_text(name, parser)) is not None and text.isalpha()]
     nearest = nearest_name(found, keywords)
     return f"did you mean {quoted(nearest)}?" if nearest is not None else None
+
+
+def _star_hint(before: str) -> str:
+    if before.rstrip().endswith("("):
+        return "to count rows, count a variable: `count($x)`"
+    return "a path of several edges is written with hop bounds: `$a knows{1,3} $b`"
 
 
 def _unexpected_character(declaration: str, at: int, base: int, language: Language, expected: set[str]) -> SourceFault:
@@ -131,8 +140,8 @@ def _unexpected_character(declaration: str, at: int, base: int, language: Langua
     if declaration.startswith("/*", at):
         return SourceFault(language.code("UNTERMINATED"), "unterminated comment: its closing `*/` is missing", rest)
     hint = _HINTS.get(character)
-    if character == "*" and not declaration[:at].rstrip().endswith("("):
-        hint = "a path of several edges is written with hop bounds: `$a knows{1,3} $b`"
+    if character == "*":
+        hint = _star_hint(declaration[:at])
     if hint is None and character.isalpha():
         hint = "names are made of the letters a to z, digits and `_`"
     expected_text = _listing(expected, parser_of(language))
@@ -161,6 +170,9 @@ def _listing(terminals: Iterable[str], parser: Lark) -> str:
     if names >= _COMPARISONS:
         names -= _COMPARISONS
         described.append("a comparison such as `=`")
+        if names >= _ARITHMETIC:
+            names -= _ARITHMETIC - _VALUE_TERMINALS
+            described.append("an operator such as `+`")
     if names >= _VALUE_TERMINALS:
         names -= _VALUE_TERMINALS
         described.append("a value")

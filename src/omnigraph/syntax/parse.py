@@ -8,7 +8,6 @@ later stage meets a tree deeper than `MAX_NESTING`.
 import re
 from codecs import BOM_UTF8
 from collections.abc import Callable
-from contextlib import suppress
 from typing import Any, Generic, TypeVar
 
 from omnigraph.dataclass_later import dataclass
@@ -148,9 +147,13 @@ def _declaration(text: str, piece: Slice, language: Language, builder: Callable[
     declaration = text[piece.span.start : piece.span.end]
     tables, node = tables_of(language), None
     if tables is not None:
-        # Lark says whether a fault of a part, such as a wrong date, or one of the grammar is the first.
-        with suppress(SourceFault):
+        # Lark says whether a fault of a part, such as a wrong date, or one of the grammar is the first. What is nested
+        # too deeply is refused here: of it, Lark would build a tree that cannot be followed.
+        try:
             node = tables.read(declaration, builder(language, piece.span.start))
+        except SourceFault as fault:
+            if fault.code is language.code("NESTING"):
+                raise
     return node if node is not None else _read_by_lark(declaration, piece, language, builder)
 
 

@@ -1,5 +1,6 @@
 """The syntax tree of a `.gq` query file."""
 
+from dataclasses import field
 from enum import StrEnum
 from typing import TypeAlias
 
@@ -11,7 +12,7 @@ THROWAWAY = "_"
 
 
 class Operator(StrEnum):
-    """How a filter compares its two sides."""
+    """How two values are compared."""
 
     EQUAL = "="
     NOT_EQUAL = "!="
@@ -58,8 +59,15 @@ class KeywordArgument(Node):
     value: "Expression"
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Nested(Node):
+    """What holds other expressions. `depth` is how many of them lie within each other; the builder bounds it."""
+
+    depth: int = field(default=1, compare=False, repr=False)
+
+
 @dataclass(frozen=True, slots=True)
-class FunctionCall(Node):
+class FunctionCall(Nested):
     """``name(arguments)``; which names are functions, and where, is the typechecker's to say."""
 
     function: str
@@ -74,7 +82,138 @@ class ListExpression(Node):
     items: tuple[ScalarLiteral | Variable, ...]
 
 
-Expression: TypeAlias = Literal | ListExpression | Variable | PropertyAccess | BareName | FunctionCall
+# --- conditions and computed values ---
+
+
+@dataclass(frozen=True, slots=True)
+class ComparisonExpression(Nested):
+    """``left operator right``"""
+
+    left: "Expression"
+    operator: Operator
+    right: "Expression"
+
+
+@dataclass(frozen=True, slots=True)
+class Membership(Nested):
+    """``value in choices``, or ``not in``."""
+
+    value: "Expression"
+    choices: "Expression"
+    negated: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class NullTest(Nested):
+    """``value is null``, or ``is not null``."""
+
+    value: "Expression"
+    negated: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Disjunction(Nested):
+    """``a or b or c``"""
+
+    conditions: tuple["Expression", ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Conjunction(Nested):
+    """``a and b and c``"""
+
+    conditions: tuple["Expression", ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Inversion(Nested):
+    """``not condition``"""
+
+    condition: "Expression"
+
+
+class ArithmeticOperator(StrEnum):
+    """What is computed of two numbers."""
+
+    PLUS = "+"
+    MINUS = "-"
+    TIMES = "*"
+    DIVIDED_BY = "/"
+    MODULO = "%"
+
+
+@dataclass(frozen=True, slots=True)
+class Arithmetic(Nested):
+    """``left operator right``"""
+
+    left: "Expression"
+    operator: ArithmeticOperator
+    right: "Expression"
+
+
+@dataclass(frozen=True, slots=True)
+class Negative(Nested):
+    """``-value``, where the value is not a number itself."""
+
+    value: "Expression"
+
+
+@dataclass(frozen=True, slots=True)
+class Cast(Nested):
+    """``cast(value as type)``"""
+
+    value: "Expression"
+    type: TypeExpression
+
+
+@dataclass(frozen=True, slots=True)
+class Branch(Node):
+    """``when condition then value``"""
+
+    condition: "Expression"
+    value: "Expression"
+
+
+@dataclass(frozen=True, slots=True)
+class Case(Nested):
+    """``case when condition then value … end``, with `else` or without"""
+
+    branches: tuple[Branch, ...]
+    otherwise: "Expression | None" = None
+
+
+class SubPatternKind(StrEnum):
+    """What is asked of a nested pattern."""
+
+    EXISTS = "exists"
+    COUNT = "count"
+
+
+@dataclass(frozen=True, slots=True)
+class SubPatternExpression(Node):
+    """``exists { clauses }`` or ``count { clauses }``"""
+
+    kind: SubPatternKind
+    clauses: tuple["Clause", ...]
+
+
+Computed: TypeAlias = (
+    ComparisonExpression
+    | Membership
+    | NullTest
+    | Disjunction
+    | Conjunction
+    | Inversion
+    | Arithmetic
+    | Negative
+    | Cast
+    | Case
+    | SubPatternExpression
+)
+Expression: TypeAlias = Literal | ListExpression | Variable | PropertyAccess | BareName | FunctionCall | Computed
+
+
+# --- clauses ---
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,18 +255,9 @@ class TraversalClause(Node):
 
 @dataclass(frozen=True, slots=True)
 class Filter(Node):
-    """``left operator right``"""
+    """A condition that stands as a clause of its own."""
 
-    left: Expression
-    operator: Operator
-    right: Expression
-
-
-@dataclass(frozen=True, slots=True)
-class SearchFilter(Node):
-    """A call that stands as a clause of its own, such as ``search($x.bio, $q)``."""
-
-    call: FunctionCall
+    condition: Expression
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +267,7 @@ class Negation(Node):
     clauses: tuple["Clause", ...]
 
 
-Clause: TypeAlias = Binding | TraversalClause | Filter | SearchFilter | Negation
+Clause: TypeAlias = Binding | TraversalClause | Filter | Negation
 
 
 @dataclass(frozen=True, slots=True)

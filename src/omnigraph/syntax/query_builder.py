@@ -1,16 +1,31 @@
 """Builds the syntax tree of one query."""
 
-from collections.abc import Iterable
-from dataclasses import replace
+from collections.abc import Iterable, Sequence
+from dataclasses import fields, replace
 from typing import Any
 
 from omnigraph.codes import Code
-from omnigraph.diagnostics import Span
+from omnigraph.diagnostics import Span, quoted
 from omnigraph.syntax import nodes
 from omnigraph.syntax import query_ast as ast
-from omnigraph.syntax.builder import Builder, present
-from omnigraph.syntax.language import SourceFault
+from omnigraph.syntax.builder import LARGEST_INTEGER, SMALLEST_INTEGER, Builder, present
+from omnigraph.syntax.language import MAX_NESTING, WORD_HINTS, SourceFault
 from omnigraph.syntax.tables import Token
+
+_NEVER_CONDITIONS = (
+    ast.BareName
+    | ast.Variable
+    | ast.Arithmetic
+    | ast.Negative
+    | ast.ListExpression
+    | nodes.ListLiteral
+    | nodes.TextLiteral
+    | nodes.IntLiteral
+    | nodes.FloatLiteral
+    | nodes.DateLiteral
+    | nodes.DateTimeLiteral
+)
+_HOLDS_EXPRESSIONS = ast.Nested | ast.Branch | ast.KeywordArgument | ast.Projection | ast.OrderKey
 
 
 class QueryBuilder(Builder):
@@ -26,7 +41,12 @@ class QueryBuilder(Builder):
         assert isinstance(body, ast.ReadBody | ast.MutationBody)
         if isinstance(body, ast.ReadBody):
             names = {parameter.name for parameter in parameters or ()}
-            body = replace(body, match=_resolve_clauses(body.match, names))
+            body = replace(
+                body,
+                match=_resolve_clauses(body.match, names),
+                returns=_resolve_within(body.returns, names),
+                order=_resolve_within(body.order, names),
+            )
         kept = tuple(annotation for annotation in annotations if isinstance(annotation, nodes.Annotation))
         return ast.Query(str(name), parameters or (), kept, body, span=self.at(name))
 
@@ -50,14 +70,17 @@ class QueryBuilder(Builder):
     def _children(self, *children: Any) -> tuple[Any, ...]:
         return children
 
-    match = returns = order = where = _children
+    match = returns = order = _children
 
-    def projection(self, expression: ast.Expression, alias: Token | None) -> ast.Projection:
-        return ast.Projection(expression, str(alias) if alias else None, span=expression.span)
+    def where(self, *parts: Any) -> tuple[ast.WhereCondition, ...]:
+        return tuple(part for part in parts if isinstance(part, ast.WhereCondition))
+
+    def projection(self, expression: ast.Expression, _as: Token | None, alias: Token | None) -> ast.Projection:
+        return ast.Projection(self._value(expression), str(alias) if alias else None, span=expression.span)
 
     def order_key(self, expression: ast.Expression, direction: Token | None) -> ast.OrderKey:
         descending = direction.type == "DESC" if direction else None
-        return ast.OrderKey(expression, descending, span=expression.span)
+        return ast.OrderKey(self._value(expression), descending, span=expression.span)
 
     # --- clauses ---
 
@@ -69,14 +92,19 @@ class QueryBuilder(Builder):
             self.variable(source), str(edge), self.variable(destination), hops, span=self.at(edge)
         )
 
-    def undirected_step(self, *parts: Any) -> ast.TraversalClause:
-        return replace(self.step(*parts), undirected=True)
+    def undirected_step(
+        self, source: Token, either_way: Token, hops: ast.Hops | None, destination: Token
+    ) -> ast.TraversalClause:
+        edge = either_way[1:-1].strip()
+        start = self.at(either_way).start + either_way.index(edge)
+        ends = self.variable(source), self.variable(destination)
+        return ast.TraversalClause(ends[0], edge, ends[1], hops, undirected=True, span=Span(start, start + len(edge)))
 
     def bound_step(self, source: Token, binding: Token, *rest: Any) -> ast.TraversalClause:
         return replace(self.step(source, *rest), binding=self.variable(binding))
 
-    def bound_undirected_step(self, *parts: Any) -> ast.TraversalClause:
-        return replace(self.bound_step(*parts), undirected=True)
+    def bound_undirected_step(self, source: Token, binding: Token, *rest: Any) -> ast.TraversalClause:
+        return replace(self.undirected_step(source, *rest), binding=self.variable(binding))
 
     def hops(self, start: Token, minimum: Token, maximum: Token | None, end: Token) -> ast.Hops:
         span = self.at(start, end)
@@ -95,16 +123,24 @@ class QueryBuilder(Builder):
             f"write `{{{count},{count}}}` for exactly that many, or `{{{count},}}` for at least that many",
         )
 
-    def variable_filter(self, variable: Token, operator: Token, right: ast.Expression) -> ast.Filter:
-        return self.filter(self.variable(variable), operator, right)
+    def filter(self, condition: ast.Expression | ast.TraversalClause) -> ast.Filter | ast.TraversalClause:
+        if isinstance(condition, ast.TraversalClause):
+            return condition
+        if isinstance(condition, _NEVER_CONDITIONS):
+            message, hint = "expected a condition, found a value", None
+            if isinstance(condition, ast.BareName):
+                message = f"expected a clause, found {quoted(condition.name)}"
+                hint = WORD_HINTS.get(condition.name.lower())
+            raise SourceFault(self._language.code("SYNTAX"), message, condition.span, hint)
+        return ast.Filter(condition, span=condition.span)
 
-    def filter(self, left: ast.Expression, operator: Token, right: ast.Expression) -> ast.Filter:
-        return ast.Filter(left, ast.Operator(operator), right, span=Span(left.span.start, right.span.end))
-
-    def search_filter(self, call: ast.Expression) -> ast.SearchFilter:
-        if not isinstance(call, ast.FunctionCall):
-            raise SourceFault(self._language.code("SYNTAX"), "a literal is not a condition", call.span)
-        return ast.SearchFilter(call, span=call.span)
+    def word_step(self, left: ast.Expression, edge: Token, hops: ast.Hops, destination: Token) -> ast.TraversalClause:
+        """A step over an edge whose name is an operator too. Only as a whole clause it is one."""
+        if isinstance(left, ast.Variable):
+            return ast.TraversalClause(left, str(edge), self.variable(destination), hops, span=self.at(edge))
+        raise SourceFault(
+            self._language.code("SYNTAX"), f"expected a value after {quoted(edge)}, found hop bounds", hops.span
+        )
 
     def negation(self, keyword: Token, *clauses: ast.Clause) -> ast.Negation:
         return ast.Negation(clauses, span=self.at(keyword))
@@ -135,7 +171,8 @@ class QueryBuilder(Builder):
             return self._dated_call(name, given)
         positional = tuple(argument for argument in given if not isinstance(argument, ast.KeywordArgument))
         keywords = tuple(argument for argument in given if isinstance(argument, ast.KeywordArgument))
-        return ast.FunctionCall(str(name), positional, keywords, span=self.at(name))
+        self._values((*positional, *(each.value for each in keywords)))
+        return ast.FunctionCall(str(name), positional, keywords, depth=self._depth(*given), span=self.at(name))
 
     def _dated_call(
         self, name: Token, arguments: tuple[ast.Expression | ast.KeywordArgument, ...]
@@ -152,6 +189,100 @@ class QueryBuilder(Builder):
 
     def call_keyword(self, name: Token, value: ast.Expression) -> ast.KeywordArgument:
         return ast.KeywordArgument(str(name), value, span=self.at(name))
+
+    # --- conditions and computed values ---
+
+    def group(self, expression: ast.Expression) -> ast.Expression:
+        return self._value(expression)
+
+    def either(self, *parts: Any) -> ast.Disjunction:
+        conditions = self._values(parts[::2])
+        return ast.Disjunction(conditions, depth=self._depth(*conditions), span=_around(conditions))
+
+    def both(self, *parts: Any) -> ast.Conjunction:
+        conditions = self._values(parts[::2])
+        return ast.Conjunction(conditions, depth=self._depth(*conditions), span=_around(conditions))
+
+    def inversion(self, keyword: Token, condition: ast.Expression) -> ast.Inversion:
+        self._value(condition)
+        span = Span(self.at(keyword).start, condition.span.end)
+        return ast.Inversion(condition, depth=self._depth(condition), span=span)
+
+    def comparison(self, left: ast.Expression, operator: Token, right: ast.Expression) -> ast.ComparisonExpression:
+        sides = self._values((left, right))
+        return ast.ComparisonExpression(
+            left, ast.Operator(operator), right, depth=self._depth(*sides), span=_around(sides)
+        )
+
+    def membership(self, value: ast.Expression, operator: Token, choices: ast.Expression) -> ast.Membership:
+        sides = self._values((value, choices))
+        negated = operator.type == "NOT_IN"
+        return ast.Membership(value, choices, negated, depth=self._depth(*sides), span=_around(sides))
+
+    def null_test(self, value: ast.Expression, operator: Token) -> ast.NullTest:
+        self._value(value)
+        span = Span(value.span.start, self.at(operator).end)
+        return ast.NullTest(value, operator.type == "IS_NOT_NULL", depth=self._depth(value), span=span)
+
+    def arithmetic(self, left: ast.Expression, operator: Token, right: ast.Expression) -> ast.Arithmetic:
+        sides = self._values((left, right))
+        kind = ast.ArithmeticOperator(operator)
+        return ast.Arithmetic(left, kind, right, depth=self._depth(*sides), span=_around(sides))
+
+    def negative(self, minus: Token, value: ast.Expression) -> ast.Expression:
+        """A number below zero, or what is computed of another value."""
+        span = Span(self.at(minus).start, value.span.end)
+        match value:
+            case nodes.IntLiteral(number):
+                if not SMALLEST_INTEGER <= -number <= LARGEST_INTEGER:
+                    message = f"{quoted(str(-number))} does not fit 64 bits"
+                    raise SourceFault(self._language.code("NUMBER"), message, span)
+                return nodes.IntLiteral(-number, span=span)
+            case nodes.FloatLiteral(real):
+                return nodes.FloatLiteral(-real, span=span)
+        return ast.Negative(value, depth=self._depth(value), span=span)
+
+    def cast(self, name: Token, value: ast.Expression, keyword: Token, type: nodes.TypeExpression) -> ast.Cast:
+        self._value(value)
+        if name != "cast":
+            message = f"only `cast` takes a type, not {quoted(name)}"
+            raise SourceFault(self._language.code("SYNTAX"), message, self.at(keyword), "write `cast(… as I64)`")
+        return ast.Cast(value, type, depth=self._depth(value), span=self.at(name))
+
+    def branch(self, condition: ast.Expression, _then: Token, value: ast.Expression) -> ast.Branch:
+        return ast.Branch(*self._values((condition, value)), span=condition.span)
+
+    def case(self, keyword: Token, *parts: Any) -> ast.Case:
+        branches = tuple(each for each in parts if isinstance(each, ast.Branch))
+        otherwise, end = parts[-2:]
+        inner = [each for branch in branches for each in (branch.condition, branch.value)]
+        inner += () if otherwise is None else self._values((otherwise,))
+        return ast.Case(branches, otherwise, depth=self._depth(*inner), span=self.at(keyword, end))
+
+    def sub_pattern(self, begin: Token, *clauses: ast.Clause) -> ast.SubPatternExpression:
+        kind = ast.SubPatternKind.EXISTS if begin.startswith("exists") else ast.SubPatternKind.COUNT
+        start = self.at(begin).start
+        return ast.SubPatternExpression(kind, clauses, span=Span(start, start + len(kind)))
+
+    def _value(self, expression: ast.Expression | ast.TraversalClause) -> ast.Expression:
+        """An expression that stands within another one, where no step can."""
+        if not isinstance(expression, ast.TraversalClause):
+            return expression
+        message = f"a step over {quoted(expression.edge)} is a clause of its own and not a value"
+        raise SourceFault(self._language.code("SYNTAX"), message, expression.span)
+
+    def _values(self, expressions: Iterable[ast.Expression]) -> tuple[ast.Expression, ...]:
+        return tuple(self._value(each) for each in expressions)
+
+    def _depth(self, *parts: ast.Expression | ast.KeywordArgument) -> int:
+        """How deep an expression is that has these parts; more than can be followed is a fault."""
+        deepest = max(parts, key=_depth_of, default=None)
+        depth = 1 if deepest is None else _depth_of(deepest) + 1
+        if depth > MAX_NESTING and deepest is not None:
+            message = f"this expression has more than {MAX_NESTING} levels"
+            hint = "levels are those of brackets, `not` and operators that follow each other"
+            raise SourceFault(self._language.code("NESTING"), message, deepest.span, hint)
+        return depth
 
     # --- mutations ---
 
@@ -175,20 +306,62 @@ class QueryBuilder(Builder):
         return ast.WhereCondition(str(name), ast.Operator(operator), value, span=self.at(name))
 
 
+def _around(parts: Sequence[ast.Expression]) -> Span:
+    return Span(parts[0].span.start, parts[-1].span.end)
+
+
+def _depth_of(part: ast.Expression | ast.KeywordArgument) -> int:
+    if isinstance(part, ast.KeywordArgument):
+        part = part.value
+    return part.depth if isinstance(part, ast.Nested) else 0
+
+
+# --- edges that are called as operators ---
+
+
 def _resolve_clauses(clauses: Iterable[ast.Clause], parameters: set[str]) -> tuple[ast.Clause, ...]:
-    """The clauses with `$a contains $b` read as a traversal unless one of them is a parameter."""
+    """The clauses with `$a contains $b` read as a traversal unless one of the two is a parameter."""
     return tuple(_resolve_clause(clause, parameters) for clause in clauses)
 
 
 def _resolve_clause(clause: ast.Clause, parameters: set[str]) -> ast.Clause:
     if isinstance(clause, ast.Negation):
         return ast.Negation(_resolve_clauses(clause.clauses, parameters), span=clause.span)
-    if (
-        isinstance(clause, ast.Filter)
-        and clause.operator in (ast.Operator.CONTAINS, ast.Operator.STARTS_WITH)
-        and isinstance(clause.left, ast.Variable)
-        and isinstance(clause.right, ast.Variable)
-        and not parameters & {clause.left.name, clause.right.name}
-    ):
-        return ast.TraversalClause(clause.left, clause.operator.value, clause.right, span=clause.span)
-    return clause
+    if not isinstance(clause, ast.Filter):
+        return clause
+    step = _word_between(clause.condition)
+    if step is not None and not parameters & {step[0].name, step[2].name}:
+        return ast.TraversalClause(step[0], step[1], step[2], span=clause.span)
+    return ast.Filter(_resolve_within(clause.condition, parameters), span=clause.span)
+
+
+def _word_between(condition: ast.Expression) -> tuple[ast.Variable, str, ast.Variable] | None:
+    """Two variables with a word between them that is an operator, and can be an edge."""
+    match condition:
+        case ast.ComparisonExpression(
+            ast.Variable() as left, ast.Operator.CONTAINS | ast.Operator.STARTS_WITH as word, ast.Variable() as right
+        ):
+            return left, word.value, right
+        case ast.Membership(ast.Variable() as left, ast.Variable() as right, False):
+            return left, "in", right
+        case ast.Disjunction((ast.Variable() as left, ast.Variable() as right)):
+            return left, "or", right
+        case ast.Conjunction((ast.Variable() as left, ast.Variable() as right)):
+            return left, "and", right
+    return None
+
+
+def _resolve_within(part: Any, parameters: set[str]) -> Any:
+    """The same, with the clauses of the patterns that are nested in it resolved."""
+    if isinstance(part, ast.SubPatternExpression):
+        return replace(part, clauses=_resolve_clauses(part.clauses, parameters))
+    if isinstance(part, tuple):
+        resolved = tuple(_resolve_within(each, parameters) for each in part)
+        return part if all(one is other for one, other in zip(part, resolved, strict=True)) else resolved
+    if isinstance(part, _HOLDS_EXPRESSIONS):
+        inner = {each.name: getattr(part, each.name) for each in fields(part)}
+        changed = {
+            name: found for name, each in inner.items() if (found := _resolve_within(each, parameters)) is not each
+        }
+        return replace(part, **changed) if changed else part
+    return part

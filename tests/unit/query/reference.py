@@ -1,13 +1,17 @@
 """What a read means, in plain Python: every way to bind every variable, tried one after the other."""
 
+import calendar
+import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import date, timedelta
 from functools import cmp_to_key
 from typing import Any
 
 from omnigraph.catalog import Catalog
 from omnigraph.compiler import ir
+from omnigraph.syntax.query_ast import SubPatternKind
 
 Entity = dict[str, Any]
 Binding = dict[str, tuple[str, Entity]]
@@ -36,7 +40,7 @@ class Reference:
                 ties = [
                     self._plain(self.result(column.expression, group, first))
                     for column in read.columns
-                    if not isinstance(column.expression, ir.Aggregate)
+                    if not ir.has_aggregate(column.expression)
                 ]
             else:
                 ties = [each for type, entity in first.values() for each in (entity["id"], type)]
@@ -49,7 +53,7 @@ class Reference:
         return value["id"] if isinstance(value, dict) else value
 
     def _groups(self, read: ir.Read, bindings: list[Binding]) -> list[tuple[list[Binding], Binding]]:
-        keys = [column.expression for column in read.columns if not isinstance(column.expression, ir.Aggregate)]
+        keys = [column.expression for column in read.columns if not ir.has_aggregate(column.expression)]
         if not keys:
             return [(bindings, {})]
         groups: dict[str, list[Binding]] = {}
@@ -106,17 +110,13 @@ class Reference:
     # --- conditions ---
 
     def holds(self, condition: ir.Condition, binding: Binding) -> bool:
-        if isinstance(condition, ir.SameEntity):
-            one, other = binding[condition.left], binding[condition.right]
-            return ((one[0], one[1]["id"]) == (other[0], other[1]["id"])) is not condition.negated
-        if isinstance(condition, ir.TextMatch):
-            text, query = self.value(condition.column, binding), self.value(condition.query, binding)
-            assert condition.kind is ir.TextMatchKind.SEARCH
-            return text is not None and query is not None and bool(set(words(text)) & set(words(query)))
-        left, right = self.value(condition.left, binding), self.value(condition.right, binding)
+        return self.value(condition, binding) is True
+
+    def compared(self, comparison: ir.Comparison, binding: Binding) -> bool | None:
+        left, right = self.value(comparison.left, binding), self.value(comparison.right, binding)
         if left is None or right is None:
-            return False
-        match condition.operator.value:
+            return None
+        match comparison.operator.value:
             case "=":
                 return bool(left == right)
             case "!=":
@@ -134,6 +134,10 @@ class Reference:
             case _:
                 return bool(left.startswith(right))
 
+    def asked(self, sub: ir.SubPattern, binding: Binding) -> Any:
+        found = sum(1 for _ in self.matches(sub.pattern, binding))
+        return found if sub.kind is SubPatternKind.COUNT else found > 0
+
     def value(self, expression: ir.Expression, binding: Binding) -> Any:
         match expression:
             case ir.Constant(value):
@@ -148,9 +152,27 @@ class Reference:
                 return binding[variable][1][name]
             case ir.Entity(variable):
                 return binding[variable][1]
+            case ir.Comparison():
+                return self.compared(expression, binding)
+            case ir.SubPattern():
+                return self.asked(expression, binding)
+            case ir.SameEntity(left, right, negated):
+                one, other = binding[left], binding[right]
+                return ((one[0], one[1]["id"]) == (other[0], other[1]["id"])) is not negated
+            case ir.TextMatch(kind, column, query):
+                assert kind is ir.TextMatchKind.SEARCH
+                text, wanted = self.value(column, binding), self.value(query, binding)
+                return text is not None and wanted is not None and bool(set(words(text)) & set(words(wanted)))
+            case ir.Call(operation, arguments):
+                return computed(operation, [self.value(each, binding) for each in arguments])
         raise TypeError(expression)
 
     def result(self, expression: ir.Expression, group: list[Binding], first: Binding) -> Any:
+        if isinstance(expression, ir.Call) and ir.has_aggregate(expression):
+            return computed(expression.operation, [self.result(each, group, first) for each in expression.arguments])
+        if isinstance(expression, ir.Comparison) and ir.has_aggregate(expression):
+            sides = [ir.Constant(self.result(side, group, first), None) for side in (expression.left, expression.right)]
+            return self.compared(ir.Comparison(sides[0], expression.operator, sides[1]), first)
         if not isinstance(expression, ir.Aggregate):
             return self.value(expression, first)
         values = [self.value(expression.argument, binding) for binding in group]
@@ -166,6 +188,112 @@ class Reference:
                 return min(values, default=None)
             case _:
                 return max(values, default=None)
+
+
+# --- operations ---
+
+
+def i64(number: int) -> int | None:
+    return number if -(2**63) <= number < 2**63 else None
+
+
+def remainder(left: int, right: int) -> int | None:
+    return None if right == 0 else (abs(left) % abs(right)) * (-1 if left < 0 else 1)
+
+
+def float_or_nothing(compute: Callable[[], float]) -> float | None:
+    try:
+        found = compute()
+    except (ZeroDivisionError, OverflowError, ValueError):
+        return None
+    return found if math.isfinite(found) else None
+
+
+def months_later(day: date, months: int) -> date | None:
+    number = day.year * 12 + day.month - 1 + months
+    year, month = number // 12, number % 12 + 1
+    if not 1 <= year <= 9999:
+        return None
+    return date(year, month, min(day.day, calendar.monthrange(year, month)[1]))
+
+
+def days_later(day: date, days: int) -> date | None:
+    try:
+        return day + timedelta(days=days)
+    except OverflowError:
+        return None
+
+
+def whole(text: str) -> int | None:
+    return i64(int(text)) if re.fullmatch("-?[0-9]+", text) else None
+
+
+OPERATIONS: dict[str, Callable[..., Any]] = {
+    "plus I64": lambda a, b: i64(a + b),
+    "minus I64": lambda a, b: i64(a - b),
+    "times I64": lambda a, b: i64(a * b),
+    "modulo I64": remainder,
+    "abs I64": lambda a: i64(abs(a)),
+    "convert to I64": i64,
+    "convert to F64": float,
+    "plus F64": lambda a, b: float_or_nothing(lambda: a + b),
+    "minus F64": lambda a, b: float_or_nothing(lambda: a - b),
+    "times F64": lambda a, b: float_or_nothing(lambda: a * b),
+    "divided F64": lambda a, b: float_or_nothing(lambda: a / b),
+    "modulo F64": lambda a, b: float_or_nothing(lambda: math.fmod(a, b)),
+    "finite": lambda a: a,
+    "abs F64": abs,
+    "floor F64": lambda a: float(math.floor(a)),
+    "ceil F64": lambda a: float(math.ceil(a)),
+    "round F64": lambda a: math.copysign(math.floor(abs(a) + 0.5), a),
+    "not": lambda a: not a,
+    "lower": str.lower,
+    "upper": str.upper,
+    "length": len,
+    "size": len,
+    "substring of length": lambda text, start, count: text[start : start + count] if min(start, count) >= 0 else None,
+    "substring to the end": lambda text, start: text[start:] if start >= 0 else None,
+    "concat": lambda *parts: "".join(parts),
+    "replace": lambda text, old, new: text.replace(old, new) if old else text,
+    "trim": lambda text: text.strip(" \t\r\n"),
+    "split": lambda text, by: text.split(by) if by else None,
+    "starts_with": lambda text, part: text.startswith(part),
+    "year": lambda day: day.year,
+    "month": lambda day: day.month,
+    "day": lambda day: day.day,
+    "known day": lambda day: day,
+    "day plus months": months_later,
+    "day plus days": days_later,
+    "number of year": lambda day: day.year,
+    "number of month": lambda day: day.year * 12 + day.month,
+    "number of day": lambda day: day.toordinal(),
+    "number of week": lambda day: (day.toordinal() - 1) // 7,
+    "cut to month": lambda day: day.replace(day=1),
+    "cut to week": lambda day: day - timedelta(days=day.weekday()),
+    "cut to year": lambda day: day.replace(month=1, day=1),
+    "integer to String": str,
+    "text to I64": whole,
+    "float to I64": lambda a: i64(math.trunc(a)),
+    "day to String": date.isoformat,
+}
+
+
+def computed(operation: str, values: list[Any]) -> Any:
+    """What an operation of values is. Written for itself, and not with what the engines use."""
+    match operation:
+        case "and":
+            return False if False in values else None if None in values else True
+        case "or":
+            return True if True in values else None if None in values else False
+        case "is null":
+            return values[0] is None
+        case "coalesce":
+            return next((value for value in values if value is not None), None)
+        case "case":
+            *branches, otherwise = values
+            pairs = zip(branches[::2], branches[1::2], strict=True)
+            return next((value for condition, value in pairs if condition is True), otherwise)
+    return None if None in values else OPERATIONS[operation](*values)
 
 
 def words(text: str) -> list[str]:

@@ -13,6 +13,7 @@ from omnigraph.catalog import Catalog
 from omnigraph.compiler import compile_query, ir
 from omnigraph.query import AdjacencyCache, execute, plan_read
 from omnigraph.query import walks as walking
+from tests.unit.query.random_expressions import ExpressionWriter
 from tests.unit.query.reference import Reference
 from tests.unit.query.world import NOW, complete, written
 
@@ -116,9 +117,22 @@ class Writer:
         own[name] = "edge"
         return f"${name}:{edge}"
 
+    def expressions(self, seen: dict[str, str]) -> ExpressionWriter:
+        """What can be computed of variables."""
+        columns: dict[str, list[str]] = {}
+        patterns = []
+        for name, kind in seen.items():
+            for property, type in COMPUTED[kind].items():
+                columns.setdefault(type, []).append(f"${name}.{property}")
+            if kind in ("Person", "Named"):
+                patterns += [f"${name} knows $_", f"${name} worksAt $c  $c.size > 1", f"$o knows{{1,2}} ${name}"]
+        return ExpressionWriter(self.one_of, columns, patterns)
+
     def condition(self, seen: dict[str, str]) -> list[str]:
         if not seen:
             return []
+        if self.one_of(True, False):
+            return [self.expressions(seen).condition(self._draw(st.integers(0, 2)))]
         name = self.one_of(*seen)
         kind = seen[name]
         other = self.one_of(*[each for each, its in seen.items() if its == kind])
@@ -176,6 +190,9 @@ class Writer:
         for _ in range(self._draw(st.integers(1, 3))):
             name = self.one_of(*own)
             columns[f"${name}.{self.one_of(*PROPERTIES[own[name]])}"] = None
+        if self.one_of(True, False):
+            kind = self.one_of("whole", "real", "text", "truth")
+            columns[self.expressions(own).of_kind(kind, self._draw(st.integers(1, 2)))] = None
         aggregates: dict[str, None] = {}
         if self.one_of(True, False):
             if self.one_of(True, False):
@@ -183,6 +200,11 @@ class Writer:
             for _ in range(self._draw(st.integers(1, 2))):
                 name = self.one_of(*own)
                 aggregates[self.one_of(*AGGREGATES[own[name]]).format(name)] = None
+            if self.one_of(True, False):
+                expression = self.expressions(own)
+                aggregates[
+                    self.one_of(*COMPUTED_AGGREGATES).format(f"concat({expression.text(1)}, ${name}.id)", name)
+                ] = None
         shown = [*columns, *aggregates]
         text = "return { " + ", ".join(f"{column} as c{index}" for index, column in enumerate(shown)) + " }"
         sortable = [f"c{index}" for index, column in enumerate(shown) if not column.endswith("tags")]
@@ -206,6 +228,22 @@ AGGREGATES = {
     "Named": ["count(${})", "max(${}.name)"],
     "edge": ["count(${})", "count(${}.since)", "max(${}.since)"],
 }
+
+
+COMPUTED = {
+    "Person": {"name": "text", "age": "whole", "city": "text", "bio": "text"},
+    "Company": {"name": "text", "size": "whole", "founded": "day"},
+    "Named": {"name": "text"},
+    "edge": {"since": "day", "src": "text"},
+}
+COMPUTED_AGGREGATES = (
+    "count({0})",
+    "max({0})",
+    "sum(length({0}))",
+    "count(${1}) * 2 + 1",
+    "coalesce(max(length({0})), -1)",
+    "count({0}) > 1",
+)
 
 
 @st.composite

@@ -244,3 +244,48 @@ def test_a_plan_explains_itself(world: World) -> None:
 )
 def test_every_kind_of_plan_explains_itself(world: World, text: str, expected: str) -> None:
     assert expected in world.plan(text).explain().split("\n")
+
+
+# --- conditions that are joined, and values that are computed ---
+
+
+def test_what_is_joined_by_and_is_pushed_into_the_scan(world: World) -> None:
+    plan = world.plan('match { $p: Person  $p.age > 3 and ($p.city = "oslo" and $p.name != $p.id) } return { $p.name }')
+    assert filters_of(plan) == {"node:Person": "`age` > 3 AND `city` = 'oslo'"}
+
+
+def test_what_is_computed_of_known_values_is_pushed_into_the_scan(world: World) -> None:
+    plan = world.plan("query q($n: I64) { match { $p: Person  $p.age > $n + 2 * 3 } return { $p.name } }", n=1)
+    assert filters_of(plan) == {"node:Person": "`age` > 7"}
+
+
+def test_the_id_is_found_by_a_computed_key(world: World) -> None:
+    plan = world.plan('match { $p: Person { name: concat("A", "da") } } return { $p.age }')
+    assert plan.is_pinned
+
+
+def test_null_of_a_column_is_left_out_of_the_scan(world: World) -> None:
+    plan = world.plan("match { $p: Person  $p.age is not null } return { $p.name }")
+    assert filters_of(plan) == {"node:Person": "`age` IS NOT NULL"}
+
+
+def test_a_choice_of_conditions_is_left_to_the_rest(world: World) -> None:
+    plan = world.plan('match { $p: Person  $p.age > 3 or $p.age = 1  $p.city = "oslo" } return { $p.name }')
+    assert filters_of(plan) == {"node:Person": "`city` = 'oslo'"}
+    assert isinstance(plan.rest, Relational)
+    assert "OR" in plan.rest.duckdb_sql()
+
+
+def test_a_condition_that_never_holds_reads_nothing(world: World) -> None:
+    assert world.plan("match { $p: Person  1 > 2 or null = 1 } return { $p.name }").is_empty
+    assert not world.plan("match { $p: Person  1 > 2 or 1 < 2 } return { $p.name }").is_empty
+
+
+def test_a_nested_pattern_that_cannot_be_found_is_not_read(world: World) -> None:
+    plan = world.plan("match { $p: Person  not exists { $p knows $q  $q.age = 1.5 } } return { $p.name }")
+    assert [step.relation.name for step in plan.steps] == ["r0"]
+
+
+def filters_of(plan: Plan) -> dict[str, str | None]:
+    """The filters of the scans of nodes."""
+    return {table.table_key: table.filter for step in plan.steps if isinstance(step, NodeScan) for table in step.tables}

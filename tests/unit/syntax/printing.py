@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 from omnigraph.syntax import nodes
 from omnigraph.syntax import query_ast as ast
-from omnigraph.syntax.printer import print_annotation_value, print_expression, print_type
+from omnigraph.syntax.printer import print_annotation_value, print_clause, print_expression, print_type
 from omnigraph.syntax.schema_ast import Declaration, EdgeDeclaration, InterfaceDeclaration, SchemaFile
 
 _INDENT = "    "
@@ -94,23 +94,7 @@ def _clauses(clauses: Iterable[ast.Clause]) -> Iterable[str]:
                 yield _INDENT + line
             yield "}"
         else:
-            yield _clause(clause)
-
-
-def _clause(clause: ast.Binding | ast.TraversalClause | ast.Filter | ast.SearchFilter) -> str:
-    match clause:
-        case ast.Binding(variable, type, properties):
-            return f"${variable.name}: {type}" + (f" {_assignments(properties)}" if properties else "")
-        case ast.TraversalClause(source, edge, destination, hops, undirected, binding):
-            step = f"<{edge}>" if undirected else edge
-            bound = f"${binding.name}:" if binding is not None else ""
-            maximum = "" if hops is None or hops.maximum is None else hops.maximum
-            bounds = "" if hops is None else f"{{{hops.minimum},{maximum}}}"
-            return f"${source.name} {bound}{step}{bounds} ${destination.name}"
-        case ast.Filter(left, operator, right):
-            return f"{print_expression(left)} {operator.value} {print_expression(right)}"
-        case ast.SearchFilter(call):
-            return print_expression(call)
+            yield print_clause(clause)
 
 
 def _statement(statement: ast.Statement) -> str:

@@ -1,5 +1,6 @@
 """Random syntax trees, as hypothesis strategies."""
 
+import re
 from datetime import UTC, date, datetime
 from typing import TypeVar
 
@@ -26,21 +27,34 @@ from omnigraph.syntax.nodes import (
     TypeExpression,
     VectorType,
 )
+from omnigraph.syntax.printer import print_clause, print_expression
 from omnigraph.syntax.query_ast import (
+    Arithmetic,
+    ArithmeticOperator,
     Assignment,
     BareName,
     Binding,
+    Branch,
+    Case,
+    Cast,
     Clause,
+    ComparisonExpression,
+    Conjunction,
     DeleteStatement,
+    Disjunction,
     Expression,
     Filter,
     FunctionCall,
     Hops,
     InsertStatement,
+    Inversion,
     KeywordArgument,
     ListExpression,
+    Membership,
     MutationBody,
     Negation,
+    Negative,
+    NullTest,
     Operator,
     OrderKey,
     ParameterDeclaration,
@@ -49,7 +63,8 @@ from omnigraph.syntax.query_ast import (
     Query,
     QueryFile,
     ReadBody,
-    SearchFilter,
+    SubPatternExpression,
+    SubPatternKind,
     TraversalClause,
     UpdateStatement,
     Variable,
@@ -67,7 +82,10 @@ from omnigraph.syntax.schema_builder import is_constraint
 T = TypeVar("T")
 
 # Keywords are names too, wherever they are not keywords.
-_WORDS = "query match return order limit not as asc desc insert update delete set where and contains starts_with"
+_WORDS = (
+    "query match return order limit not as asc desc insert update delete set where and contains starts_with"
+    " or in is case when then else end"
+)
 _KEYWORDS = frozenset(_WORDS.split())
 names = st.one_of(
     st.from_regex(r"[a-z_][A-Za-z0-9_]{0,6}", fullmatch=True),
@@ -135,68 +153,113 @@ schemas = st.builds(SchemaFile, tuples_of(declarations, most=3))
 
 variables = (names | st.just("_")).map(Variable)
 lists = st.builds(lambda first, rest: ListExpression((first, *rest)), variables, tuples_of(scalars | variables))
+# Words that are keywords where a value begins, or together with the word before or after it.
+values_names = names.filter(lambda name: name not in ("not", "in", "is", "case", "when", "then", "else", "end"))
 simple_expressions: st.SearchStrategy[Expression] = st.one_of(
-    literals, lists, variables, st.builds(PropertyAccess, variables, names | system_names), names.map(BareName)
+    literals, lists, variables, st.builds(PropertyAccess, variables, names | system_names), values_names.map(BareName)
 )
-expressions: st.SearchStrategy[Expression] = st.recursive(
-    simple_expressions,
-    lambda inner: st.builds(
-        FunctionCall, names, tuples_of(inner), tuples_of(st.builds(KeywordArgument, names, inner), most=2)
-    ),
-    max_leaves=4,
-)
-calls = st.builds(FunctionCall, names.filter(lambda name: name not in _KEYWORDS), tuples_of(simple_expressions))
-assignments = tuples_of(st.builds(Assignment, names, expressions))
+
+
+def _calls(inner: st.SearchStrategy[Expression]) -> st.SearchStrategy[Expression]:
+    # `k = 3` in a call is an argument by name.
+    given = inner.filter(lambda each: re.match(r"\w+ = ", print_expression(each)) is None)
+    return st.builds(
+        FunctionCall, values_names, tuples_of(given), tuples_of(st.builds(KeywordArgument, values_names, inner), most=2)
+    )
+
+
+def _sums(inner: st.SearchStrategy[Expression]) -> st.SearchStrategy[Expression]:
+    # A minus before a number is part of the number.
+    negated = inner.filter(lambda each: not isinstance(each, IntLiteral | FloatLiteral))
+    return st.one_of(
+        _calls(inner),
+        st.builds(Arithmetic, inner, st.sampled_from(ArithmeticOperator), inner),
+        st.builds(Negative, negated),
+        st.builds(Cast, inner, types),
+        st.builds(Case, tuples_of(st.builds(Branch, inner, inner), least=1, most=2), st.none() | inner),
+    )
+
+
+def _conditions(inner: st.SearchStrategy[Expression]) -> st.SearchStrategy[Expression]:
+    return st.one_of(
+        _sums(inner),
+        st.builds(ComparisonExpression, inner, st.sampled_from(Operator), inner),
+        st.builds(Membership, inner, inner, st.booleans()),
+        st.builds(NullTest, inner, st.booleans()),
+        st.builds(Disjunction, tuples_of(inner, least=2)),
+        st.builds(Conjunction, tuples_of(inner, least=2)),
+        st.builds(Inversion, inner),
+    )
+
+
+sums: st.SearchStrategy[Expression] = st.recursive(simple_expressions, _sums, max_leaves=4)
+flat_expressions: st.SearchStrategy[Expression] = st.recursive(simple_expressions, _conditions, max_leaves=6)
+assignments = tuples_of(st.builds(Assignment, names, sums))
 hops = st.integers(0, 5).flatmap(lambda low: st.builds(Hops, st.just(low), st.none() | st.integers(max(low, 1), 9)))
 
 
-def _starts_with_a_keyword(clause: Filter) -> bool:
-    """Clauses follow each other without a comma, so one cannot start with a word that could continue the last."""
-    first = clause.left
-    return (isinstance(first, BareName) and first.name in _KEYWORDS) or (
-        isinstance(first, FunctionCall) and first.function in _KEYWORDS
-    )
+_NO_CONDITIONS = Literal | ListExpression | Variable | BareName | Arithmetic | Negative
+
+
+def _may_follow_a_value(clause: Clause) -> bool:
+    """Clauses follow each other without a comma, so one cannot start with what could continue the last."""
+    text = print_clause(clause)
+    first = re.match(r"\w+", text)
+    if isinstance(clause, Filter) and isinstance(clause.condition, Inversion):
+        return True
+    return not text.startswith(("-", "(")) and (first is None or first[0] not in _KEYWORDS)
+
+
+def _expressions(parameters: frozenset[str]) -> st.SearchStrategy[Expression]:
+    """Expressions of a query with these parameters."""
+    nested = st.builds(SubPatternExpression, st.sampled_from(SubPatternKind), tuples_of(_clauses(parameters), most=2))
+    return flat_expressions | nested | st.builds(ComparisonExpression, nested, st.just(Operator.GREATER), sums)
 
 
 def _clauses(parameters: frozenset[str]) -> st.SearchStrategy[Clause]:
     """Clauses of a query with these parameters, which decide how `$a contains $b` reads."""
-    words = (Operator.CONTAINS, Operator.STARTS_WITH)
+    words = ("contains", "starts_with", "in", "or", "and")
 
     def reads_as_filter(clause: Filter) -> bool:
-        ends = [side.name for side in (clause.left, clause.right) if isinstance(side, Variable)]
-        ambiguous = len(ends) == 2 and clause.operator in words
-        return not ambiguous or bool(parameters & set(ends))
+        if isinstance(clause.condition, _NO_CONDITIONS):
+            return False
+        match = re.fullmatch(rf"\$(\w+) (?:{'|'.join(words)}) \$(\w+)", print_clause(clause))
+        return match is None or bool(parameters & {match[1], match[2]})
 
     def reads_as_traversal(clause: TraversalClause) -> bool:
         ambiguous = clause.edge in words and clause.hops is None and not clause.undirected and clause.binding is None
         return not ambiguous or not parameters & {clause.source.name, clause.destination.name}
 
-    edges = names | st.sampled_from(words).map(str)
+    edges = names | st.sampled_from(words)
     flat = st.one_of(
         st.builds(Binding, variables, names, assignments),
         st.builds(TraversalClause, variables, edges, variables, st.none() | hops, st.booleans()).filter(
             reads_as_traversal
         ),
         st.builds(TraversalClause, variables, edges, variables, st.none() | hops, st.booleans(), variables),
-        st.builds(Filter, expressions, st.sampled_from(Operator), expressions)
-        .filter(reads_as_filter)
-        .filter(lambda clause: not _starts_with_a_keyword(clause)),
-        calls.map(SearchFilter),
+        st.builds(Filter, flat_expressions).filter(reads_as_filter).filter(_may_follow_a_value),
     )
-    return st.recursive(flat, lambda inner: st.builds(Negation, tuples_of(inner)), max_leaves=4)
+    return st.recursive(
+        flat,
+        lambda inner: st.one_of(
+            st.builds(Negation, tuples_of(inner)),
+            st.builds(Filter, st.builds(SubPatternExpression, st.sampled_from(SubPatternKind), tuples_of(inner))),
+        ),
+        max_leaves=4,
+    )
 
 
 def _reads(parameters: frozenset[str]) -> st.SearchStrategy[ReadBody]:
     return st.builds(
         ReadBody,
         tuples_of(_clauses(parameters)),
-        tuples_of(st.builds(Projection, expressions, st.none() | names)),
-        tuples_of(st.builds(OrderKey, expressions, st.none() | st.booleans()), most=2),
+        tuples_of(st.builds(Projection, _expressions(parameters), st.none() | names)),
+        tuples_of(st.builds(OrderKey, _expressions(parameters), st.none() | st.booleans()), most=2),
         st.none() | st.integers(0, 100).map(IntLiteral) | variables,
     )
 
 
-predicates = tuples_of(st.builds(WhereCondition, names | system_names, st.sampled_from(Operator), expressions), least=1)
+predicates = tuples_of(st.builds(WhereCondition, names | system_names, st.sampled_from(Operator), sums), least=1)
 statements = st.one_of(
     st.builds(InsertStatement, names, assignments),
     st.builds(UpdateStatement, names, assignments, predicates),

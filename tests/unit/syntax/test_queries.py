@@ -6,19 +6,27 @@ from omnigraph.codes import Code
 from omnigraph.diagnostics import Source, Span
 from omnigraph.syntax import parse_queries
 from omnigraph.syntax.nodes import IntLiteral, ListLiteral, NullLiteral, TextLiteral
+from omnigraph.syntax.printer import print_clause
 from omnigraph.syntax.query_ast import (
+    BareName,
     Binding,
     Clause,
+    ComparisonExpression,
     DeleteStatement,
     Filter,
     Hops,
     InsertStatement,
+    Inversion,
+    Membership,
     MutationBody,
     Negation,
+    NullTest,
     Operator,
     PropertyAccess,
     Query,
     ReadBody,
+    SubPatternExpression,
+    SubPatternKind,
     TraversalClause,
     Variable,
 )
@@ -43,6 +51,9 @@ def refusal(text: str) -> tuple[Code, str, str | None]:
 
 
 A, B, W = Variable("a"), Variable("b"), Variable("w")
+KNOWS = TraversalClause(A, "knows", B)
+ONE = ListLiteral((IntLiteral(1),))
+EXISTS = SubPatternKind.EXISTS
 
 
 def test_a_text_may_have_line_breaks_and_keeps_them() -> None:
@@ -88,15 +99,63 @@ def test_a_text_without_an_end_is_one_finding_where_it_begins(text: str, place: 
         ("$a $w : < knows > {1,1} $b", TraversalClause(A, "knows", B, Hops(1, 1), undirected=True, binding=W)),
         ("$a $w : knows{1,1} $b", TraversalClause(A, "knows", B, Hops(1, 1), binding=W)),
         ("$a: Person", Binding(A, "Person")),
-        ("$a.x = null", Filter(PropertyAccess(A, "x"), Operator.EQUAL, NullLiteral())),
-        ("$a.x<$b.y", Filter(PropertyAccess(A, "x"), Operator.LESS, PropertyAccess(B, "y"))),
-        ("$a < 3", Filter(A, Operator.LESS, IntLiteral(3))),
-        ("[1] contains $b.x", Filter(ListLiteral((IntLiteral(1),)), Operator.CONTAINS, PropertyAccess(B, "x"))),
+        ("$a.x = null", Filter(ComparisonExpression(PropertyAccess(A, "x"), Operator.EQUAL, NullLiteral()))),
+        ("$a.x<$b.y", Filter(ComparisonExpression(PropertyAccess(A, "x"), Operator.LESS, PropertyAccess(B, "y")))),
+        ("$a < 3", Filter(ComparisonExpression(A, Operator.LESS, IntLiteral(3)))),
+        ("$a < b", Filter(ComparisonExpression(A, Operator.LESS, BareName("b")))),
+        ("[1] contains $b.x", Filter(ComparisonExpression(ONE, Operator.CONTAINS, PropertyAccess(B, "x")))),
         ("not { $a knows $b }", Negation((TraversalClause(A, "knows", B),))),
+        (
+            "not exists { $a knows $b }",
+            Filter(Inversion(SubPatternExpression(EXISTS, (KNOWS,)))),
+        ),
+        ("$a.x not in [1]", Filter(Membership(PropertyAccess(A, "x"), ONE, negated=True))),
+        ("$a.x is // no\n not null", Filter(NullTest(PropertyAccess(A, "x"), negated=True))),
+        ("$a in{1,2} $b", TraversalClause(A, "in", B, Hops(1, 2))),
+        ("$a or $b", TraversalClause(A, "or", B)),
+        ("$a and $b", TraversalClause(A, "and", B)),
+        ("$a not $b", TraversalClause(A, "not", B)),
+        ("$a is $b", TraversalClause(A, "is", B)),
+        ("$a case $b", TraversalClause(A, "case", B)),
+        ("$a <in> $b", TraversalClause(A, "in", B, undirected=True)),
     ],
 )
 def test_a_clause_reads_as_what_it_means(clause: str, expected: Clause) -> None:
     assert match_of(clause) == (expected,)
+
+
+@pytest.mark.parametrize(
+    ("written", "grouped"),
+    [
+        ("$a.x = 1 or $a.y = 2 and not $a.z = 3", "$a.x = 1 or ($a.y = 2 and (not ($a.z = 3)))"),
+        ("$a.x + 2 * $a.y - 1 < 4", "(($a.x + (2 * $a.y)) - 1) < 4"),
+        ("$a.x - 1 - 2 = 3 % 2 / 5", "(($a.x - 1) - 2) = ((3 % 2) / 5)"),
+        ("-$a.x * -2 > --$a.y", "((-$a.x) * (-2)) > (-(-$a.y))"),
+        ("$a.x -1 > 0", "($a.x - 1) > 0"),
+        ("not $a.x in [1] or $a.y is null", "(not ($a.x in [1])) or ($a.y is null)"),
+    ],
+)
+def test_operators_bind_as_in_sql(written: str, grouped: str) -> None:
+    assert match_of(written) == match_of(grouped)
+
+
+def test_what_is_printed_has_only_the_brackets_it_needs() -> None:
+    text = "($a.x or $a.y) and -($a.z + 1) * 2 = 3 - (2 - 1)"
+    (clause,) = match_of(text)
+    assert print_clause(clause) == text
+
+
+def test_a_bracket_after_a_truth_value_begins_a_clause() -> None:
+    assert len(match_of("$a.x = true ($a.y = null) ($a.z = 1)")) == 3
+    assert match_of("$a true $b") == (TraversalClause(A, "true", B),)
+
+
+def test_an_expression_that_is_too_deep_is_refused() -> None:
+    deep = "not " * 70 + "$a.x = 1"
+    assert refusal(f"query q {{ match {{ {deep} }} return {{ 1 }} }}")[0] is Code.QUERY_NESTING
+    long = " + ".join(["$a.x"] * 70)
+    assert refusal(f"query q {{ match {{ $a: A }} return {{ {long} }} }}")[0] is Code.QUERY_NESTING
+    assert len(match_of(" or ".join(["$a.x = 1"] * 500))) == 1
 
 
 def test_contains_between_variables_is_a_traversal() -> None:
@@ -105,8 +164,8 @@ def test_contains_between_variables_is_a_traversal() -> None:
 
 
 def test_contains_on_a_parameter_is_a_filter() -> None:
-    assert match_of("$a contains $b", "$a: [String]") == (Filter(A, Operator.CONTAINS, B),)
-    assert match_of("$a contains $b", "$b: String") == (Filter(A, Operator.CONTAINS, B),)
+    assert match_of("$a contains $b", "$a: [String]") == (Filter(ComparisonExpression(A, Operator.CONTAINS, B)),)
+    assert match_of("$a contains $b", "$b: String") == (Filter(ComparisonExpression(A, Operator.CONTAINS, B)),)
 
 
 def test_clauses_need_no_separator() -> None:
@@ -132,7 +191,8 @@ def test_a_query_without_parameters_may_leave_out_the_brackets() -> None:
 def test_text_escapes_are_those_of_json() -> None:
     (clause,) = match_of(r'$a.x = "\" \\ \/ \n \t é \ud83d\ude00"')
     assert isinstance(clause, Filter)
-    assert clause.right == TextLiteral('" \\ / \n \t é 😀')
+    assert isinstance(clause.condition, ComparisonExpression)
+    assert clause.condition.right == TextLiteral('" \\ / \n \t é 😀')
 
 
 def test_positions_are_those_of_the_source() -> None:
@@ -168,9 +228,13 @@ def test_positions_are_those_of_the_source() -> None:
         ("query q($d: String) { match { $a.x = date($d) } return { 1 } }", Code.QUERY_DATE, "$x: Date"),
         ('query q { match { $a.x = "abc } return { 1 } }', Code.QUERY_UNTERMINATED, None),
         ("query q { match { /* } return { 1 } }", Code.QUERY_UNTERMINATED, None),
-        ("query q { match { $a.x = 1 or $a.x = 2 } return { 1 } }", Code.QUERY_SYNTAX, "choice"),
-        ("query q { match { $a.x = 1 and $a.x = 2 } return { 1 } }", Code.QUERY_SYNTAX, "one after the other"),
-        ("query q { match { $a.x in [1] } return { 1 } }", Code.QUERY_SYNTAX, "contains"),
+        ("query q { match { $a.x = 1 || $a.x = 2 } return { 1 } }", Code.QUERY_SYNTAX, "`or`"),
+        ("query q { match { $a.x = 1 && $a.x = 2 } return { 1 } }", Code.QUERY_SYNTAX, "`and`"),
+        ("query q { match { $a.x between 1 and 3 } return { 1 } }", Code.QUERY_SYNTAX, "`$x.p >= 1"),
+        ("query q { match { $a.x is none } return { 1 } }", Code.QUERY_SYNTAX, "`is null`"),
+        ("query q { match { exist { $a knows $b } } return { 1 } }", Code.QUERY_SYNTAX, "`exists {"),
+        ("query q { match { $a.x = 1 or{1,2} $b } return { 1 } }", Code.QUERY_SYNTAX, None),
+        ("query q { match { $a.x = -9223372036854775809 } return { 1 } }", Code.QUERY_NUMBER, None),
         ("query q { match { $a: A } return { [$a.x] } }", Code.QUERY_SYNTAX, None),
         ("query q { match { $a knows{1.5,3} $b } return { 1 } }", Code.HOP_BOUNDS, None),
     ],

@@ -1,0 +1,57 @@
+"""Conditions and computed values mean the same on Spark, in the process, and in a plain reading of them."""
+
+import pytest
+
+from omnigraph.compiler import compile_query, ir
+from tests.engines.both import BothWorld
+from tests.unit.query.conftest import ROWS
+from tests.unit.query.reference import Reference
+from tests.unit.query.world import NOW, complete
+
+TEXTS = [
+    'match { $p: Person  $p.age > 30 or $p.city = "oslo" } return { $p.name }',
+    'match { $p: Person  not ($p.age > 30 or $p.city = "oslo") } return { $p.name }',
+    "match { $p: Person  not $p.age = 17.5 } return { $p.name, $p.age = 17.5 as x, $p.age != 17.5 as y }",
+    'match { $p: Person  $p.city in ["oslo"]  $p.name not in ["Ada"] } return { $p.name }',
+    "match { $p: Person  $p.age is null } return { $p.name, $p.age is not null as z }",
+    "match { $p: Person } return { upper($p.name) as u, $p.age * 2 + 1 as a, $p.age / 0 as z } order { a desc }",
+    'match { $p: Person } return { case when $p.age > 10 then "old" else "young" end as k, coalesce($p.age, -1) as c }',
+    "match { $p: Person  exists { $p knows $q  $q.age > 10 } } return { $p.name, count { $p knows $_ } as n }",
+    "match { $p: Person  count { $p knows $_ } > 1 or not exists { $p worksAt $_ } } return { $p.name }",
+    "match { $p: Person  $p knows $q  $p.age + 1 > $q.age } return { $p.name, $q.name }",
+    "match { $p: Person } return { $p.age > 10 as old, count($p) as n, sum($p.age * 2) as s } order { n desc }",
+    "match { $p: Person } return { $p.city, count($p) * 2 + 1 as n, round(avg($p.age)) as r } order { n }",
+    "match { $p: Person } return { max(length($p.name)) as m, count($p) > 3 as many } order { m }",
+    "match { $p: Person } return { $p.name } order { length($p.name) desc, substring($p.name, 1) } limit 2",
+    'match { $p: Person  search($p.bio, "writer") or $p.age = 5 } return { $p.name }',
+    'match { $p: Person  $p.tags contains "a" or "c" in $p.tags } return { $p.name }',
+    "match { $x: Named  length($x.name) > 3 or $x.name = lower($x.name) } return { $x.name, upper($x.id) as u }",
+    "match { $p: Person  exists { $p.age > 3 } } return { $p.name, count { $p.age > 3 } as c }",
+    # Patterns that use what is more than one pattern further out.
+    "match { $p: Person  exists { $p knows $q  exists { $q knows $r  $r.name = $p.name } } } return { $p.name }",
+    "match { $p: Person  exists { $p knows $q  count { $q knows $r  $r.age >= $p.age } >= 1 } } return { $p.name }",
+    "match { $p: Person } return { $p.name, count { $p knows $q  count { $q knows $r  $r.age > $p.age } = 0 } as n }",
+    "match { $p: Person } return { $p.name, count { $p knows $q  not { $q knows $r  $r.age > $p.age } } as n }",
+    "match { $p: Person  not { $p knows $q  count { $q knows $_  $p.age > 1 } > 1 } } return { $p.name }",
+    # Values that are known before anything is read.
+    "match { $p: Person { age: 3 * 12 } } return { $p.name, 1 + 1 as two, 1 / 0 as nothing }",
+    'match { $p: Person { name: concat("A", "da") } } return { $p.name }',
+    "match { $p: Person  null = 1 or true } return { $p.name }",
+]
+
+
+@pytest.mark.parametrize("text", TEXTS)
+def test_an_expression_means_the_same_on_both_engines(world: BothWorld, text: str) -> None:
+    found = world.rows(text)
+    query = compile_query(f"query q {{ {text} }}", world.catalog)
+    assert isinstance(query.body, ir.Read)
+    reference = Reference(world.catalog, complete(ROWS, world.catalog), {}, NOW)
+    assert found == reference.answer(query.body)
+
+
+def test_a_missing_vector_or_blob_is_found(world: BothWorld) -> None:
+    everyone = world.column("match { $p: Person } return { $p.name }")
+    for name in ("embedding", "photo", "tags"):
+        missing = world.column(f"match {{ $p: Person  $p.{name} is null }} return {{ $p.name }}")
+        there = world.column(f"match {{ $p: Person  not $p.{name} is null }} return {{ $p.name }}")
+        assert sorted([*missing, *there]) == sorted(everyone)
