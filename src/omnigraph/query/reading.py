@@ -73,10 +73,18 @@ class MemoryResult(QueryResult):
     def __len__(self) -> int:
         return len(self._columns[0]) if self._columns else 0
 
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the columns, which are the same object for all answers to a query."""
+        return self._program.names
+
+    def values(self) -> list[list[Any]]:
+        """The columns as Python values."""
+        return [python_values(each) for each in self._columns]
+
     def rows(self) -> list[dict[str, Any]]:
         """The rows as dictionaries of Python values."""
-        names = self._program.names
-        values = [python_values(each) for each in self._columns]
+        names, values = self._program.names, self.values()
         if len(names) == 2:
             # Rows of two columns are frequent, and a dictionary that is written out is made in a third of the time.
             first, second = names
@@ -123,7 +131,7 @@ def read_at_once(
     view: ResidentView,
     *,
     to_frame: Callable[[pa.Table], Any],
-) -> QueryResult | None:
+) -> MemoryResult | None:
     """Answers a query whose tables are in memory within a small bound of work; None if it needs more."""
     if not is_in_memory(program, view):
         return None
