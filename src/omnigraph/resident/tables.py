@@ -348,6 +348,21 @@ class ResidentTable:
         at = int(moved.searchsorted(ordinal))
         return int(self.moved_rows[at]) if at < len(moved) and moved[at] == ordinal else ordinal
 
+    def values_of_row(self, names: Iterable[str], row: int, most_bytes: int) -> list[Any] | None:
+        """Some values of one row as Python has them; None if they have more bytes, or one is read in another way."""
+        if row >= self.base.count:
+            return None
+        values = []
+        for name in names:
+            reader = self.base.reader(name)
+            if reader is None:
+                return None
+            most_bytes -= reader.size(row)
+            values.append(reader.read(row))
+            if most_bytes < 0:
+                return None
+        return values
+
     def few_values(self, name: str, rows: Sequence[int]) -> list[Any] | pa.Array:
         """A column of a few rows: as Python has its values if they are texts or numbers, which is faster."""
         reader = self.base.reader(name)

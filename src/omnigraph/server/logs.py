@@ -55,18 +55,36 @@ def _second(whole: int) -> str:
     return datetime.fromtimestamp(whole, UTC).strftime("%Y-%m-%dT%H:%M:%S")
 
 
-def request_line(level: str, exchange: Exchange, *, seconds: float, received: int) -> str:
-    """The line about a request that was answered: what `JsonLines` makes of its fields, in a fifth of the time."""
+def request_about(exchange: Exchange) -> str:
+    """The middle of a line about a request: what requests of a client to a route have in common."""
     actor = "null" if exchange.actor is None else _quoted(exchange.actor)
     graph = "null" if exchange.graph is None else _quoted(exchange.graph)
-    code = "null" if exchange.code is None else _quoted(exchange.code)
+    return (
+        f'"actor": {actor}, "graph": {graph}, "method": {_quoted(exchange.method)}, "path": {_quoted(exchange.path)}, '
+        f'"route": {_quoted(exchange.route)}'
+    )
+
+
+def request_line(
+    request_id: str,
+    about: str,
+    client: str,
+    *,
+    status: int,
+    seconds: float,
+    received: int,
+    sent: int,
+    level: str = "info",
+    code: str | None = None,
+    cancelled: bool = False,
+) -> str:
+    """The line about a request that was answered: what `JsonLines` makes of its fields, in a fifth of the time."""
     return (
         f'{{"time": "{_time_of(time.time())}", "level": "{level}", "logger": "{REQUESTS}", "message": "request", '
-        f'"request_id": {_quoted(exchange.request_id)}, "actor": {actor}, "graph": {graph}, '
-        f'"method": {_quoted(exchange.method)}, "path": {_quoted(exchange.path)}, "route": {_quoted(exchange.route)}, '
-        f'"status": {exchange.status}, "code": {code}, "ms": {round(seconds * 1000, 2)}, "received": {received}, '
-        f'"sent": {exchange.sent_bytes}, "client": {_quoted(exchange.client)}, '
-        f'"cancelled": {"true" if exchange.cancellation.is_stopped else "false"}}}\n'
+        f'"request_id": {_quoted(request_id)}, {about}, "status": {status}, '
+        f'"code": {"null" if code is None else _quoted(code)}, "ms": {round(seconds * 1000, 2)}, '
+        f'"received": {received}, "sent": {sent}, "client": {_quoted(client)}, '
+        f'"cancelled": {"true" if cancelled else "false"}}}\n'
     )
 
 
@@ -107,10 +125,15 @@ class JsonLogHandler(logging.StreamHandler[TextIO]):
             self.release()
 
 
+class _Installed:
+    """What `json_logs` has installed."""
+
+    handler: JsonLogHandler | None = None
+
+
 def json_log_handler() -> JsonLogHandler | None:
     """The handler of `json_logs`, inside such a block."""
-    handlers = logging.getLogger().handlers
-    return handlers[0] if len(handlers) == 1 and isinstance(handlers[0], JsonLogHandler) else None
+    return _Installed.handler
 
 
 @contextmanager
@@ -120,12 +143,14 @@ def json_logs(level: int = logging.INFO) -> Iterator[None]:
     root, ours = logging.getLogger(), logging.getLogger("omnigraph")
     before = root.handlers[:], root.level, ours.level
     root.handlers[:] = [handler]
+    _Installed.handler = handler
     root.setLevel(logging.WARNING)
     ours.setLevel(level)
     try:
         yield
     finally:
         handler.flush()
+        _Installed.handler = None
         root.handlers[:] = before[0]
         root.setLevel(before[1])
         ours.setLevel(before[2])

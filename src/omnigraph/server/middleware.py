@@ -18,12 +18,13 @@ from omnigraph.server.auth import bearer_actor
 from omnigraph.server.bodies import RequestBody
 from omnigraph.server.errors import TooSlow, error_response, note_failure
 from omnigraph.server.exchange import Exchange, attach_exchange
-from omnigraph.server.logs import REQUESTS, json_log_handler, request_line
+from omnigraph.server.logs import REQUESTS, json_log_handler, request_about, request_line
 from omnigraph.server.metrics import UNKNOWN_ROUTE
 from omnigraph.server.responses import JSON, LEAST_COMPRESSED
 from omnigraph.server.short_reads import ROUTE, ShortReads, graph_in, may_be_short, receive_nothing, replay
 from omnigraph.server.state import ServerState
 from omnigraph.server.waiting import await_in_time
+from omnigraph.verbs.query import state_at_hand
 
 _logger = logging.getLogger(REQUESTS)
 _random = Random()  # noqa: S311 - ids are no secrets: who may see a request is decided by its actor
@@ -130,7 +131,8 @@ class RequestMiddleware:
             return None
         exchange.graph, exchange.route = id, ROUTE
         exchange.cancellation.check()
-        return self._short_reads.answer(graph, body)
+        state = state_at_hand(graph._session)
+        return None if state is None else self._short_reads.answer(graph, state, body)
 
     async def _send_short(self, exchange: Exchange, content: bytes, scope: Scope, send: Send) -> None:
         if len(content) >= LEAST_COMPRESSED:
@@ -243,8 +245,19 @@ def _log(exchange: Exchange, *, seconds: float, received: int) -> None:
         return
     handler = json_log_handler()
     if handler is not None and failure is None:
-        name = "info" if level == logging.INFO else "debug"
-        handler.add_line(request_line(name, exchange, seconds=seconds, received=received))
+        line = request_line(
+            exchange.request_id,
+            request_about(exchange),
+            exchange.client,
+            level="info" if level == logging.INFO else "debug",
+            status=exchange.status,
+            code=exchange.code,
+            seconds=seconds,
+            received=received,
+            sent=exchange.sent_bytes,
+            cancelled=exchange.cancellation.is_stopped,
+        )
+        handler.add_line(line)
         return
     fields = {
         "request_id": exchange.request_id,

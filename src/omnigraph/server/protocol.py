@@ -33,6 +33,8 @@ class Protocol(HttpToolsProtocol):
         self._requests = 0
         self._is_between = True
         """Whether the parser is between two requests."""
+        self._waits = False
+        """Whether a request waits for its answer from `DirectReads`."""
         self._used_at = 0.0
         """When a request was answered directly, in the time of the event loop."""
 
@@ -48,32 +50,53 @@ class Protocol(HttpToolsProtocol):
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
+        if self._waits:
+            # What comes now is answered after what came before.
+            self._direct_reads.answer_waiting()
         if not self._is_idle():
-            self._parse(data)
-        elif not self._answer_directly(data):
-            before = self._requests
-            self._parse(data)
-            if self._requests == before + 1 and self._is_between and self.cycle.keep_alive:
-                self._direct_reads.learn(data, cast("Scope", self.scope))
+            self._feed(data)
+        elif self._direct_reads.take(self, data):
+            self._waits = True
+        else:
+            self.parse(data)
 
     def _is_idle(self) -> bool:
         """Whether the next byte begins a request that can be answered at once."""
         is_answered = self.cycle is None or self.cycle.response_complete
         return self._is_between and is_answered and not (self.flow.write_paused or self.transport.is_closing())
 
-    def _answer_directly(self, data: bytes) -> bool:
-        client = self.client[0] if self.client else ""
-        answer = self._direct_reads.answer(data, client, self.server_state.default_headers)
-        if answer is None:
-            return False
-        self.transport.write(answer)
+    def answer(self, response: bytes) -> None:
+        """Sends the response to a short read."""
+        self._waits = False
+        if self.transport.is_closing():
+            return
+        self.transport.write(response)
         self.server_state.total_requests += 1
         # The timer stays: to stop one and to start another takes longer than to look at the time when it fires.
         self._used_at = self.loop.time()
         if self.timeout_keep_alive_task is None:
             self.header_timeout.cancel()
             self._start_keep_alive(self.timeout_keep_alive)
-        return True
+
+    def parse(self, data: bytes) -> None:
+        """Answers a request in the usual way. If it is a query, its head is known from then on."""
+        self._waits = False
+        if self.transport.is_closing():
+            return
+        before = self._requests
+        self._feed(data)
+        if self._requests == before + 1 and self._is_between and self.cycle.keep_alive:
+            self._direct_reads.learn(data, cast("Scope", self.scope))
+
+    @property
+    def client_host(self) -> str:
+        """The address of the client."""
+        return self.client[0] if self.client else ""
+
+    @property
+    def usual_headers(self) -> list[tuple[bytes, bytes]]:
+        """The headers that all responses have."""
+        return self.server_state.default_headers
 
     def _start_keep_alive(self, seconds: float) -> None:
         self.timeout_keep_alive_task = self.loop.call_later(seconds, self.timeout_keep_alive_handler)
@@ -86,7 +109,7 @@ class Protocol(HttpToolsProtocol):
         else:
             super().timeout_keep_alive_handler()
 
-    def _parse(self, data: bytes) -> None:
+    def _feed(self, data: bytes) -> None:
         self.head_bytes += len(data)
         super().data_received(data)
         if self.head_bytes > _LONGEST_HEAD and not self.transport.is_closing():

@@ -16,7 +16,7 @@ from omnigraph.graph.graph import Graph
 from omnigraph.query.reading import MemoryResult
 from omnigraph.server.query_bodies import QueryBodies
 from omnigraph.server.responses import encode_json
-from omnigraph.verbs.query import query_at_once
+from omnigraph.verbs.query import StateAtHand, query_at_once
 
 ROUTE = "/graphs/{id}/query"
 _PREFIX, _SUFFIX = "/graphs/", "/query"
@@ -46,15 +46,15 @@ class ShortReads:
     def __init__(self, body_model: type[BaseModel]) -> None:
         self._bodies = QueryBodies(body_model)
 
-    def answer(self, graph: Graph, body: bytes) -> bytes | None:
-        """The answer to the query in a body, as JSON; None if the route must answer.
+    def answer(self, graph: Graph, state: StateAtHand, body: bytes) -> bytes | None:
+        """The answer to the query in a body, from a state of the graph, as JSON; None if the route must answer.
 
         Raises `OmnigraphError`, as the route does.
         """
         asked = self._bodies.read(body)
         if asked is None:
             return None
-        result = query_at_once(graph._session, asked.source, asked.name, asked.params)
+        result = query_at_once(graph._session, state, asked.source, asked.name, asked.params)
         return None if result is None else _encode(result)
 
 
