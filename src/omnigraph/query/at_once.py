@@ -97,7 +97,7 @@ def find_point(
     operation, names = point
     table = view.tables.get(operation.table)
     ids = operation.ids(values)
-    if table is None or len(ids) != 1 or not (table.base.is_indexed and table.has_at_once(names)):
+    if table is None or len(ids) != 1 or not table.base.is_indexed:
         return None
     ordinal = table.find(ids[0])
     if ordinal < 0:

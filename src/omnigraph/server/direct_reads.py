@@ -67,6 +67,8 @@ class _KnownHead(NamedTuple):
     actor: str | None
     about: str
     """The same, for the log."""
+    holder: str | None
+    """Whose budget it takes; None: that of the address of its client."""
     length: int
     """Of the body."""
     encodings: list[tuple[bytes, bytes]]
@@ -143,7 +145,7 @@ class DirectReads:
             return None
         client = connection.client_host
         graph = server.acting_graph(head.graph, head.actor)
-        if graph is None or not server.admission.has_room(holder_of(head.actor, client)):
+        if graph is None or not server.admission.has_room(head.holder or holder_of(None, client)):
             return None
         session = graph._session
         shared = id(session.shared)
@@ -246,8 +248,10 @@ class DirectReads:
             return
         encodings = [each for each in scope["headers"] if each[0] == b"accept-encoding"]
         path = scope["path"]
-        head = _KnownHead(graph_in(path), path, actor, "", length, encodings)
-        self._heads[sha256(data[:end]).digest()] = head._replace(about=request_about(head.exchange("", "", 0.0)))
+        head = _KnownHead(graph_in(path), path, actor, "", None, length, encodings)
+        about = request_about(head.exchange("", "", 0.0))
+        holder = None if actor is None else holder_of(actor, "")
+        self._heads[sha256(data[:end]).digest()] = head._replace(about=about, holder=holder)
 
 
 def _response(status: int, headers: _Headers, request_id: str, content: bytes) -> bytes:

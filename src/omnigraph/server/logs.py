@@ -78,9 +78,12 @@ def request_line(
     code: str | None = None,
     cancelled: bool = False,
 ) -> str:
-    """The line about a request that was answered: what `JsonLines` makes of its fields, in a fifth of the time."""
+    """The line about a request that was answered, without its beginning, which has the time.
+
+    It is what `JsonLines` makes of the same fields, in a fifth of the time.
+    """
     return (
-        f'{{"time": "{_time_of(time.time())}", "level": "{level}", "logger": "{REQUESTS}", "message": "request", '
+        f'"level": "{level}", "logger": "{REQUESTS}", "message": "request", '
         f'"request_id": {_quoted(request_id)}, {about}, "status": {status}, '
         f'"code": {"null" if code is None else _quoted(code)}, "ms": {round(seconds * 1000, 2)}, '
         f'"received": {received}, "sent": {sent}, "client": {_quoted(client)}, '
@@ -100,7 +103,7 @@ class JsonLogHandler(logging.StreamHandler[TextIO]):
         self._waiting: deque[str] = deque()
 
     def add_line(self, line: str) -> None:
-        """Writes a line before the event loop, which calls this, waits for anything."""
+        """Writes a line, with the time, before the event loop, which calls this, waits for anything."""
         if not self._waiting:
             asyncio.get_running_loop().call_soon(self.flush)
         self._waiting.append(line)
@@ -118,9 +121,12 @@ class JsonLogHandler(logging.StreamHandler[TextIO]):
     def _write_waiting(self) -> None:
         self.acquire()
         try:
-            # A log that cannot be written is no reason to refuse requests.
-            with suppress(OSError, ValueError):
-                self.stream.write("".join([self._waiting.popleft() for _ in range(len(self._waiting))]))
+            if self._waiting:
+                start = f'{{"time": "{_time_of(time.time())}", '
+                lines = [self._waiting.popleft() for _ in range(len(self._waiting))]
+                # A log that cannot be written is no reason to refuse requests.
+                with suppress(OSError, ValueError):
+                    self.stream.write(start + start.join(lines))
         finally:
             self.release()
 

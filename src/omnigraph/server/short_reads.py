@@ -66,13 +66,17 @@ def graph_in(path: str) -> str:
 def _encode(result: MemoryResult) -> bytes:
     """What `encode_json` makes of the whole answer: for few rows, to begin takes it longer than to write them."""
     columns, keys = _names(result.names)
-    rows = ",".join(
-        [
-            "{" + ",".join([key + _text(value) for key, value in zip(keys, row, strict=True)]) + "}"
-            for row in zip(*result.values(), strict=True)
-        ]
-    )
-    text = f'{{"columns":{columns},"rows":[{rows}],"commit_id":"{result.commit_id}"}}'
+    rows = [
+        ",".join(
+            [
+                key + (encode_basestring(value) if value.__class__ is str else _text(value))
+                for key, value in zip(keys, row, strict=True)
+            ]
+        )
+        for row in zip(*result.values(), strict=True)
+    ]
+    listed = "{" + "},{".join(rows) + "}" if rows else ""
+    text = f'{{"columns":{columns},"rows":[{listed}],"commit_id":"{result.commit_id}"}}'
     return text.encode("utf-8", "backslashreplace")
 
 
@@ -83,8 +87,6 @@ def _names(names: tuple[str, ...]) -> tuple[str, tuple[str, ...]]:
 
 
 def _text(value: Any) -> str:
-    if value.__class__ is str:
-        return encode_basestring(value)
     if value.__class__ is int:
         return str(value)
     return "null" if value is None else encode_json(answer_to_json(value)).decode()
