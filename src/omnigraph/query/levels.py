@@ -61,7 +61,7 @@ class KnownValues:
         self._parameters = parameters
         self._now = now
 
-    def given(self, expression: ir.ParameterValue | ir.Constant) -> Value | None:
+    def value_of(self, expression: ir.ParameterValue | ir.Constant) -> Value | None:
         """The value of a parameter or a constant."""
         return self._parameters[expression.name] if isinstance(expression, ir.ParameterValue) else expression.value
 

@@ -41,7 +41,7 @@ _Headers: TypeAlias = Iterable[tuple[bytes, bytes]]
 _States: TypeAlias = dict[int, StateAtHand | None]
 
 
-class Connection(Protocol):
+class AskingConnection(Protocol):
     """A connection, as those see it who answer its requests."""
 
     @property
@@ -91,7 +91,7 @@ class _KnownHead(NamedTuple):
 class _Request(NamedTuple):
     """A request that waits for its answer."""
 
-    connection: Connection
+    connection: AskingConnection
     head: _KnownHead
     data: bytes
     began: float
@@ -113,7 +113,7 @@ class DirectReads:
         self._usual_headers: _Headers = ()
         self._usual_start = b""
 
-    def take(self, connection: Connection, data: bytes) -> bool:
+    def take(self, connection: AskingConnection, data: bytes) -> bool:
         """Whether received bytes are one request with a known head, which is answered before the event loop waits."""
         if not data.startswith(_BEGINNING):
             return False

@@ -124,7 +124,7 @@ class JsonLogHandler(logging.StreamHandler[TextIO]):
             if self._waiting:
                 start = f'{{"time": "{_time_of(time.time())}", '
                 lines = [self._waiting.popleft() for _ in range(len(self._waiting))]
-                # A log that cannot be written is no reason to refuse requests.
+                # Requests are answered even if the log cannot be written.
                 with suppress(OSError, ValueError):
                     self.stream.write(start + start.join(lines))
         finally:

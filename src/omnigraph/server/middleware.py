@@ -27,7 +27,7 @@ from omnigraph.server.waiting import await_in_time
 from omnigraph.verbs.query import state_at_hand
 
 _logger = logging.getLogger(REQUESTS)
-_random = Random()  # noqa: S311 - ids are no secrets: who may see a request is decided by its actor
+_random = Random()  # noqa: S311 - ids are not secret: the actor decides who may see a request
 _REQUEST_ID = re.compile(rb"[A-Za-z0-9._-]{1,64}")
 _LONGEST_PATH = 512
 _PIECE = 64 * 1024
