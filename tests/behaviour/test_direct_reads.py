@@ -221,10 +221,10 @@ def test_many_connections_in_one_turn_get_their_own_answers(people: Door) -> Non
 def test_a_commit_is_seen_by_the_next_direct_read(people: Door) -> None:
     wire = _Wire(people)
     for age in (50, 51):
-        change = 'query c($age: I64) { update Person set { age: $age } where name = "p9" }'
+        change = 'query c($age: I64) { update Person set { age: $age } where name = "p29" }'
         people.graph.mutate(change, params={"age": age})
         for _ in range(3):
-            status, _, body = wire.ask(LOOKUP, "p9")
+            status, _, body = wire.ask(LOOKUP, "p29")
             answer = json.loads(body)
             assert (status, answer["rows"][0]["p.age"]) == (200, age)
             assert answer["commit_id"] == people.graph.snapshot().commit_id

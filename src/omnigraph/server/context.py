@@ -28,6 +28,8 @@ GraphId = Annotated[str, Path(description="The graph.", examples=["people"])]
 
 _WATCHED_AFTER = 0.05
 """In seconds. Shorter work does not watch for a disconnect, which would cost more than the work."""
+_WRITES_WATCHED_AFTER = 1.0
+"""The same for mutations: one that has begun goes on in any case, and small ones wait for one another for a while."""
 
 
 class RequestContext:
@@ -88,7 +90,8 @@ class RequestContext:
         when it is done. Until then the request counts as in flight.
         """
         future = self._state.start(work, self.cancellation, threads=threads)
-        done, _ = await asyncio.wait((future,), timeout=_WATCHED_AFTER)
+        watched_after = _WRITES_WATCHED_AFTER if threads is Threads.WRITES else _WATCHED_AFTER
+        done, _ = await asyncio.wait((future,), timeout=watched_after)
         if done:
             return future.result()
         async with cancel_on_disconnect(self._receive, self.cancellation):

@@ -24,12 +24,14 @@ from omnigraph.server.errors import error_response
 from omnigraph.server.exchange import Exchange
 from omnigraph.server.logs import REQUESTS, json_log_handler, request_about, request_line
 from omnigraph.server.middleware import new_request_id, report_request
+from omnigraph.server.plain_requests import Plain, graph_in, plain_kind, receive_nothing
 from omnigraph.server.responses import JSON, LEAST_COMPRESSED
-from omnigraph.server.short_reads import ROUTE, ShortReads, graph_in, may_be_short, receive_nothing
+from omnigraph.server.short_reads import ShortReads
 from omnigraph.server.state import ServerState
 from omnigraph.verbs.query import StateAtHand, state_at_hand
 
 _logger = logging.getLogger(REQUESTS)
+_ROUTE = Plain.QUERY.route
 _BEGINNING = b"POST /graphs/"
 _HEAD_END = b"\r\n\r\n"
 _LONGEST_HEAD = 4096
@@ -83,7 +85,7 @@ class _KnownHead(NamedTuple):
             client=client,
             actor=self.actor,
             graph=self.graph,
-            route=ROUTE,
+            route=_ROUTE,
             began=began,
         )
 
@@ -223,7 +225,9 @@ class DirectReads:
             return
         seconds = time.monotonic() - began
         received = head.length
-        self._state.metrics.requests.count(ROUTE, "POST", 200, seconds=seconds, received=received, sent=sent, code=None)
+        self._state.metrics.requests.count(
+            _ROUTE, "POST", 200, seconds=seconds, received=received, sent=sent, code=None
+        )
         handler.add_line(
             request_line(request_id, head.about, client, status=200, seconds=seconds, received=received, sent=sent)
         )
@@ -231,7 +235,7 @@ class DirectReads:
     def learn(self, data: bytes, scope: Scope) -> None:
         """Remembers the head of a request that was received as a whole, as the parser and authentication read it."""
         end = data.find(_HEAD_END) + len(_HEAD_END)
-        if not (data.startswith(_BEGINNING) and end <= _LONGEST_HEAD and may_be_short(scope)):
+        if not (data.startswith(_BEGINNING) and end <= _LONGEST_HEAD and plain_kind(scope) is Plain.QUERY):
             return
         given: dict[bytes, bytes] = dict(scope["headers"])
         is_kept = given.get(b"connection", b"keep-alive").lower() == b"keep-alive" and scope["http_version"] == "1.1"
@@ -248,7 +252,7 @@ class DirectReads:
             return
         encodings = [each for each in scope["headers"] if each[0] == b"accept-encoding"]
         path = scope["path"]
-        head = _KnownHead(graph_in(path), path, actor, "", None, length, encodings)
+        head = _KnownHead(graph_in(path, Plain.QUERY), path, actor, "", None, length, encodings)
         about = request_about(head.exchange("", "", 0.0))
         holder = None if actor is None else holder_of(actor, "")
         self._heads[sha256(data[:end]).digest()] = head._replace(about=about, holder=holder)

@@ -12,7 +12,7 @@ from typing import Any, cast
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from omnigraph.errors import OmnigraphError, Unavailable
+from omnigraph.errors import OmnigraphError, RecoveryRequired, Unavailable
 from omnigraph.server.admission import holder_of
 from omnigraph.server.auth import bearer_actor
 from omnigraph.server.bodies import RequestBody
@@ -20,8 +20,10 @@ from omnigraph.server.errors import TooSlow, error_response, note_failure
 from omnigraph.server.exchange import Exchange, attach_exchange
 from omnigraph.server.logs import REQUESTS, json_log_handler, request_about, request_line
 from omnigraph.server.metrics import UNKNOWN_ROUTE
+from omnigraph.server.plain_mutations import run_mutation
+from omnigraph.server.plain_requests import Plain, graph_in, plain_kind, receive_nothing, replay
 from omnigraph.server.responses import JSON, LEAST_COMPRESSED
-from omnigraph.server.short_reads import ROUTE, ShortReads, graph_in, may_be_short, receive_nothing, replay
+from omnigraph.server.short_reads import ShortReads
 from omnigraph.server.state import ServerState
 from omnigraph.server.waiting import await_in_time
 from omnigraph.verbs.query import state_at_hand
@@ -95,13 +97,14 @@ class RequestMiddleware:
             exchange.body = RequestBody(scope, receive, limit=settings.max_body_bytes, timeout=settings.client_timeout)
             self._admit(exchange, scope)
             receive_body: Receive = exchange.body.receive
-            if may_be_short(scope):
+            kind = plain_kind(scope)
+            if kind is not None:
                 messages = [await receive_body()]
                 while messages[-1].get("more_body"):
                     messages.append(await receive_body())
-                content = self._short_answer(exchange, scope, messages)
+                content = await self._plain_answer(kind, exchange, scope, messages, receive_body)
                 if content is not None:
-                    await self._send_short(exchange, content, scope, send)
+                    await self._send_plain(exchange, content, scope, send)
                     return
                 receive_body = replay(messages, receive_body)
             await self._app(scope, receive_body, self._sending(exchange, send))
@@ -120,21 +123,29 @@ class RequestMiddleware:
                 scope, receive, self._sending(exchange, send)
             )
 
-    def _short_answer(self, exchange: Exchange, scope: Scope, messages: list[Message]) -> bytes | None:
-        """The answer to a read that is short, whose whole body is in messages; None if its route must answer."""
+    async def _plain_answer(
+        self, kind: Plain, exchange: Exchange, scope: Scope, messages: list[Message], receive: Receive
+    ) -> bytes | None:
+        """The answer to a mutation or a short read, whose whole body is in messages; None if its route must answer."""
         if messages[-1]["type"] != "http.request":
             return None
         body: bytes = messages[0]["body"] if len(messages) == 1 else b"".join(each["body"] for each in messages)
-        id = graph_in(scope["path"])
+        id = graph_in(scope["path"], kind)
         graph = self._state.acting_graph(id, exchange.actor)
         if graph is None:
             return None
-        exchange.graph, exchange.route = id, ROUTE
+        exchange.graph, exchange.route = id, kind.route
         exchange.cancellation.check()
+        if kind is Plain.MUTATION:
+            try:
+                return await run_mutation(self._state, exchange, graph, body=body, receive=receive)
+            except RecoveryRequired:
+                self._state.recover(id)
+                raise
         state = state_at_hand(graph._session)
         return None if state is None else self._short_reads.answer(graph, state, body)
 
-    async def _send_short(self, exchange: Exchange, content: bytes, scope: Scope, send: Send) -> None:
+    async def _send_plain(self, exchange: Exchange, content: bytes, scope: Scope, send: Send) -> None:
         if len(content) >= LEAST_COMPRESSED:
             response = self._compressed(Response(content, media_type=JSON))
             await response(scope, receive_nothing, self._sending(exchange, send))

@@ -1,7 +1,6 @@
 """Answers short reads on the event loop: without a thread, and without what other routes need.
 
-A request that is not plain in every respect, and a read that is not short, are left to the route, which has the errors
-and the documentation. So both ways give the same answers.
+A read that is not short is left to the route.
 """
 
 from functools import lru_cache
@@ -9,7 +8,6 @@ from json.encoder import encode_basestring
 from typing import Any
 
 from pydantic import BaseModel
-from starlette.types import Message, Receive, Scope
 
 from omnigraph.api.values import answer_to_json
 from omnigraph.graph.graph import Graph
@@ -17,27 +15,6 @@ from omnigraph.query.reading import MemoryResult
 from omnigraph.server.query_bodies import QueryBodies
 from omnigraph.server.responses import encode_json
 from omnigraph.verbs.query import StateAtHand, query_at_once
-
-ROUTE = "/graphs/{id}/query"
-_PREFIX, _SUFFIX = "/graphs/", "/query"
-_LONGEST_BODY = 16 * 1024
-_USUAL = frozenset({b"*/*", b"application/json"})
-
-
-def may_be_short(scope: Scope) -> bool:
-    """Whether a request asks for a query, with a short plain body, and for an answer in JSON."""
-    path: str = scope["path"]
-    if scope["method"] != "POST" or not (path.startswith(_PREFIX) and path.endswith(_SUFFIX)) or scope["query_string"]:
-        return False
-    length, is_json = 0, False
-    for name, value in scope["headers"]:
-        if name == b"content-length":
-            length = int(value) if value.isdigit() else 0
-        elif name == b"content-type":
-            is_json = value == b"application/json"
-        elif name in (b"content-encoding", b"transfer-encoding") or (name == b"accept" and value not in _USUAL):
-            return False
-    return is_json and 0 < length <= _LONGEST_BODY
 
 
 class ShortReads:
@@ -56,11 +33,6 @@ class ShortReads:
             return None
         result = query_at_once(graph._session, state, asked.source, asked.name, asked.params)
         return None if result is None else _encode(result)
-
-
-def graph_in(path: str) -> str:
-    """The graph in the path of a query."""
-    return path[len(_PREFIX) : -len(_SUFFIX)]
 
 
 def _encode(result: MemoryResult) -> bytes:
@@ -90,18 +62,3 @@ def _text(value: Any) -> str:
     if value.__class__ is int:
         return str(value)
     return "null" if value is None else encode_json(answer_to_json(value)).decode()
-
-
-async def receive_nothing() -> Message:
-    """For an answer to a request that was received whole."""
-    return {"type": "http.disconnect"}
-
-
-def replay(messages: list[Message], receive: Receive) -> Receive:
-    """Gives messages that were received to those who receive next."""
-    left = messages[::-1]
-
-    async def receive_again() -> Message:
-        return left.pop() if left else await receive()
-
-    return receive_again
