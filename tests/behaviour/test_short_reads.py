@@ -225,3 +225,43 @@ def test_the_policy_is_asked_at_every_read(tmp_path: Path, caplog: pytest.LogCap
         assert _visible(warm) == cold == _visible(ask("bob", engine="auto"))
         assert len([each for each in caplog.records if each.name == "omnigraph.policy"]) == 2
         assert found("POST", "/query", json={"source": LOOKUP}).status_code == 401
+
+
+DIFFERENT = ("graph_commit_id", "parent_commit_id", "manifest_version", "created_at")
+"""The fields of a commit that are different each time."""
+ADD = "query a($name: String, $age: I64) { insert Person { name: $name, age: $age } }"
+
+
+@pytest.mark.parametrize(
+    "document",
+    [
+        {"source": ADD, "params": {"name": "new NUMBER", "age": 1}},
+        {"source": ADD, "name": "a", "params": {"name": "new NUMBER"}, "message": "é", "branch": "main"},
+        {"source": ADD, "params": {"name": "p1"}},
+        {"source": ADD, "params": {"age": "x"}},
+        {"source": ADD, "params": {"name": "n"}, "if_commit": "nothing"},
+        {"source": ADD, "params": {"name": "n"}, "branch": "nowhere"},
+        {"source": ADD, "params": {"name": "n"}, "unknown": 1},
+        {"source": LOOKUP, "params": {"name": "n"}},
+        {"source": "query {", "params": {}},
+        {"params": {}},
+    ],
+)
+def test_a_plain_mutation_is_answered_as_on_its_route(people: Door, document: dict[str, Any]) -> None:
+    def run(number: int, content_type: str) -> tuple[int, Any, dict[str, str]]:
+        text = json.dumps(document).replace("NUMBER", str(number))
+        answer = people("POST", "/mutate", content=text, headers={"content-type": content_type})
+        found = json.loads(answer.content.replace(answer.headers["x-request-id"].encode(), b""))
+        if answer.status_code == 200:
+            commit = found["commit"]
+            assert commit["graph_commit_id"] == people.graph.snapshot().commit_id
+            found = {**found, "commit": {**commit, **dict.fromkeys(DIFFERENT, "")}}
+        headers = {
+            name: value for name, value in answer.headers.items() if name not in ("x-request-id", "content-length")
+        }
+        return answer.status_code, found, headers
+
+    chance = len(people.graph.commits.list())
+    plain = run(chance, "application/json")
+    on_route = run(chance + 1_000_000, "application/json; charset=utf-8")
+    assert plain == on_route

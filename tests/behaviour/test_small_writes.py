@@ -13,7 +13,7 @@ import pytest
 import omnigraph as og
 from omnigraph import failpoints
 from omnigraph.failpoints import Writer, WriteStep
-from omnigraph.versioning import ManifestLog
+from omnigraph.versioning import ManifestLog, publisher
 from omnigraph.versioning.manifest import Manifest
 from omnigraph.write.groups import WriteGroup
 from tests import nursery
@@ -209,6 +209,31 @@ def test_many_threads_and_folds_lose_and_double_nothing(graph: og.Graph, monkeyp
     commits = graph.commits.list()
     assert [each.manifest_version for each in commits] == [*range(1 + 8 * (12 + 12 + 4), 0, -1)]
     assert og.open(graph.uri, "r").verify(data=True).whole
+
+
+def test_writers_that_find_a_table_full_wait_for_one_fold(graph: og.Graph, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("omnigraph.write.carried.CARRIED_ROWS", 20)
+    writers, writes, reserved = 16, 10, []
+    reserve = publisher.publish_reservation
+
+    def reserve_and_count(*given: Any) -> Any:
+        reserved.append(given)
+        return reserve(*given)
+
+    monkeypatch.setattr("omnigraph.session.writes.publish_reservation", reserve_and_count)
+
+    def write(thread: int) -> None:
+        for number in range(writes):
+            graph.mutate(WRITES, "add", {"name": f"{thread}-{number}"})
+
+    threads = [threading.Thread(target=write, args=(number,)) for number in range(writers)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(PATIENCE)
+    assert len(names(graph)) == writers * writes
+    # Each fold makes room for 20 rows. Without waiting, most of those that wait would reserve the table themselves.
+    assert 0 < len(reserved) <= 4 * writers * writes // 20
 
 
 # --- in turn with writes through the four phases ---

@@ -87,6 +87,25 @@ def _can_run_at_once(pattern: PatternProgram, view: ResidentView) -> bool:
     return True
 
 
+def find_point(
+    point: tuple[ByIds, tuple[str, ...]], view: ResidentView, values: KnownValues
+) -> Sequence[AnswerColumn] | None:
+    """The columns of one node that is found by its id, or of none; None where `run_bounded` must answer.
+
+    It is what most short reads ask for, and takes a third of the time of the general way.
+    """
+    operation, names = point
+    table = view.tables.get(operation.table)
+    ids = operation.ids(values)
+    if table is None or len(ids) != 1 or not table.base.is_indexed:
+        return None
+    ordinal = table.find(ids[0])
+    if ordinal < 0:
+        return [[] for _ in names]
+    found = table.values_of_row(names, table.row(ordinal), MOST_BYTES)
+    return None if found is None else [[value] for value in found]
+
+
 def run_bounded(
     program: Program, view: ResidentView, values: KnownValues, limit: int | None
 ) -> Sequence[AnswerColumn] | None:

@@ -63,6 +63,10 @@ class KnownValues:
         self._parameters = parameters
         self._now = now
 
+    def value_of(self, expression: ir.ParameterValue | ir.Constant) -> Value | None:
+        """The value of a parameter or a constant."""
+        return self._parameters[expression.name] if isinstance(expression, ir.ParameterValue) else expression.value
+
     def of(self, expression: ir.Expression) -> Known | None:
         """The value of an expression, or None when it depends on what is read."""
         match expression:

@@ -150,8 +150,8 @@ class ByIds:
     def ids(self, values: KnownValues) -> Sequence[str]:
         """The ids, which nodes may or may not have."""
         if self.text is not None:
-            known = values.of(self.text)
-            return () if known is None or known.value is None else (str(known.value),)
+            text = values.value_of(self.text)
+            return () if text is None else (str(text),)
         found = [test.bind(values) for test in self.key]
         given = [each.values for each in found if not isinstance(each, bool)]
         if len(given) < len(found):

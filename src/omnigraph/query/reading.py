@@ -13,7 +13,7 @@ from omnigraph.compiler import CompiledQuery, bound_parameters, ir
 from omnigraph.errors import StorageError, UsageError
 from omnigraph.lazy import importing
 from omnigraph.parts.choice import choose_engine, spark_for
-from omnigraph.query.at_once import is_in_memory, run_bounded
+from omnigraph.query.at_once import find_point, is_in_memory, run_bounded
 from omnigraph.query.cancelling import NEVER, Cancellation
 from omnigraph.query.levels import KnownValues, limit_of
 from omnigraph.query.programs import NoProgram, Program
@@ -73,10 +73,18 @@ class MemoryResult(QueryResult):
     def __len__(self) -> int:
         return len(self._columns[0]) if self._columns else 0
 
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the columns, which are the same object for all answers to a query."""
+        return self._program.names
+
+    def values(self) -> list[list[Any]]:
+        """The columns as Python values."""
+        return [python_values(each) for each in self._columns]
+
     def rows(self) -> list[dict[str, Any]]:
         """The rows as dictionaries of Python values."""
-        names = self._program.names
-        values = [python_values(each) for each in self._columns]
+        names, values = self._program.names, self.values()
         if len(names) == 2:
             # Rows of two columns are frequent, and a dictionary that is written out is made in a third of the time.
             first, second = names
@@ -123,14 +131,14 @@ def read_at_once(
     view: ResidentView,
     *,
     to_frame: Callable[[pa.Table], Any],
-) -> QueryResult | None:
+) -> MemoryResult | None:
     """Answers a query whose tables are in memory within a small bound of work; None if it needs more."""
-    if not is_in_memory(program, view):
-        return None
     values = KnownValues(bound_parameters(prepared, parameters), datetime.now(UTC))
-    limit = limit_of(prepared, values) if program.read.limit is not None else None
+    has_limit = program.read.limit is not None
     try:
-        columns = run_bounded(program, view, values, limit)
+        columns = find_point(program.point, view, values) if program.point is not None and not has_limit else None
+        if columns is None and is_in_memory(program, view):
+            columns = run_bounded(program, view, values, limit_of(prepared, values) if has_limit else None)
     except (NoProgram, DoesNotFit, StorageError):
         return None
     return None if columns is None else MemoryResult(columns, program, snapshot.commit_id, to_frame)

@@ -153,6 +153,10 @@ class Base:
                         self._columns[name] = found = self._read(name, reading)
         return found
 
+    def known_reader(self, name: str) -> ValueReader | None:
+        """What reads single values of a column, if it was used before."""
+        return self._readers.get(name)
+
     def reader(self, name: str) -> ValueReader | None:
         """What reads single values of a column; None where its type has no reader."""
         try:
@@ -347,6 +351,19 @@ class ResidentTable:
             return ordinal
         at = int(moved.searchsorted(ordinal))
         return int(self.moved_rows[at]) if at < len(moved) and moved[at] == ordinal else ordinal
+
+    def values_of_row(self, names: Iterable[str], row: int, most_bytes: int) -> list[Any] | None:
+        """Some values of one row as Python has them; None if they have more bytes, or cannot be read in this way."""
+        if row >= self.base.count:
+            return None
+        values = []
+        for name in names:
+            reader = self.base.known_reader(name)
+            if reader is None:
+                return None
+            most_bytes -= reader.size(row)
+            values.append(reader.read(row))
+        return values if most_bytes >= 0 else None
 
     def few_values(self, name: str, rows: Sequence[int]) -> list[Any] | pa.Array:
         """A column of a few rows: as Python has its values if they are texts or numbers, which is faster."""

@@ -62,6 +62,11 @@ class Ticket:
                 self._admission.forget(self.holder, self._taken)
 
 
+def holder_of(actor: str | None, client: str) -> str:
+    """Whose budget a request takes: that of its actor, or without authentication that of the address it comes from."""
+    return f"at {client}" if actor is None else f"of {actor}"
+
+
 class Admission:
     """Counts what is in flight. Threads may share it."""
 
@@ -89,6 +94,12 @@ class Admission:
             share.requests += 1
             self._in_flight += 1
             return Ticket(self, holder, share)
+
+    def has_room(self, holder: str) -> bool:
+        """Whether `admit` would admit a request now. One that ends before any other can begin needs no ticket."""
+        with self.lock:
+            share = self._shares.get(holder)
+            return self._in_flight < self._total_requests and (share is None or share.requests < self._actor_requests)
 
     def forget(self, holder: str, taken: Mapping[str, int]) -> None:
         """Releases what a ticket held; called by the ticket, which has the lock."""

@@ -20,6 +20,7 @@ from omnigraph.errors import OmnigraphError, RecoveryRequired
 from omnigraph.graph.graph import Graph
 from omnigraph.graph.opening import open as open_graph
 from omnigraph.policy import Policy, policy_of
+from omnigraph.server.direct_reads import DirectReads
 from omnigraph.server.errors import error_response
 from omnigraph.server.exchange import exchange_of
 from omnigraph.server.middleware import RequestMiddleware
@@ -27,6 +28,7 @@ from omnigraph.server.responses import ARROW, LEAST_COMPRESSED, TAR
 from omnigraph.server.routes import ALL_ROUTERS
 from omnigraph.server.routes.data import QueryBody
 from omnigraph.server.settings import ServerSettings
+from omnigraph.server.short_reads import ShortReads
 from omnigraph.server.state import make_state
 
 _DESCRIPTION = """The same graphs as in Python and on the command line.
@@ -101,7 +103,9 @@ def make_app(settings: ServerSettings, lifespan: Lifespan[FastAPI] | None = None
         app.router.routes.extend(router.routes)
     _describe(app)
     app.add_middleware(_compress_answers)
-    app.add_middleware(RequestMiddleware, state=state, query_body=QueryBody, compressed=_compress_answers)
+    short_reads = ShortReads(QueryBody)
+    app.add_middleware(RequestMiddleware, state=state, short_reads=short_reads, compressed=_compress_answers)
+    app.state.direct_reads = DirectReads(state, short_reads, _compress_answers)
     return app
 
 

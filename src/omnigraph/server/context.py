@@ -18,6 +18,7 @@ from omnigraph.errors import NotFound, OmnigraphError
 from omnigraph.graph.graph import Graph
 from omnigraph.query.cancelling import Cancellation
 from omnigraph.server.exchange import Exchange, exchange_of
+from omnigraph.server.scheduler import Threads
 from omnigraph.server.settings import ServerSettings
 from omnigraph.server.state import ServerState
 
@@ -27,6 +28,8 @@ GraphId = Annotated[str, Path(description="The graph.", examples=["people"])]
 
 _WATCHED_AFTER = 0.05
 """In seconds. Shorter work does not watch for a disconnect, which would cost more than the work."""
+_WRITES_WATCHED_AFTER = 1.0
+"""The same for mutations: one that has begun goes on in any case, and small ones wait for one another for a while."""
 
 
 class RequestContext:
@@ -78,16 +81,17 @@ class RequestContext:
         assert self.exchange.body is not None
         self.exchange.body.limit = limit
 
-    async def run(self, work: Callable[[], _Result], *, slow: bool = False) -> _Result:
+    async def run(self, work: Callable[[], _Result], *, threads: Threads = Threads.READS) -> _Result:
         """Runs `work` in a thread and returns its result. It does not start if the request is cancelled before.
 
-        Work that writes, or takes long for another reason, is `slow`: it has its own threads.
+        Work that writes, or takes long for another reason, has other threads than reads.
 
         When the client disconnects, the cancellation is cancelled, and `work` ends by itself: a query soon, a write
         when it is done. Until then the request counts as in flight.
         """
-        future = self._state.start(work, self.cancellation, slow=slow)
-        done, _ = await asyncio.wait((future,), timeout=_WATCHED_AFTER)
+        future = self._state.start(work, self.cancellation, threads=threads)
+        watched_after = _WRITES_WATCHED_AFTER if threads is Threads.WRITES else _WATCHED_AFTER
+        done, _ = await asyncio.wait((future,), timeout=watched_after)
         if done:
             return future.result()
         async with cancel_on_disconnect(self._receive, self.cancellation):
@@ -107,13 +111,13 @@ class RequestContext:
         *,
         headers: Mapping[str, str] | None = None,
         status_code: int = 200,
-        slow: bool = False,
+        threads: Threads = Threads.READS,
     ) -> "StreamedResponse":
         """A response whose chunks are read in threads, one at a time, no faster than its client reads them.
 
         An error before the first chunk is answered as usual. A later one ends the connection without the end of the
-        response, so that the client notices. If `chunks` can be closed, they are always closed. With `slow`, the first
-        chunk takes long.
+        response, so that the client notices. If `chunks` can be closed, they are always closed. `threads` make
+        the first chunk, which may take long.
         """
         return StreamedResponse(
             self._state,
@@ -122,7 +126,7 @@ class RequestContext:
             media_type,
             headers=headers,
             status_code=status_code,
-            slow=slow,
+            threads=threads,
         )
 
 
@@ -166,14 +170,14 @@ class StreamedResponse(Response):
         *,
         headers: Mapping[str, str] | None,
         status_code: int,
-        slow: bool,
+        threads: Threads,
     ) -> None:
         super().__init__(status_code=status_code, headers=headers, media_type=media_type)
         del self.headers["content-length"]
         self._state = state
         self._cancellation = cancellation
         self._chunks = chunks
-        self._slow = slow
+        self._threads = threads
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:  # noqa: ARG002 - it is ASGI
         iterator: Iterator[bytes] = iter(self._chunks)
@@ -183,7 +187,7 @@ class StreamedResponse(Response):
 
         try:
             async with cancel_on_disconnect(receive, self._cancellation):
-                chunk = await self._state.start(next_chunk, self._cancellation, slow=self._slow)
+                chunk = await self._state.start(next_chunk, self._cancellation, threads=self._threads)
                 await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
                 while chunk is not None:
                     if chunk:

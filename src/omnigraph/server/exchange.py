@@ -29,8 +29,8 @@ class Exchange:
     cancellation: Cancellation = field(default_factory=Cancellation)
     ticket: "Ticket | None" = None
     body: "RequestBody | None" = None
-    route: str | None = None
-    """The template of its path, if it was answered without its route."""
+    route: str = ""
+    """The template of its path, once it is known."""
     began: float = field(default_factory=time.monotonic)
     status: int = 0
     sent_bytes: int = 0

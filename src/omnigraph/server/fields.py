@@ -29,23 +29,23 @@ def _without_nul(text: str) -> str:
 
 
 def _plain(value: JsonValue) -> JsonValue:
-    _check_plain(value, 0)
+    check_plain(value)
     return value
 
 
-def _check_plain(value: JsonValue, depth: int) -> None:
-    """Raises for what Python accepts as JSON, and JSON excludes: lone surrogates, and numbers that are not finite."""
+def check_plain(value: JsonValue, depth: int = 0) -> None:
+    """Raises `ValueError` for what Python accepts as JSON, and JSON excludes: lone surrogates, infinite numbers."""
     if depth > _DEEPEST:
         raise ValueError(f"values are nested too deeply: expected at most {_DEEPEST} levels")
     if isinstance(value, dict):
         for name, inner in value.items():
-            _check_plain(name, depth)
-            _check_plain(inner, depth + 1)
+            check_plain(name, depth)
+            check_plain(inner, depth + 1)
     elif isinstance(value, list):
         for inner in value:
             # Long lists have numbers, and integers need no check: this runs while other requests wait.
             if inner.__class__ is not int:
-                _check_plain(inner, depth + 1)
+                check_plain(inner, depth + 1)
     elif isinstance(value, str):
         try:
             value.encode()

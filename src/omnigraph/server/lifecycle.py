@@ -2,30 +2,24 @@
 
 import asyncio
 import gc
-import json
 import logging
 import os
-import resource
 import signal
 import socket
 import sys
 import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager, nullcontext
-from typing import Any
 
 import uvicorn
 from fastapi import FastAPI
-from prometheus_client import disable_created_metrics
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from omnigraph.errors import OmnigraphError, Unavailable
 from omnigraph.parts.choice import OFF, SPARK_SWITCH
 from omnigraph.server.app import load_policy, make_app
 from omnigraph.server.auth import environment_tokens
-from omnigraph.server.errors import RETRY_AFTER
 from omnigraph.server.logs import json_logs
-from omnigraph.server.middleware import ABORT
+from omnigraph.server.protocol import Protocol
 from omnigraph.server.scratch import remove_left_over
 from omnigraph.server.settings import ServerSettings
 from omnigraph.server.state import ServerState
@@ -34,10 +28,6 @@ _logger = logging.getLogger("omnigraph.server")
 
 _KEEP_ALIVE_SECONDS = 75
 """Longer than the idle timeouts of proxies, so that they close idle connections first."""
-_HEADER_SECONDS = 30
-_LONGEST_HEAD = 64 * 1024
-"""In bytes: of the headers of a request, and of what surrounds its chunks and trailers."""
-_MOST_HEADERS = 200
 _CANCELLED_SECONDS = 5
 """The time that cancelled queries have to end."""
 _TICK = 0.05
@@ -45,7 +35,6 @@ _TICK = 0.05
 
 def serve(settings: ServerSettings) -> None:
     """Serves until SIGTERM or SIGINT. The first line on stdout has the address; SIGHUP reloads tokens and policy."""
-    disable_created_metrics()  # type: ignore[no-untyped-call]
     remove_left_over()
     with nullcontext() if settings.spark else _spark_off(), json_logs():
         lifecycle = _Lifecycle()
@@ -54,7 +43,7 @@ def serve(settings: ServerSettings) -> None:
             _logger.warning("authentication is off: everybody who reaches this server may use it")
         config = uvicorn.Config(
             app,
-            http=_Protocol,
+            http=Protocol,
             ws="none",
             lifespan="on",
             log_config=None,
@@ -103,71 +92,6 @@ def _end(state: ServerState) -> None:
         sys.stdout.flush()
         os._exit(0)
     _logger.info("stopped")
-
-
-class _Protocol(HttpToolsProtocol):
-    """Uvicorn's HTTP parser with limits that it lacks: connections, and the size, number and duration of headers.
-
-    It also answers in JSON what is not HTTP, drops trailers, which have passed no check, and can abort a connection.
-    """
-
-    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        super().connection_made(transport)
-        self.head_bytes = 0
-        self.header_timeout = self.loop.call_later(_HEADER_SECONDS, self.transport.abort)
-        if len(self.connections) > _most_connections():
-            self._refuse("503 Service Unavailable", "the server has reached its limit of connections", Unavailable.code)
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        self.header_timeout.cancel()
-        super().connection_lost(exc)
-
-    def data_received(self, data: bytes) -> None:
-        self.head_bytes += len(data)
-        super().data_received(data)
-        if self.head_bytes > _LONGEST_HEAD and not self.transport.is_closing():
-            self._refuse("431 Request Header Fields Too Large", "the headers of the request are too long")
-
-    def on_message_begin(self) -> None:
-        super().on_message_begin()
-        self.head_bytes = 0
-        self.header_timeout.cancel()
-        self.header_timeout = self.loop.call_later(_HEADER_SECONDS, self.transport.abort)
-        scope: dict[str, Any] = self.scope  # type: ignore[assignment]
-        scope["extensions"] = {ABORT: self.transport.abort}
-
-    def on_headers_complete(self) -> None:
-        self.header_timeout.cancel()
-        self.head_bytes = 0
-        super().on_headers_complete()
-        # Trailers must not become headers: these were checked already.
-        self.headers = []
-
-    def on_header(self, name: bytes, value: bytes) -> None:
-        super().on_header(name, value)
-        if len(self.headers) > _MOST_HEADERS:
-            raise ValueError("too many headers")
-
-    def on_body(self, body: bytes) -> None:
-        self.head_bytes = 0
-        super().on_body(body)
-
-    def send_400_response(self, msg: str) -> None:  # noqa: ARG002 - it is Uvicorn's
-        """Answers a request that is not HTTP."""
-        self._refuse("400 Bad Request", "the request is not HTTP")
-
-    def _refuse(self, status: str, problem: str, code: str = "bad_request") -> None:
-        body = json.dumps({"error": problem, "code": code, "request_id": ""})
-        headers = f"content-type: application/json\r\nconnection: close\r\ncontent-length: {len(body)}"
-        if code == Unavailable.code:
-            headers += f"\r\nretry-after: {RETRY_AFTER}"
-        self.transport.write(f"HTTP/1.1 {status}\r\n{headers}\r\n\r\n{body}".encode())
-        self.transport.close()
-
-
-def _most_connections() -> int:
-    """Half of the file descriptors of the process: the others are for the files of graphs."""
-    return resource.getrlimit(resource.RLIMIT_NOFILE)[0] // 2
 
 
 class _Lifecycle:

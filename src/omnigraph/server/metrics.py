@@ -1,17 +1,25 @@
 """The metrics of a server: counts and durations of requests, and the resources of the process."""
 
-from collections.abc import Callable, Iterable
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import field
 from functools import partial
+from itertools import accumulate
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from prometheus_client import CollectorRegistry, Gauge, generate_latest
 from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
+from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.platform_collector import PlatformCollector
 from prometheus_client.process_collector import ProcessCollector
+from prometheus_client.registry import Collector
 
 from omnigraph.api.upkeep import MemoryStatus
+from omnigraph.dataclass_later import dataclass
 
 MEDIA_TYPE = CONTENT_TYPE_PLAIN_0_0_4
 _SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
+_BUCKETS = (*map(str, map(float, _SECONDS)), "+Inf")
 _METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 UNKNOWN_ROUTE = "unknown"
 
@@ -20,32 +28,77 @@ def _total(look: Callable[[], Iterable[MemoryStatus]], name: str) -> float:
     return float(sum(getattr(each, name) for each in look()))
 
 
+@dataclass(slots=True, eq=False)
+class _Durations:
+    """How long the requests of a route took: how many of them in each bucket, and all together."""
+
+    counts: list[int] = field(default_factory=lambda: [0] * len(_BUCKETS))
+    sum: float = 0.0
+
+
+class RequestCounts(Collector):
+    """What was counted about requests. Only the event loop counts, so plain numbers do.
+
+    Metrics of the library have a lock and a mutex for each number, which take longer than a part of a short read.
+    """
+
+    def __init__(self) -> None:
+        self.in_flight = 0
+        self.received = 0
+        self.sent = 0
+        self.cancelled = 0
+        self._answered: Counter[tuple[str, str, int]] = Counter()
+        self._durations: dict[str, _Durations] = {}
+        self._refused: Counter[str] = Counter()
+
+    def count(
+        self, route: str, method: str, status: int, *, seconds: float, received: int, sent: int, code: str | None
+    ) -> None:
+        """Counts a finished request."""
+        self._answered[route, method if method in _METHODS else "other", status] += 1
+        durations = self._durations.get(route)
+        if durations is None:
+            durations = self._durations[route] = _Durations()
+        durations.counts[bisect_left(_SECONDS, seconds)] += 1
+        durations.sum += seconds
+        self.received += received
+        self.sent += sent
+        if code is not None:
+            self._refused[code] += 1
+
+    def collect(self) -> Iterator[Metric]:
+        """The metrics, as the library prints them."""
+        requests = CounterMetricFamily("omnigraph_requests", "Requests answered.", labels=("route", "method", "status"))
+        for (route, method, status), count in tuple(self._answered.items()):
+            requests.add_metric((route, method, str(status)), count)
+        yield requests
+        seconds = HistogramMetricFamily("omnigraph_request_seconds", "Time to answer.", labels=("route",))
+        for route, durations in tuple(self._durations.items()):
+            buckets = list(zip(_BUCKETS, accumulate(durations.counts), strict=True))
+            seconds.add_metric((route,), buckets, durations.sum)
+        yield seconds
+        yield GaugeMetricFamily("omnigraph_requests_in_flight", "Requests being answered.", self.in_flight)
+        yield CounterMetricFamily("omnigraph_received_bytes", "Bytes of bodies of requests.", self.received)
+        yield CounterMetricFamily("omnigraph_sent_bytes", "Bytes of bodies of answers.", self.sent)
+        refused = CounterMetricFamily("omnigraph_refused", "Requests refused, by code.", labels=("code",))
+        for code, count in tuple(self._refused.items()):
+            refused.add_metric((code,), count)
+        yield refused
+        text = "Requests that were cancelled, or whose client disconnected."
+        yield CounterMetricFamily("omnigraph_cancelled", text, self.cancelled)
+
+
 class Metrics:
-    """The counters of one server, in a registry of their own.
+    """The metrics of one server, in a registry of their own.
 
     No label has a value that a client chose: routes are named by their templates, and unknown methods are `other`.
     """
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
+        self.requests = RequestCounts()
+        self.registry.register(self.requests)
         registry = self.registry
-        self._requests = Counter(
-            "omnigraph_requests", "Requests answered.", ("route", "method", "status"), registry=registry
-        )
-        self._seconds = Histogram(
-            "omnigraph_request_seconds", "Time to answer.", ("route",), buckets=_SECONDS, registry=registry
-        )
-        self._counted: dict[tuple[str, str, int], tuple[Counter, Histogram]] = {}
-        """The counters of routes, methods and statuses: to find one by its labels takes longer than to count."""
-        self.in_flight = Gauge("omnigraph_requests_in_flight", "Requests being answered.", registry=registry)
-        self._received = Counter("omnigraph_received_bytes", "Bytes of bodies of requests.", registry=registry)
-        self._sent = Counter("omnigraph_sent_bytes", "Bytes of bodies of answers.", registry=registry)
-        self._refused = Counter("omnigraph_refused", "Requests refused, by code.", ("code",), registry=registry)
-        self.cancelled = Counter(
-            "omnigraph_cancelled",
-            "Requests that were cancelled, or whose client disconnected.",
-            registry=registry,
-        )
         self.graphs = Gauge("omnigraph_open_graphs", "Graphs that are open.", registry=registry)
         self._memory = {
             "bytes": Gauge("omnigraph_memory_bytes", "Bytes of tables in memory.", registry=registry),
@@ -56,25 +109,6 @@ class Metrics:
         }
         ProcessCollector(registry=registry)
         PlatformCollector(registry=registry)
-
-    def count_request(
-        self, route: str, method: str, status: int, *, seconds: float, received: int, sent: int, code: str | None
-    ) -> None:
-        """Counts a finished request."""
-        counted = self._counted.get((route, method, status))
-        if counted is None:
-            known = method if method in _METHODS else "other"
-            counted = self._requests.labels(route, known, str(status)), self._seconds.labels(route)
-            if known == method:
-                self._counted[route, method, status] = counted
-        counted[0].inc()
-        counted[1].observe(seconds)
-        if received:
-            self._received.inc(received)
-        if sent:
-            self._sent.inc(sent)
-        if code is not None:
-            self._refused.labels(code).inc()
 
     def watch_memory(self, look: Callable[[], Iterable[MemoryStatus]]) -> None:
         """Reports what graphs keep in memory, as it is whenever somebody asks for the metrics."""

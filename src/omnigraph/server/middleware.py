@@ -3,29 +3,33 @@
 import asyncio
 import logging
 import re
-import secrets
 import time
 from collections.abc import Callable, Coroutine, Iterable
 from functools import partial
+from random import Random
 from typing import Any, cast
 
-from pydantic import BaseModel
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from omnigraph.errors import OmnigraphError, Unavailable
+from omnigraph.errors import OmnigraphError, RecoveryRequired, Unavailable
+from omnigraph.server.admission import holder_of
 from omnigraph.server.auth import bearer_actor
 from omnigraph.server.bodies import RequestBody
 from omnigraph.server.errors import TooSlow, error_response, note_failure
 from omnigraph.server.exchange import Exchange, attach_exchange
-from omnigraph.server.logs import FIELDS
+from omnigraph.server.logs import REQUESTS, json_log_handler, request_about, request_line
 from omnigraph.server.metrics import UNKNOWN_ROUTE
+from omnigraph.server.plain_mutations import run_mutation
+from omnigraph.server.plain_requests import Plain, graph_in, plain_kind, receive_nothing, replay
 from omnigraph.server.responses import JSON, LEAST_COMPRESSED
-from omnigraph.server.short_reads import answer_short_read, may_be_short, receive_nothing, replay
+from omnigraph.server.short_reads import ShortReads
 from omnigraph.server.state import ServerState
 from omnigraph.server.waiting import await_in_time
+from omnigraph.verbs.query import state_at_hand
 
-_logger = logging.getLogger("omnigraph.server")
+_logger = logging.getLogger(REQUESTS)
+_random = Random()  # noqa: S311 - ids are not secret: the actor decides who may see a request
 _REQUEST_ID = re.compile(rb"[A-Za-z0-9._-]{1,64}")
 _LONGEST_PATH = 512
 _PIECE = 64 * 1024
@@ -37,15 +41,20 @@ ABORT = "omnigraph.abort"
 """The extension of a scope that closes its connection at once."""
 
 
+def new_request_id() -> str:
+    """An id for a request that has none."""
+    return f"{_random.getrandbits(96):024x}"
+
+
 class RequestMiddleware:
     """The outermost layer of the application. It answers every error that comes this far."""
 
     def __init__(
-        self, app: ASGIApp, state: ServerState, query_body: type[BaseModel], compressed: Callable[[ASGIApp], ASGIApp]
+        self, app: ASGIApp, state: ServerState, short_reads: ShortReads, compressed: Callable[[ASGIApp], ASGIApp]
     ) -> None:
         self._app = app
         self._state = state
-        self._query_body = query_body
+        self._short_reads = short_reads
         self._compressed = compressed
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -70,7 +79,7 @@ class RequestMiddleware:
         )
         attach_exchange(scope, exchange)
         self._state.in_flight[exchange.request_id] = exchange
-        self._state.metrics.in_flight.inc()
+        self._state.metrics.requests.in_flight += 1
         return exchange
 
     def _request_id(self, scope: Scope) -> str:
@@ -80,7 +89,7 @@ class RequestMiddleware:
                 given: str = value.decode("ascii")
                 if given not in self._state.in_flight:
                     return given
-        return secrets.token_hex(12)
+        return new_request_id()
 
     async def _answer(self, exchange: Exchange, scope: Scope, receive: Receive, send: Send) -> None:
         settings = self._state.settings
@@ -88,13 +97,14 @@ class RequestMiddleware:
             exchange.body = RequestBody(scope, receive, limit=settings.max_body_bytes, timeout=settings.client_timeout)
             self._admit(exchange, scope)
             receive_body: Receive = exchange.body.receive
-            if may_be_short(scope):
+            kind = plain_kind(scope)
+            if kind is not None:
                 messages = [await receive_body()]
                 while messages[-1].get("more_body"):
                     messages.append(await receive_body())
-                content = self._short_answer(exchange, scope, messages)
+                content = await self._plain_answer(kind, exchange, scope, messages, receive_body)
                 if content is not None:
-                    await self._send_short(exchange, content, scope, send)
+                    await self._send_plain(exchange, content, scope, send)
                     return
                 receive_body = replay(messages, receive_body)
             await self._app(scope, receive_body, self._sending(exchange, send))
@@ -113,14 +123,29 @@ class RequestMiddleware:
                 scope, receive, self._sending(exchange, send)
             )
 
-    def _short_answer(self, exchange: Exchange, scope: Scope, messages: list[Message]) -> bytes | None:
-        """The answer to a read that is short, whose whole body is in messages; None if its route must answer."""
+    async def _plain_answer(
+        self, kind: Plain, exchange: Exchange, scope: Scope, messages: list[Message], receive: Receive
+    ) -> bytes | None:
+        """The answer to a mutation or a short read, whose whole body is in messages; None if its route must answer."""
         if messages[-1]["type"] != "http.request":
             return None
         body: bytes = messages[0]["body"] if len(messages) == 1 else b"".join(each["body"] for each in messages)
-        return answer_short_read(self._state, exchange, scope["path"], body=body, model=self._query_body)
+        id = graph_in(scope["path"], kind)
+        graph = self._state.acting_graph(id, exchange.actor)
+        if graph is None:
+            return None
+        exchange.graph, exchange.route = id, kind.route
+        exchange.cancellation.check()
+        if kind is Plain.MUTATION:
+            try:
+                return await run_mutation(self._state, exchange, graph, body=body, receive=receive)
+            except RecoveryRequired:
+                self._state.recover(id)
+                raise
+        state = state_at_hand(graph._session)
+        return None if state is None else self._short_reads.answer(graph, state, body)
 
-    async def _send_short(self, exchange: Exchange, content: bytes, scope: Scope, send: Send) -> None:
+    async def _send_plain(self, exchange: Exchange, content: bytes, scope: Scope, send: Send) -> None:
         if len(content) >= LEAST_COMPRESSED:
             response = self._compressed(Response(content, media_type=JSON))
             await response(scope, receive_nothing, self._sending(exchange, send))
@@ -142,16 +167,13 @@ class RequestMiddleware:
         """Sets the actor and the ticket of a request; raises `Unauthenticated`, `Unavailable` or `TooBusy`."""
         if scope["path"] in _OPEN_PATHS:
             return
-        if self._state.settings.unauthenticated:
-            holder = f"at {exchange.client}"
-        else:
+        if not self._state.settings.unauthenticated:
             exchange.actor = bearer_actor(self._state.tokens, scope)
-            holder = f"of {exchange.actor}"
         if scope["path"] == _REQUESTS or scope["path"].startswith(f"{_REQUESTS}/"):
             return
         if self._state.draining:
             raise Unavailable("the server is shutting down")
-        exchange.ticket = self._state.admission.admit(holder)
+        exchange.ticket = self._state.admission.admit(holder_of(exchange.actor, exchange.client))
         if exchange.body is not None:
             exchange.body.ticket = exchange.ticket
 
@@ -185,22 +207,9 @@ class RequestMiddleware:
         if exchange.ticket is not None:
             exchange.ticket.release()
         state.in_flight.pop(exchange.request_id, None)
-        state.metrics.in_flight.dec()
-        seconds = time.monotonic() - exchange.began
-        route = exchange.route or str(getattr(scope.get("route"), "path", UNKNOWN_ROUTE))
-        received = exchange.body.received if exchange.body is not None else 0
-        state.metrics.count_request(
-            route,
-            exchange.method,
-            exchange.status,
-            seconds=seconds,
-            received=received,
-            sent=exchange.sent_bytes,
-            code=exchange.code,
-        )
-        if exchange.cancellation.is_stopped:
-            state.metrics.cancelled.inc()
-        _log(exchange, route, seconds=seconds, received=received)
+        state.metrics.requests.in_flight -= 1
+        exchange.route = exchange.route or str(getattr(scope.get("route"), "path", UNKNOWN_ROUTE))
+        report_request(state, exchange, received=exchange.body.received if exchange.body is not None else 0)
 
 
 def _cause(error: Exception) -> Exception:
@@ -217,14 +226,49 @@ async def _abort(scope: Scope) -> None:
         await asyncio.sleep(0)  # lets uvicorn notice it, before it reports an incomplete response
 
 
-def _log(exchange: Exchange, route: str, *, seconds: float, received: int) -> None:
+def report_request(state: ServerState, exchange: Exchange, *, received: int) -> None:
+    """Counts and logs a request that was answered."""
+    seconds = time.monotonic() - exchange.began
+    counts = state.metrics.requests
+    counts.count(
+        exchange.route,
+        exchange.method,
+        exchange.status,
+        seconds=seconds,
+        received=received,
+        sent=exchange.sent_bytes,
+        code=exchange.code,
+    )
+    if exchange.cancellation.is_stopped:
+        counts.cancelled += 1
+    _log(exchange, seconds=seconds, received=received)
+
+
+def _log(exchange: Exchange, *, seconds: float, received: int) -> None:
     """Logs one line for each request, with the traceback of an error that the client is not given."""
+    failure = exchange.failure
     level = logging.INFO
-    if exchange.failure is not None:
-        level = logging.WARNING if isinstance(exchange.failure, OmnigraphError) else logging.ERROR
+    if failure is not None:
+        level = logging.WARNING if isinstance(failure, OmnigraphError) else logging.ERROR
     elif exchange.path in _OPEN_PATHS:
         level = logging.DEBUG
     if not _logger.isEnabledFor(level):
+        return
+    handler = json_log_handler()
+    if handler is not None and failure is None:
+        line = request_line(
+            exchange.request_id,
+            request_about(exchange),
+            exchange.client,
+            level="info" if level == logging.INFO else "debug",
+            status=exchange.status,
+            code=exchange.code,
+            seconds=seconds,
+            received=received,
+            sent=exchange.sent_bytes,
+            cancelled=exchange.cancellation.is_stopped,
+        )
+        handler.add_line(line)
         return
     fields = {
         "request_id": exchange.request_id,
@@ -232,7 +276,7 @@ def _log(exchange: Exchange, route: str, *, seconds: float, received: int) -> No
         "graph": exchange.graph,
         "method": exchange.method,
         "path": exchange.path,
-        "route": route,
+        "route": exchange.route,
         "status": exchange.status,
         "code": exchange.code,
         "ms": round(seconds * 1000, 2),
@@ -241,9 +285,4 @@ def _log(exchange: Exchange, route: str, *, seconds: float, received: int) -> No
         "client": exchange.client,
         "cancelled": exchange.cancellation.is_stopped,
     }
-    failure = exchange.failure
-    traceback = None if failure is None else (failure.__class__, failure, failure.__traceback__)
-    # Not `log`, which looks for its caller: that takes longer than the rest.
-    record = logging.LogRecord(_logger.name, level, __file__, 0, "request", None, traceback, "_log")
-    vars(record).update(fields, **{FIELDS: fields})
-    _logger.handle(record)
+    _logger.log(level, "request", extra=fields, exc_info=failure)

@@ -16,6 +16,7 @@ from omnigraph.api.data import QueryResult
 from omnigraph.api.history import ChangeBlock
 from omnigraph.api.values import answer_to_json
 from omnigraph.server.context import RequestContext
+from omnigraph.server.scheduler import Threads
 from omnigraph.server.scratch import Scratch
 
 JSON, NDJSON, TAR = "application/json", "application/x-ndjson", "application/x-tar"
@@ -55,10 +56,10 @@ def _finite(value: Any) -> Any:
 
 
 async def json_response(
-    context: RequestContext, work: Callable[[], Any], *, status_code: int = 200, slow: bool = False
+    context: RequestContext, work: Callable[[], Any], *, status_code: int = 200, threads: Threads = Threads.READS
 ) -> Response:
     """The result of `work` as JSON, which is made in the same thread, so that other requests do not wait for it."""
-    content = await context.run(lambda: encode_json(work()), slow=slow)
+    content = await context.run(lambda: encode_json(work()), threads=threads)
     return Response(content, status_code, media_type=JSON)
 
 

@@ -10,6 +10,7 @@ import time
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
+from enum import Enum
 from typing import Any, TypeVar
 
 from omnigraph.dataclass_later import dataclass
@@ -17,6 +18,16 @@ from omnigraph.dataclass_later import dataclass
 _Result = TypeVar("_Result")
 
 _QUICK_SECONDS = 0.1
+
+
+class Threads(Enum):
+    """Which threads do some work, so that one kind of it leaves threads to the others."""
+
+    READS = "reads"
+    WRITES = "writes"
+    """Mutations, most of which wait for others and are published together with them."""
+    SLOW = "slow"
+    """What may take minutes and much memory: loads, schema changes, analyses, maintenance."""
 
 
 @dataclass(slots=True, eq=False)

@@ -17,11 +17,13 @@ from omnigraph.server.admission import Admission
 from omnigraph.server.auth import Tokens
 from omnigraph.server.exchange import Exchange
 from omnigraph.server.metrics import Metrics
-from omnigraph.server.scheduler import ReadScheduler
+from omnigraph.server.scheduler import ReadScheduler, Threads
 from omnigraph.server.settings import ServerSettings
 
 _Result = TypeVar("_Result")
 _MOST_VIEWS = 10_000
+_WRITERS = 64
+"""How many mutations run at once. The more small ones wait for one another, the fewer files they take."""
 _logger = logging.getLogger("omnigraph.server")
 
 
@@ -50,9 +52,10 @@ class ServerState:
     """The threads of reads."""
     scheduler: ReadScheduler
     """Gives them to reads."""
+    write_pool: ThreadPoolExecutor
+    """The threads of mutations."""
     slow_pool: ThreadPoolExecutor
-    """The threads of work that may take minutes: writes, which wait for other writers, and maintenance. So reads always
-    have threads."""
+    """The threads of other writes, and of other work that may take minutes."""
     hidden: Mapping[str, str]
     """The locations of the graphs, which no answer may contain, with their replacements."""
     in_flight: dict[str, Exchange] = field(default_factory=dict)
@@ -66,7 +69,7 @@ class ServerState:
     """The work of the threads, and the writes that wait for one."""
 
     def start(
-        self, work: Callable[[], _Result], cancellation: Cancellation = NEVER, *, slow: bool = False
+        self, work: Callable[[], _Result], cancellation: Cancellation = NEVER, *, threads: Threads = Threads.READS
     ) -> asyncio.Future[_Result]:
         """Gives work to a thread. It does not start if it is cancelled before; once started, it runs to its end."""
 
@@ -74,9 +77,10 @@ class ServerState:
             cancellation.check()
             return work()
 
-        if not slow:
+        if threads is Threads.READS:
             return self.scheduler.schedule(run)
-        future = self.slow_pool.submit(run)
+        pool = self.write_pool if threads is Threads.WRITES else self.slow_pool
+        future = pool.submit(run)
         self.working.add(future)
         future.add_done_callback(self.working.discard)
         return asyncio.wrap_future(future)
@@ -118,7 +122,7 @@ class ServerState:
 
     def shutdown(self) -> None:
         """Starts no more work; running work goes on."""
-        for pool in (self.pool, self.slow_pool):
+        for pool in (self.pool, self.write_pool, self.slow_pool):
             pool.shutdown(wait=False, cancel_futures=True)
 
     def cancel_all(self) -> int:
@@ -149,6 +153,7 @@ def make_state(settings: ServerSettings, graphs: Mapping[str, Graph], policy: Po
         hidden=_hidden_places(graphs),
         pool=pool,
         scheduler=ReadScheduler(pool, working, at_once=_reads_at_once(settings, graphs)),
+        write_pool=ThreadPoolExecutor(_WRITERS, thread_name_prefix="omnigraph-server-write"),
         slow_pool=ThreadPoolExecutor(max(1, settings.threads // 2), thread_name_prefix="omnigraph-server-slow"),
         working=working,
     )

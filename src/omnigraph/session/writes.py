@@ -48,6 +48,7 @@ _Result = TypeVar("_Result")
 
 
 _SCHEMA_ATTEMPTS = 5
+_SMALL_ATTEMPTS = 3
 
 _FOLDING = (Writer.LOAD, Writer.EMBED, Writer.ENSURE_INDICES, Writer.OPTIMIZE, Writer.SCHEMA_APPLY)
 """Who needs the rows of a table where the table is; others change what is carried, or fold it themselves."""
@@ -73,11 +74,28 @@ class WriteOrder:
     """The schema that the write was prepared for; None if it depends on no schema."""
 
     allowed: Allowed = anything
+    check_head: Callable[[Manifest], None] = lambda _: None
+    """Is called with the newest state when the known tables are held, before anything is reserved."""
 
 
 Work: TypeAlias = Callable[[WriteAttempt], _Result]
 Decide: TypeAlias = Callable[[WriteAttempt], SmallWrite[_Result]]
 """What a small write changes, decided without writing anything."""
+
+
+class _WasFolded(Exception):
+    """While a small write waited for its tables, another has folded what the manifest carries for them."""
+
+
+def _check_not_folded(seen: Manifest, tables: frozenset[str], head: Manifest) -> None:
+    """Raises `_WasFolded` if a table was folded after a state that a small write found too full for it.
+
+    When what is carried for a table is full, all small writes that wait find it so, and want its lock. The first folds
+    it. If the others did what it does, each of them would commit the table, one after the other.
+    """
+    known = tables & seen.pins.keys() & head.pins.keys()
+    if any(head.pins[key].version != seen.pins[key].version for key in known):
+        raise _WasFolded
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,10 +257,16 @@ class Writes:
         def write(now: Snapshot) -> _Result:
             prepared = prepare(now)
             order, work = prepared.order, prepared.work
+            run = partial(self.run_persistent, hold=hold_all) if persistent else self.run
             if prepared.small is not None:
-                with suppress(TooLargeToCarry):
-                    return self.run_small(order, prepared.small)
-            return self.run_persistent(order, work, hold_all) if persistent else self.run(order, work)
+                for _ in range(_SMALL_ATTEMPTS):
+                    with suppress(TooLargeToCarry):
+                        return self.run_small(order, prepared.small)
+                    unless_folded = partial(_check_not_folded, now.manifest, frozenset(order.tables))
+                    with suppress(_WasFolded):
+                        return run(replace(order, check_head=unless_folded), work)
+                    now = head()
+            return run(order, work)
 
         return self.retry_schema(head, write)
 
@@ -299,6 +323,7 @@ class Writes:
             if marked is not None:
                 fence.watch(marked)
             log.check_exists()
+            order.check_head(log.head())
             with self._releasing(log, operation_id):
                 is_reserved = bool(order.tables) and order.kind not in _MOVING
                 if is_reserved:

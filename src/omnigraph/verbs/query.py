@@ -11,7 +11,8 @@ from omnigraph.dataclass_later import dataclass
 from omnigraph.errors import NotFound, StorageError, UsageError
 from omnigraph.policy import Action
 from omnigraph.query import Cancellation, cancellation_of
-from omnigraph.query.reading import plan_query, read, read_at_once, read_in_memory
+from omnigraph.query.reading import MemoryResult, plan_query, read, read_at_once, read_in_memory
+from omnigraph.resident.view import ResidentView
 from omnigraph.session.engines import answer_on_spark, to_frame
 from omnigraph.session.queries import PreparedQuery
 from omnigraph.session.session import Session
@@ -91,24 +92,36 @@ def _answer(
         raise
 
 
-def query_at_once(session: Session, request: QueryRequest) -> QueryResult | None:
-    """The answer of a short query, found without waiting for anything; None if `query` must answer.
+@dataclass(frozen=True, slots=True)
+class StateAtHand:
+    """The head of `main`, and what of it is in memory."""
 
-    That is the case unless the newest commit is known without the network, the tables and columns are in memory, the
-    query was compiled before, and it reads no more than a small bound. An error is that of `query`.
-    """
-    if request.branch != MAIN or request.snapshot is not None or request.engine == SPARK:
-        return None
+    at: Snapshot
+    view: ResidentView
+
+
+def state_at_hand(session: Session) -> StateAtHand | None:
+    """The newest state, if it is known without the network and tables of it are in memory."""
     at = session.branches.snapshot_at_once(session.table_cache)
     view = None if at is None else session.resident.view_at_once(at)
-    if at is None or view is None or not isinstance(request.source, str):
-        return None
+    return None if at is None or view is None else StateAtHand(at, view)
+
+
+def query_at_once(
+    session: Session, state: StateAtHand, source: str, name: str | None, params: Mapping[str, Any]
+) -> MemoryResult | None:
+    """The answer of a short query, found without waiting for anything; None if `query` must answer.
+
+    That is the case unless the tables and columns are in memory, the query was compiled before, and it reads no more
+    than a small bound. An error is that of `query`.
+    """
+    at = state.at
     session.guard.check(Action.READ, MAIN)
-    prepared = session.queries.find(request.source, request.name, at)
+    prepared = session.queries.find(source, name, at)
     if prepared is None or prepared.program is None or not prepared.is_bounded:
         return None
     session.guard.check_newest_tables(Action.READ, at, prepared.compiled.access.asks)
-    answer = read_at_once(prepared.compiled, prepared.program, request.params or {}, at, view, to_frame=to_frame)
+    answer = read_at_once(prepared.compiled, prepared.program, params, at, state.view, to_frame=to_frame)
     if answer is not None:
         session.resident.count_answer(prepared.program.tables)
     return answer

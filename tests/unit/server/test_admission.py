@@ -32,6 +32,19 @@ def test_all_actors_together_have_so_many_and_no_more() -> None:
     doors.admit("eve")
 
 
+def test_there_is_room_exactly_when_a_request_would_be_admitted() -> None:
+    doors = admission(requests=2, total=3)
+    assert doors.has_room("ada")
+    first, _ = doors.admit("ada"), doors.admit("ada")
+    assert not doors.has_room("ada")
+    assert doors.has_room("bob")
+    doors.admit("bob")
+    assert not doors.has_room("eve")
+    first.release()
+    assert doors.has_room("ada")
+    assert doors.in_flight == 2
+
+
 def test_a_ticket_is_given_back_once() -> None:
     doors = admission(requests=1)
     ticket = doors.admit("ada")

@@ -47,6 +47,7 @@ from omnigraph.server.responses import (
     tar_stream,
 )
 from omnigraph.server.routes.verbs import CONTEXT, Context, graph_router, summary_of
+from omnigraph.server.scheduler import Threads
 from omnigraph.server.uploads import DATA, LINES, MULTIPART, Upload, receive_upload
 from omnigraph.versioning import Snapshot
 from omnigraph.violations import Violation
@@ -202,7 +203,7 @@ async def export(context: Context, *, body: ExportBody) -> Response:  # type: ig
         assert not isinstance(lines, int)
         return context.stream(line_pieces(line.encode() for line in lines), NDJSON)
     files = tar_stream(lambda folder: context.run_verb(replace(asked, path=folder)), context.graph.id)
-    return context.stream(files, TAR, slow=True)
+    return context.stream(files, TAR, threads=Threads.SLOW)
 
 
 def _explain_export(context: RequestContext, asked: ExportRequest) -> str:
@@ -228,9 +229,9 @@ async def analyze(context: Context, *, body: AnalyzeBody, request: Request) -> R
     limit = body.limit  # type: ignore[attr-defined]
     if accepts(request.headers.get("accept"), ARROW):
         return _as_arrow(
-            context, await context.run(lambda: _with_metadata(_analysis(context, asked, limit)), slow=True)
+            context, await context.run(lambda: _with_metadata(_analysis(context, asked, limit)), threads=Threads.SLOW)
         )
-    return await json_response(context, lambda: _analysis(context, asked, limit).as_json(), slow=True)
+    return await json_response(context, lambda: _analysis(context, asked, limit).as_json(), threads=Threads.SLOW)
 
 
 def _analysis(context: RequestContext, asked: AnalyzeRequest, limit: int | None) -> Analysis:
@@ -290,7 +291,7 @@ async def load(
                     return {"plan": plan}
                 return _run_load(context, upload, asked)
 
-        return await json_response(context, work, slow=True)
+        return await json_response(context, work, threads=Threads.SLOW)
 
 
 def _run_load(context: RequestContext, upload: Upload, asked: LoadRequest) -> dict[str, Any]:

@@ -37,6 +37,7 @@ from omnigraph.server.requests import (
     route_arguments,
 )
 from omnigraph.server.responses import json_response
+from omnigraph.server.scheduler import Threads
 
 BEARER = HTTPBearer(auto_error=False, description="A token of the server, which identifies the actor.")
 """For the description only: the token is checked before any route."""
@@ -172,8 +173,11 @@ def _endpoint(request: type[Request[Any]]) -> Callable[..., Coroutine[Any, Any, 
 
 async def _answer(context: RequestContext, request: Request[Any]) -> Response:
     address = ADDRESSES[request.__class__]
+    threads = Threads.READS if address.method == "GET" else Threads.SLOW
+    if isinstance(request, data.MutateRequest):
+        threads = Threads.WRITES
     return await json_response(
-        context, lambda: _document(context, request), status_code=address.status, slow=address.method != "GET"
+        context, lambda: _document(context, request), status_code=address.status, threads=threads
     )
 
 
