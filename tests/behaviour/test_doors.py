@@ -39,14 +39,18 @@ DOORS = {
     "append_row": {"omnigraph.recovery.audit"},
     # Repair, small writes and the end of a reservation commit nothing to tables, so they have no phases to go through.
     "publish": {
-        "omnigraph.session.writes",
         "omnigraph.versioning.publisher",
         "omnigraph.write.protocol",
         "omnigraph.write.carried",
         "omnigraph.recovery.apply",
         "omnigraph.maintenance.repair",
     },
-    "publish_reservation": {"omnigraph.session.writes", "omnigraph.write.protocol"},
+    # The deletion of a branch keeps small writes away, which take no locks.
+    "publish_reservation": {
+        "omnigraph.branching.deletion",
+        "omnigraph.session.writes",
+        "omnigraph.write.protocol",
+    },
     "append_next": {"omnigraph.versioning.publisher", "omnigraph.write.groups"},
     "write_sidecar": {"omnigraph.write.protocol", "omnigraph.recovery.remnants"},
     "delete_sidecar": {"omnigraph.write.protocol", "omnigraph.recovery.apply"},

@@ -8,6 +8,7 @@ Pick = Callable[..., Any]
 
 
 # Not literals alone: beside a column, they would have to fit its type.
+_TEXTS = ('lower("")', 'lower("a")', 'concat(" Oslo", " ")', 'lower("12")')
 _WHOLE = ("(1 - 1)", "(2 - 1)", "(1 - 4)", "(9223372036854775806 + 1)", "(-9223372036854775807 - 1)")
 
 
@@ -74,7 +75,7 @@ class ExpressionWriter:
         )
 
     def text(self, depth: int) -> str:
-        plain = self._column("text", ('""', '"a"', '" Oslo "', '"12"'))
+        plain = self._column("text", _TEXTS)
         if not depth:
             return plain
         a, b = (self.text(depth - 1) for _ in range(2))

@@ -28,7 +28,8 @@ def test_a_query_that_reaches_over_another_finds_a_copy_there() -> None:
     inner = "NOT EXISTS(SELECT 1 FROM r2 WHERE r2.c0 = r1.c1 AND r2.c1 = r0.c0)"
     text = f"SELECT r0.c0 FROM r0 WHERE NOT EXISTS(SELECT 1 FROM r1 WHERE r1.c0 = r0.c0 AND {inner})"
     assert put(text) == (
-        "SELECT r0.c0 FROM {r0} AS r0 WHERE NOT EXISTS(SELECT 1 FROM {r1} AS r1 CROSS JOIN {r0} AS r0_ "
+        "SELECT r0.c0 FROM {r0} AS r0 WHERE NOT EXISTS(SELECT 1 FROM {r1} AS r1 "
+        "CROSS JOIN (SELECT DISTINCT c0 FROM {r0} AS r0) AS r0_ "
         "WHERE (r1.c0 = r0_.c0 AND NOT EXISTS(SELECT 1 FROM {r2} AS r2 WHERE r2.c0 = r1.c1 AND r2.c1 = r0_.c0)) "
         "AND r0_.c0 IS NOT DISTINCT FROM r0.c0)"
     )
