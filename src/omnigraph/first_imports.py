@@ -29,15 +29,20 @@ def around_import(package: str, around: Callable[[], AbstractContextManager[obje
 
 
 class _Watcher:
-    """Finds a package as other finders do, once, and puts a loader around its own."""
+    """Finds a package as other finders do, once, and puts a loader around its own.
+
+    It stays among the finders. If it left, a thread that goes through them meanwhile would skip one, and not find its
+    module.
+    """
 
     def __init__(self, package: str, around: Callable[[], AbstractContextManager[object]]) -> None:
         self._package, self._around = package, around
+        self._is_done = False
 
     def find_spec(self, fullname: str, path: Any = None, target: Any = None) -> ModuleSpec | None:  # noqa: ARG002 - of the protocol
-        if fullname != self._package or self not in sys.meta_path:
+        if fullname != self._package or self._is_done:
             return None
-        sys.meta_path.remove(self)
+        self._is_done = True
         found = find_spec(fullname)
         if found is not None and found.loader is not None:
             found.loader = cast("Loader", _Loader(found, self._around))

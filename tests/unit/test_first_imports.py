@@ -63,6 +63,21 @@ def test_a_package_that_is_missing_stays_missing() -> None:
     assert run(f"{watch}\nimport importlib.util\nprint(importlib.util.find_spec('watched'), events)") == "None []\n"
 
 
+def test_others_who_look_for_a_module_meanwhile_find_it(watch: str, tmp_path: Path) -> None:
+    (tmp_path / "other.py").write_text("")
+    script = f"""{watch}
+class Meanwhile:
+    def find_spec(self, name, path=None, target=None):
+        if name == "other":
+            import watched
+
+sys.meta_path.insert(-1, Meanwhile())
+import other
+print(events)
+"""
+    assert run(script) == "['before', 'in', 'after']\n"
+
+
 def test_what_was_imported_before_is_left_alone(watch: str) -> None:
     watched = watch.replace("around_import(", "import watched\naround_import(")
     assert run(f"{watched}\nimport watched\nprint(events)") == "['in']\n"
