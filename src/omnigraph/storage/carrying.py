@@ -47,7 +47,7 @@ def encode_rows(rows: pa.Table, schema: pa.Schema) -> bytes:
     """Rows as a delta has them, with the columns of a table."""
     if not rows.num_rows:
         return b""
-    batches = rows.select(schema.names).cast(schema).combine_chunks().to_batches()
+    batches = _as_schema(rows.select(schema.names), schema).combine_chunks().to_batches()
     content: bytes = batches[0].serialize().to_pybytes()
     return content
 

@@ -43,6 +43,9 @@ def _remember_folders(folders: Iterable[Path]) -> None:
 
 def sync_folder(folder: Path) -> None:
     """Writes the names in a folder through, and every folder above it that is not known to be on the disk yet."""
+    if _identity(folder) in _kept:
+        _sync(folder)
+        return
     folders = [folder, *_new_ancestors(folder)]
     for each in folders:
         _sync(each)

@@ -97,9 +97,8 @@ class LocalLocks:
         deadline = time.monotonic() + wait
         pause = _FIRST_PAUSE
         try:
-            path.parent.mkdir(parents=True, exist_ok=True)
             while True:
-                descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+                descriptor = _open_lock(path)
                 lock = _lock_on(descriptor, path)
                 if lock is not None:
                     _sign(descriptor, purpose)
@@ -149,6 +148,15 @@ class _LockedFile:
         # Closing alone would leave the lock to a process that was forked meanwhile.
         fcntl.flock(self.descriptor, fcntl.LOCK_UN)
         os.close(self.descriptor)
+
+
+def _open_lock(path: Path) -> int:
+    flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC
+    try:
+        return os.open(path, flags, 0o644)
+    except FileNotFoundError:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        return os.open(path, flags, 0o644)
 
 
 def _lock_on(descriptor: int, path: Path) -> _LockedFile | None:

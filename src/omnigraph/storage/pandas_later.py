@@ -23,6 +23,7 @@ from typing import Any
 import pyarrow as pa
 
 _giving = threading.Lock()
+_modules = sys.modules
 
 
 def defer_pandas() -> None:
@@ -109,10 +110,10 @@ class _Recognising(type):
         return cls.real
 
     def __instancecheck__(cls, value: object) -> bool:
-        return (cls.real is not None or "pandas" in sys.modules) and isinstance(value, cls.find_real())
+        return ("pandas" in _modules or cls.real is not None) and isinstance(value, cls.find_real())
 
     def __subclasscheck__(cls, other: type) -> bool:
-        return (cls.real is not None or "pandas" in sys.modules) and issubclass(other, cls.find_real())
+        return ("pandas" in _modules or cls.real is not None) and issubclass(other, cls.find_real())
 
     def __call__(cls, *arguments: Any, **options: Any) -> Any:
         return cls.find_real()(*arguments, **options)

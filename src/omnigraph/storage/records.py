@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 _CHECKSUM = "checksum"
 _METHOD = "sha256:"
+_CANONICAL = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=False)
 _Kind = TypeVar("_Kind")
 
 
@@ -37,7 +38,7 @@ class Record:
 
 def checksum_of(content: Any) -> str:
     """The checksum of a JSON value, whatever the order of its keys and the spaces between them."""
-    text = json.dumps(content, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    text = _CANONICAL.encode(content)
     return _METHOD + hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 

@@ -17,9 +17,13 @@ from omnigraph.violations import Rule, Violation
 from omnigraph.write.change import NO_IDS, NOWHERE, Origins
 
 
+_FEW = 8
+"""Among up to this many values, Python finds a single one faster than Arrow."""
+
+
 def repeated_ids(entity: EntityType, ids: pa.Array, origins: Origins = NOWHERE) -> Iterator[Violation]:
     """Every row whose id an earlier one has."""
-    if pc.count_distinct(ids).as_py() == len(ids):
+    if len(ids) == 1 or pc.count_distinct(ids).as_py() == len(ids):
         return
     seen: set[str] = set()
     for row, identity in enumerate(ids.to_pylist()):
@@ -112,6 +116,8 @@ def wrong_counts(
 
 def outside(values: pa.Array | pa.ChunkedArray, others: pa.Array) -> pa.Array | pa.ChunkedArray:
     """For each value, whether it is none of the others."""
+    if len(values) == 1 and len(others) <= _FEW and isinstance(values, pa.Array):
+        return pa.array([values[0].as_py() not in others.to_pylist()], pa.bool_())
     return pc.invert(pc.is_in(values, value_set=others))
 
 
