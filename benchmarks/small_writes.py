@@ -1,5 +1,6 @@
 """What a small commit costs: beside one synced file, beside ladybug, by many threads, processes and clients."""
 
+import json
 import os
 import statistics
 import subprocess
@@ -46,7 +47,8 @@ def figures() -> Iterator[Figure]:
         yield _history(place)
         yield _threads(place)
         yield _threads_on_a_store()
-        yield _processes(place)
+        yield _processes(str(place / "processes.omni"), {}, "on a disk")
+        yield _processes_on_a_store()
         yield from _server(place)
 
 
@@ -174,9 +176,9 @@ def _threads_on_a_store() -> Figure:
 
 
 _WRITER = """
-import sys
+import json, sys
 import omnigraph as og
-graph = og.open(sys.argv[1])
+graph = og.open(sys.argv[1], storage_options=json.loads(sys.argv[4]))
 print("ready", flush=True)
 sys.stdin.readline()
 for number in range(100):
@@ -184,13 +186,18 @@ for number in range(100):
 """
 
 
-def _processes(folder: Path) -> Figure:
-    graph = og.init(folder / "processes.omni", SCHEMA)
+def _processes_on_a_store() -> Figure:
+    with moto_server() as options, FaultyProxy(options).running() as proxy:
+        proxy.delay = DELAY
+        return _processes(f"s3://{BUCKET}/processes", proxy.options, "on a store with 30 ms a request")
+
+
+def _processes(uri: str, options: dict[str, str], where: str) -> Figure:
+    graph = og.init(uri, SCHEMA, storage_options=options)
     pipe = subprocess.PIPE
+    writer = [sys.executable, "-c", _WRITER, graph.uri, WRITES]
     children = [
-        subprocess.Popen(
-            [sys.executable, "-c", _WRITER, graph.uri, WRITES, f"process {number}"], stdin=pipe, stdout=pipe, text=True
-        )
+        subprocess.Popen([*writer, f"process {number}", json.dumps(options)], stdin=pipe, stdout=pipe, text=True)
         for number in range(PROCESSES)
     ]
     for child in children:
@@ -208,7 +215,7 @@ def _processes(folder: Path) -> Figure:
     rows = graph.snapshot().table("node:Person").count()
     assert codes == [0] * PROCESSES, codes
     assert rows == 100 * PROCESSES, rows
-    name = f"{PROCESSES} processes with 100 inserts each on one graph"
+    name = f"{where}: {PROCESSES} processes with 100 inserts each on one graph"
     return Figure(name=name, value=seconds, unit="s", bound=None, raw=f"{rows} rows, none lost or doubled")
 
 

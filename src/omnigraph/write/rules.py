@@ -16,7 +16,6 @@ from omnigraph.diagnostics import quoted
 from omnigraph.violations import Rule, Violation
 from omnigraph.write.change import NO_IDS, NOWHERE, Origins
 
-
 _FEW = 8
 """Among up to this many values, Python finds a single one faster than Arrow."""
 
