@@ -1,13 +1,11 @@
 """Reads a rule file into rules, and reports all of its errors at once."""
 
-from codecs import BOM_UTF8
 from collections.abc import Iterable
 from pathlib import Path
 
 from omnigraph.codes import Code
 from omnigraph.dataclass_later import dataclass
-from omnigraph.diagnostics import NOWHERE, Diagnostic, Findings, Source, Span, any_of, did_you_mean, quoted, size_text
-from omnigraph.errors import NotFound, UsageError
+from omnigraph.diagnostics import NOWHERE, Diagnostic, Findings, Source, any_of, did_you_mean, quoted
 from omnigraph.policy.actions import TYPED_ACTIONS, Action
 from omnigraph.policy.rules import (
     WILDCARD,
@@ -20,14 +18,36 @@ from omnigraph.policy.rules import (
     Rulebook,
     names_of,
 )
-from omnigraph.policy.yaml_text import MappingNode, Node, ScalarNode, SequenceNode, YamlFault, root_of, span_of
+from omnigraph.yaml_reader import (
+    Node,
+    ScalarNode,
+    SequenceNode,
+    YamlKind,
+    YamlReader,
+    is_null,
+    read_yaml,
+    read_yaml_file,
+    span_of,
+)
 
 MAX_BYTES = 256 << 10
 MAX_PATTERNS = 100
 """Of one list. They become a chain of comparisons, and Cedar cannot evaluate a chain that exceeds its stack."""
 ANY, GROUP = "any", "group:"
 _PROTECTED_BY_DEFAULT = Names(("main",), ())
-_NULL = "tag:yaml.org,2002:null"
+_RULE_FILE = YamlKind(
+    name="rule file",
+    max_bytes=MAX_BYTES,
+    alias_hint="use a group, or repeat the value",
+    syntax=Code.POLICY_SYNTAX,
+    too_large=Code.POLICY_TOO_LARGE,
+    unreadable=Code.POLICY_UNREADABLE,
+    shape=Code.POLICY_SHAPE,
+    key=Code.POLICY_KEY,
+    duplicate=Code.POLICY_DUPLICATE,
+    missing=Code.POLICY_MISSING,
+    word=Code.POLICY_WORD,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,34 +60,15 @@ class CheckedRules:
 
 def check_rules_file(path: Path) -> CheckedRules:
     """The rules of a file, with all findings about them; one of them may be that it is not text."""
-    if not path.is_file():
-        raise NotFound("file", str(path))
-    try:
-        with path.open("rb") as file:
-            data = file.read(MAX_BYTES + 1).removeprefix(BOM_UTF8)
-    except OSError as error:
-        raise UsageError(f"cannot read {path}: {error.strerror or error}") from error
-    source = Source(str(path), data.decode(errors="replace"))
-    if len(data) > MAX_BYTES:
-        return CheckedRules(None, (_too_large(source),))
-    try:
-        data.decode()
-    except UnicodeDecodeError as error:
-        at = len(data[: error.start].decode(errors="replace"))
-        message = f"this is not UTF-8 text: unexpected byte 0x{data[error.start]:02x}"
-        hint = "save the file as UTF-8"
-        return CheckedRules(None, (source.diagnostic(Code.POLICY_UNREADABLE, message, Span(at, at + 1), hint=hint),))
-    return check_rules(source)
+    source, problem = read_yaml_file(path, _RULE_FILE)
+    return check_rules(source) if problem is None else CheckedRules(None, (problem,))
 
 
 def check_rules(source: Source) -> CheckedRules:
     """The rules of a source, with all findings about them."""
-    if len(source.text) > MAX_BYTES or len(source.text.encode(errors="replace")) > MAX_BYTES:
-        return CheckedRules(None, (_too_large(source),))
-    try:
-        root = root_of(source.text)
-    except YamlFault as fault:
-        return CheckedRules(None, (source.diagnostic(fault.code, fault.message, fault.span, hint=fault.hint),))
+    root, problem = read_yaml(source, _RULE_FILE)
+    if problem is not None:
+        return CheckedRules(None, (problem,))
     findings = Findings(source)
     reader = _Reader(source, findings)
     book = reader.book(root)
@@ -77,17 +78,11 @@ def check_rules(source: Source) -> CheckedRules:
     return CheckedRules(book, findings.diagnostics)
 
 
-def _too_large(source: Source) -> Diagnostic:
-    message = f"the rule file is larger than {size_text(MAX_BYTES)}"
-    return source.diagnostic(Code.POLICY_TOO_LARGE, message, NOWHERE, hint="check that this is the right file")
-
-
-class _Reader:
+class _Reader(YamlReader):
     """Turns nodes into rules; it reports errors and continues."""
 
     def __init__(self, source: Source, findings: Findings) -> None:
-        self._source = source
-        self._report = findings.report
+        super().__init__(_RULE_FILE, source, findings)
         self._groups: dict[str, tuple[str, ...]] = {}
         self.group_keys: dict[str, Node] = {}
         self._ids: set[str] = set()
@@ -100,12 +95,12 @@ class _Reader:
         if "groups" in parts:
             self._groups = self._members(parts["groups"])
         protected = self._patterns(parts["protected"], may_be_empty=True) if "protected" in parts else None
-        rules = tuple(self._rule(node) for node in self._items(parts.get("rules"), may_be_empty=True))
+        rules = tuple(self._rule(node) for node in self._items(parts.get("rules")))
         return Rulebook(
             groups=self._groups,
             protected=protected or _PROTECTED_BY_DEFAULT,
             rules=rules,
-            tests=tuple(self._expectation(node) for node in self._items(parts.get("tests"), may_be_empty=True)),
+            tests=tuple(self._expectation(node) for node in self._items(parts.get("tests"))),
         )
 
     def _members(self, node: Node) -> dict[str, tuple[str, ...]]:
@@ -113,7 +108,7 @@ class _Reader:
         for key, listed in self._pairs(node):
             group = self._name(key, "a group")
             self.group_keys[group] = key
-            members[group] = tuple(self._name(item, "an actor") for item in self._items(listed, may_be_empty=True))
+            members[group] = tuple(self._name(item, "an actor") for item in self._items(listed))
         return members
 
     # --- rules ---
@@ -148,7 +143,7 @@ class _Reader:
         if node is None or self._is_any(node):
             return None, ()
         actors, groups = [], []
-        for item in self._items(node):
+        for item in self._nonempty_items(node):
             name = self._text(item)
             if name.startswith(GROUP):
                 groups.append(self._known_group(name.removeprefix(GROUP), item))
@@ -165,7 +160,7 @@ class _Reader:
     def _actions(self, node: Node | None) -> tuple[Action, ...] | None:
         if node is None or self._is_any(node):
             return None
-        actions = [self._action(item) for item in self._items(node)]
+        actions = [self._action(item) for item in self._nonempty_items(node)]
         return tuple(dict.fromkeys(action for action in actions if action is not None))
 
     def _action(self, node: Node | None) -> Action | None:
@@ -190,7 +185,7 @@ class _Reader:
     def _types(self, node: Node | None) -> tuple[str, ...] | None:
         if node is None or self._is_any(node):
             return None
-        return tuple(dict.fromkeys(self._name(item, "a type") for item in self._items(node)))
+        return tuple(dict.fromkeys(self._name(item, "a type") for item in self._nonempty_items(node)))
 
     def _check_typed(self, actions: Iterable[Action] | None, node: Node) -> None:
         """A rule with types that also permits `admin` would permit it for the whole graph."""
@@ -212,7 +207,7 @@ class _Reader:
         if "type" in parts and action not in TYPED_ACTIONS:
             self._check_typed([action], parts["type"])
         request = AccessRequest(
-            actor=self._text(actor) if actor is not None and actor.tag != _NULL else None,
+            actor=self._text(actor) if actor is not None and not is_null(actor) else None,
             action=action,
             graph=self._text(parts.get("graph")),
             branch=self._text(parts["branch"]) if "branch" in parts else None,
@@ -232,54 +227,13 @@ class _Reader:
             self._report(Code.POLICY_RULE, f"unknown rule {quoted(name)}", span_of(node), hint)
         return name
 
-    # --- shapes ---
+    # --- names ---
 
-    def _mapping(self, node: Node, keys: tuple[str, ...], required: tuple[str, ...]) -> dict[str, Node]:
-        parts = {str(key.value): value for key, value in self._pairs(node, keys)}
-        missing = [key for key in required if key not in parts]
-        if missing and isinstance(node, MappingNode):
-            message = f"{' and '.join(quoted(key) for key in missing)} {'is' if len(missing) == 1 else 'are'} missing"
-            self._report(Code.POLICY_MISSING, message, span_of(node))
-        return parts
-
-    def _pairs(self, node: Node, keys: tuple[str, ...] | None = None) -> list[tuple[Node, Node]]:
-        """The keys and values of a mapping: the known ones, or all if `keys` is None; each once."""
-        if not isinstance(node, MappingNode):
-            self._report(Code.POLICY_SHAPE, "expected keys and values", span_of(node))
-            return []
-        pairs: dict[str, tuple[Node, Node]] = {}
-        for key_node, value in node.value:
-            key = self._text(key_node)
-            if key in pairs:
-                self._report(Code.POLICY_DUPLICATE, f"the key {quoted(key)} is given twice", span_of(key_node))
-            elif key and keys is not None and key not in keys:
-                hint = did_you_mean(key, keys)
-                self._report(Code.POLICY_KEY, f"unknown key {quoted(key)}", span_of(key_node), hint)
-            elif key:
-                pairs[key] = key_node, value
-        return list(pairs.values())
-
-    def _items(self, node: Node | None, *, may_be_empty: bool = False) -> list[Node]:
-        if node is None:
-            return []
-        if not isinstance(node, SequenceNode):
-            self._report(Code.POLICY_SHAPE, "expected a list", span_of(node))
-            return []
-        if not node.value and not may_be_empty:
+    def _nonempty_items(self, node: Node | None) -> list[Node]:
+        """The items of a list that may not be empty."""
+        if isinstance(node, SequenceNode) and not node.value:
             self._report(Code.POLICY_SHAPE, "the list is empty, so the rule would match nothing", span_of(node))
-        return list(node.value)
-
-    def _text(self, node: Node | None) -> str:
-        """A name or a word as it is written: `no` and `007` are names. Empty if there is none."""
-        if node is None:
-            return ""
-        if not isinstance(node, ScalarNode) or node.tag == _NULL or not node.value:
-            self._report(Code.POLICY_SHAPE, "expected a text", span_of(node))
-            return ""
-        if any("\ud800" <= character <= "\udfff" for character in node.value):
-            self._report(Code.POLICY_UNREADABLE, "half of a surrogate pair is not text", span_of(node))
-            return ""
-        return str(node.value)
+        return self._items(node)
 
     def _name(self, node: Node, kind: str) -> str:
         name = self._text(node)
@@ -294,7 +248,7 @@ class _Reader:
 
     def _patterns(self, node: Node, also: tuple[str, ...] = (), *, may_be_empty: bool = False) -> Names:
         written = []
-        for item in self._items(node, may_be_empty=may_be_empty):
+        for item in self._items(node) if may_be_empty else self._nonempty_items(node):
             name = self._text(item)
             if name in (ANY, *also):
                 self._report_reserved(name, item)
@@ -309,19 +263,12 @@ class _Reader:
 
     def _is_any(self, node: Node, also: tuple[str, ...] = ()) -> bool:
         """Whether a value is one word in place of a list; any other word than `any` is reported."""
-        if not isinstance(node, ScalarNode) or node.tag == _NULL:
+        if not isinstance(node, ScalarNode) or is_null(node):
             return False
         if node.value != ANY:
             hint = f"write a list, or {any_of((ANY, *also))}"
             self._report(Code.POLICY_WORD, f"unknown word {quoted(node.value)}", span_of(node), hint)
         return True
-
-    def _word(self, node: Node | None, known: tuple[str, ...]) -> str | None:
-        word = self._text(node)
-        if node is None or not word or word in known:
-            return word or None
-        self._report(Code.POLICY_WORD, f"unknown word {quoted(word)}", span_of(node), did_you_mean(word, known))
-        return None
 
     def _report_reserved(self, word: str, node: Node) -> None:
         hint = f"write {quoted(word)} in place of the list"
