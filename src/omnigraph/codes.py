@@ -94,7 +94,7 @@ class Code(StrEnum):
     MISSING_ENDPOINT = "T027", "an edge insert lacks `from` or `to`"
     NULL_NOT_ALLOWED = "T028", "null is given to a required property"
     PARAMETER_TYPE = "T029", "a parameter's type cannot be used"
-    INVALID_LIMIT = "T030", "a limit must be a whole number"
+    INVALID_LIMIT = "T030", "a limit or an offset must be a whole number"
     VALUE_NOT_CONSTANT = "T031", "a value must be a literal, a parameter or `now()`"
     ENTITY_AS_VALUE = "T032", "a whole entity is used as a value"
     NOT_A_CONDITION = "T033", "a condition is not a truth value"

@@ -240,6 +240,8 @@ class _Query:
             text += f" order {{ {', '.join(ordered)} }}"
         if self._chance.random() < 0.4:
             text += f" limit {self._chance.choice([0, 1, 5, 20])}"
+        if self._chance.random() < 0.2:
+            text += f" offset {self._chance.choice([0, 1, 3, 20])}"
         return text
 
     def _aggregate(self) -> tuple[str, bool]:

@@ -81,3 +81,10 @@ def test_auto_chooses_spark_for_very_much_and_says_so(
 def test_an_engine_that_is_not_there_is_refused(graph_here: og.Graph, tmp_path: Path) -> None:
     with pytest.raises(og.UsageError, match="abacus"):
         graph_here.query(QUERIES, "named", {"start": ""}, engine="abacus")
+
+
+def test_a_page_that_spark_cannot_count_is_refused(graph_here: og.Graph, spark_for_few_rows: SparkSession) -> None:
+    text = "query q($n: I64) { match { $p: Person } return { $p.name } limit 1 offset $n }"
+    assert graph_here.query(text, params={"n": 2**31 - 2}, engine="spark").rows() == []
+    with pytest.raises(og.UsageError, match="2,147,483,647 rows at most"):
+        graph_here.query(text, params={"n": 2**31 - 1}, engine="spark")

@@ -47,8 +47,7 @@ def access_of(body: ir.Read | ir.Mutation, catalog: Catalog) -> Access:
     """The tables and columns that a query touches; exactly those, whatever the data."""
     touched = _Touched(catalog)
     if isinstance(body, ir.Read):
-        expressions = [*(column.expression for column in body.columns), *(key.expression for key in body.order)]
-        _expressions(expressions, _pattern(body.pattern, {}, touched), touched)
+        _expressions(body.shape.expressions, _pattern(body.pattern, {}, touched), touched)
     else:
         for statement in body.statements:
             _statement(statement, touched)

@@ -349,14 +349,46 @@ class SortKey:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Read:
-    """A query that reads. When `grouped`, columns without an aggregate are the group's key."""
+class Shape:
+    """What is made of the rows of a pattern: their columns, their order, and which of them are wanted.
 
-    pattern: Pattern
+    When `grouped`, columns without an aggregate are the group's key. The first `offset` rows in the order are left out;
+    of those after them, `limit` are wanted.
+    """
+
     columns: tuple[OutputColumn, ...]
     order: tuple[SortKey, ...] = ()
     limit: Expression | None = None
+    offset: Expression | None = None
     grouped: bool = False
+
+    @property
+    def is_cut(self) -> bool:
+        """Whether only some of the rows are wanted."""
+        return self.limit is not None or self.offset is not None
+
+    @property
+    def expressions(self) -> tuple[Expression, ...]:
+        """All that is computed of the rows, or of groups of them."""
+        return (*(column.expression for column in self.columns), *(key.expression for key in self.order))
+
+    @property
+    def keys(self) -> tuple[Expression, ...]:
+        """The columns that no aggregate is in. Of groups, these are the key."""
+        return tuple(column.expression for column in self.columns if not has_aggregate(column.expression))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Read:
+    """A query that reads."""
+
+    pattern: Pattern
+    shape: Shape
+
+    @property
+    def columns(self) -> tuple[OutputColumn, ...]:
+        """The columns of the answer."""
+        return self.shape.columns
 
 
 # --- mutations ---

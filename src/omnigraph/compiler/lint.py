@@ -30,10 +30,12 @@ def _unused_parameters(query: Query, mentioned: Mapping[str, int], findings: Fin
 
 def _unbounded_edges(read: ir.Read) -> frozenset[str]:
     """The edges that a read follows as far as they go, by their names in lower case."""
-    values = (*(column.expression for column in read.columns), *(key.expression for key in read.order))
     return frozenset(
         each.edge.lower()
-        for pattern in (*_patterns_below(read.pattern), *(found for each in values for found in _patterns_of(each)))
+        for pattern in (
+            *_patterns_below(read.pattern),
+            *(found for each in read.shape.expressions for found in _patterns_of(each)),
+        )
         for each in pattern.traversals
         if isinstance(each, ir.Traversal) and each.maximum is None
     )

@@ -32,20 +32,12 @@ class ReadCompiler:
     def lower(self, read: ast.ReadBody, name: Span) -> ir.Read:
         """The typed form of the read called at `name`; meaningful only when no error was reported."""
         scope = self._scope(None)
-        if not read.returns:
+        if not read.shape.returns:
             self._findings.report(Code.EMPTY_QUERY, "`return` has no columns", name)
         pattern = self._pattern(read.match, scope)
         if not scope.variables:
             self._findings.report(Code.EMPTY_QUERY, "`match` binds no variable", name, "bind a variable: `$x: Type`")
-        values = self._expressions(scope, in_result=True)
-        columns = self._columns(read.returns, values)
-        grouped = any(ir.has_aggregate(column.expression) for column in columns)
-        if grouped:
-            self._check_groups(columns, read.returns)
-        order = self._order(read.order, columns, values, grouped=grouped)
-        limit = self._limit(read.limit)
-        self._check_rankings(read.limit, grouped=grouped)
-        return ir.Read(pattern=pattern, columns=columns, order=order, limit=limit, grouped=grouped)
+        return ir.Read(pattern=pattern, shape=self._shape(read.shape, scope))
 
     def _scope(self, parent: VariableScope | None) -> VariableScope:
         return VariableScope(self._catalog, self._findings, frozenset(self._parameters), parent)
@@ -96,7 +88,18 @@ class ReadCompiler:
         if condition is not None:
             yield condition
 
-    # --- return and order ---
+    # --- return, order, limit, offset ---
+
+    def _shape(self, shape: ast.Shape, scope: VariableScope) -> ir.Shape:
+        values = self._expressions(scope, in_result=True)
+        columns = self._columns(shape.returns, values)
+        grouped = any(ir.has_aggregate(column.expression) for column in columns)
+        if grouped:
+            self._check_groups(columns, shape.returns)
+        order = self._order(shape.order, columns, values, grouped=grouped)
+        limit, offset = self._row_count(shape.limit, "limit"), self._row_count(shape.offset, "offset")
+        self._check_rankings(shape.limit, grouped=grouped)
+        return ir.Shape(columns=columns, order=order, limit=limit, offset=offset, grouped=grouped)
 
     def _columns(self, projections: Iterable[ast.Projection], values: Expressions) -> tuple[ir.OutputColumn, ...]:
         columns: dict[str, ir.OutputColumn] = {}
@@ -165,24 +168,25 @@ class ReadCompiler:
     def _is_grouped(self, expression: ir.Expression, columns: Sequence[ir.OutputColumn]) -> bool:
         return isinstance(expression, ir.Ranking) or _is_of_groups(expression, [each.expression for each in columns])
 
-    def _limit(self, limit: ast.Expression | None) -> ir.Expression | None:
-        message = "a limit must be a whole number"
-        match limit:
+    def _row_count(self, count: ast.Expression | None, word: str) -> ir.Expression | None:
+        """The number of rows in a `limit` or an `offset`."""
+        message = f"{'an' if word == 'offset' else 'a'} {word} must be a whole number"
+        match count:
             case None:
                 return None
-            case nodes.IntLiteral(count) if 0 <= count < 2**63:
-                return ir.Constant(count, Scalar.I64)
+            case nodes.IntLiteral(number) if 0 <= number < 2**63:
+                return ir.Constant(number, Scalar.I64)
             case ast.Variable(name) if name not in self._parameters:
                 hint = did_you_mean(f"${name}", [f"${each}" for each in self._parameters])
-                self._findings.report(Code.UNKNOWN_VARIABLE, f"no parameter {quoted('$' + name)}", limit.span, hint)
+                self._findings.report(Code.UNKNOWN_VARIABLE, f"no parameter {quoted('$' + name)}", count.span, hint)
                 return None
             case ast.Variable(name):
                 parameter = self._parameters[name]
                 if parameter is None or (parameter.type in INTEGERS and not parameter.nullable):
                     return parameter
                 message += f", but {quoted('$' + name)} is {parameter.type}{'?' if parameter.nullable else ''}"
-        hint = "write `limit 10`, or `limit $n` with a parameter `$n: I64`"
-        self._findings.report(Code.INVALID_LIMIT, message, limit.span, hint)
+        hint = f"write `{word} 10`, or `{word} $n` with a parameter `$n: I64`"
+        self._findings.report(Code.INVALID_LIMIT, message, count.span, hint)
         return None
 
     def _check_rankings(self, limit: ast.Expression | None, *, grouped: bool) -> None:

@@ -22,7 +22,7 @@ COMPUTED = ir.Call | ir.Comparison | ir.SubPattern | ir.SameEntity | ir.TextMatc
 class Answer:
     """The returned columns and the order of a read over the variables of its outermost pattern."""
 
-    read: ir.Read
+    shape: ir.Shape
     level: Level
     values: KnownValues
     _scores: dict[ir.Expression, tuple[Bound, str]] = field(default_factory=dict)
@@ -41,8 +41,7 @@ class Answer:
 
     def expressions(self) -> Iterable[ir.Expression]:
         """What is returned, and what the rows are ordered by."""
-        yield from (column.expression for column in self.read.columns)
-        yield from (key.expression for key in self.read.order)
+        return self.shape.expressions
 
     def _columns_of(self, expression: ir.Expression) -> list[tuple[Bound, str]]:
         """The fields behind an expression."""
@@ -98,7 +97,7 @@ class Answer:
         assert bound.relation is not None
         relation = bound.relation
         outputs: list[steps.Output] = []
-        for column in self.read.columns:
+        for column in self.shape.columns:
             known = self.values.of(column.expression)
             if known is not None:
                 outputs.append(steps.ConstantOutput(column.name, known.value, known.type))
@@ -110,7 +109,7 @@ class Answer:
                 outputs.append(steps.EntityOutput(column.name, typed_outputs(bound, fields)))
         order = [
             steps.DirectSort(relation.alias(self._field(key.expression)), key.descending, nulls_first(key))
-            for key in self.read.order
+            for key in self.shape.order
             if isinstance(key.expression, Ranked)
         ]
         names = (ID, *((steps.TYPE,) if bound.is_tagged else ()))
@@ -123,7 +122,7 @@ class Answer:
 
     def best(self, count: int) -> steps.Best | None:
         """What is asked of the ranking that the rows are ordered by first, if they are, best first."""
-        keys = [key for key in self.read.order if self.values.of(key.expression) is None]
+        keys = [key for key in self.shape.order if self.values.of(key.expression) is None]
         if not keys or not isinstance(keys[0].expression, ir.VectorDistance | ir.TextScore):
             return None
         if keys[0].descending is isinstance(keys[0].expression, ir.VectorDistance):

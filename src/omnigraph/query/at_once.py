@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from omnigraph.compiler import ir
 from omnigraph.query.cancelling import Cancellation
-from omnigraph.query.levels import KnownValues
+from omnigraph.query.levels import KnownValues, Page
 from omnigraph.query.programs import ByIds, EdgeStep, PatternProgram, Program, Scan, Without
 from omnigraph.query.resident import run_program
 from omnigraph.query.results import AnswerColumn
@@ -41,8 +41,9 @@ class WorkBound(Cancellation):
 
 def is_bounded(program: Program) -> bool:
     """Whether a program begins at given ids, and each of its steps can be counted before it is made."""
-    keys = [each.expression for each in program.read.columns if not isinstance(each.expression, ir.Aggregate)]
-    if program.is_computed or (program.read.grouped and keys):
+    shape = program.read.shape
+    keys = [each.expression for each in shape.columns if not isinstance(each.expression, ir.Aggregate)]
+    if program.is_computed or (shape.grouped and keys):
         return False
     operations = program.pattern.operations
     return bool(operations) and isinstance(operations[0], ByIds) and _has_bounded_steps(program.pattern)
@@ -106,11 +107,9 @@ def find_point(
     return None if found is None else [[value] for value in found]
 
 
-def run_bounded(
-    program: Program, view: ResidentView, values: KnownValues, limit: int | None
-) -> Sequence[AnswerColumn] | None:
+def run_bounded(program: Program, view: ResidentView, values: KnownValues, page: Page) -> Sequence[AnswerColumn] | None:
     """The columns of a read, as `run_program` gives them; None if it is more work than may be done at once."""
     try:
-        return run_program(program, view, values, limit=limit, cancellation=WorkBound(), uncounted=0)
+        return run_program(program, view, values, page=page, cancellation=WorkBound(), uncounted=0)
     except TooMuchWork:
         return None

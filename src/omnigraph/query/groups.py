@@ -19,6 +19,7 @@ from omnigraph.compiler import ir
 from omnigraph.compute_later import pc
 from omnigraph.dataclass_later import dataclass
 from omnigraph.query.computing import ColumnTest, Resolved, compute, constant_array, resolve
+from omnigraph.query.levels import ALL_ROWS, Page
 from omnigraph.query.matching import Frame, Run, add_up, test_values
 from omnigraph.query.programs import NoProgram
 from omnigraph.query.results import AnswerColumn
@@ -57,19 +58,19 @@ class Groups:
     values: dict[ir.Expression, pa.Array] = field(default_factory=dict)
     """The values of the keys that are columns or computed."""
 
-    def answer(self, limit: int | None) -> Sequence[AnswerColumn]:
+    def answer(self, page: Page) -> Sequence[AnswerColumn]:
         """The columns of a read, with a row for each group."""
-        read = self.run.program.read
-        keys = [column.expression for column in read.columns if not ir.has_aggregate(column.expression)]
+        shape = self.run.program.read.shape
+        keys = shape.keys
         self._divide(keys)
         arrays: dict[ir.Expression, Any] = {}
-        for expression in (*(column.expression for column in read.columns), *(key.expression for key in read.order)):
+        for expression in shape.expressions:
             if ir.has_aggregate(expression) and expression not in arrays:
                 arrays[expression] = self._of_groups(expression, keys)
         places: NDArray[Any] | None = None
         # Groups are numbered by their keys, so those of columns alone are in their order.
         dividing = [key for key in keys if self.run.values.of(key) is None]
-        is_sorted = not read.order and all(key in self.values for key in dividing)
+        is_sorted = not shape.order and all(key in self.values for key in dividing)
         if self.count > 1 and not is_sorted:
             sorting = [
                 RowOrder(
@@ -78,19 +79,19 @@ class Groups:
                     else self._sortable(key.expression),
                     key.descending,
                 )
-                for key in read.order
+                for key in shape.order
                 if self.run.values.of(key.expression) is None
             ]
             sorting += [RowOrder(self._sortable(key)) for key in dividing]
-            places = first_in_order(sorting, self.count, limit)
-        elif limit is not None and limit < self.count:
-            places = np.arange(limit)
+            places = first_in_order(sorting, self.count, page.end)[page.first :]
+        elif page is not ALL_ROWS:
+            places = np.arange(self.count)[page.first : page.end]
         plain = iter(self._outputs(keys, places))
         return [
             (arrays[column.expression] if places is None else pick(arrays[column.expression], places))
             if column.expression in arrays
             else next(plain)
-            for column in read.columns
+            for column in shape.columns
         ]
 
     # --- keys ---

@@ -10,11 +10,13 @@ from dataclasses import field
 from datetime import UTC, datetime
 from typing import Any, TypeAlias
 
+import pyarrow as pa
+
 from omnigraph.catalog import Catalog, EntityType, Interface, NodeType, PropertyType, Scalar, Value
 from omnigraph.catalog.keys import node_id
 from omnigraph.catalog.model import ID
 from omnigraph.catalog.types import NUMBERS
-from omnigraph.compiler import CompiledQuery, ir
+from omnigraph.compiler import ir
 from omnigraph.dataclass_later import dataclass
 from omnigraph.errors import ParameterError
 from omnigraph.operations import evaluate
@@ -107,18 +109,52 @@ class KnownValues:
         return Known(tuple(found) if isinstance(found, list) else found, expression.type)
 
 
-def limit_of(query: CompiledQuery, values: KnownValues) -> int | None:
-    """How many rows are wanted; raises `ParameterError` for a number below zero."""
-    assert isinstance(query.body, ir.Read)
-    if query.body.limit is None:
-        return None
-    known = values.of(query.body.limit)
+class Page:
+    """Which rows are wanted, by their positions in the order: from `first` on, and only those before `end`."""
+
+    # No dataclass: one is needed before the first query, and declaring that would take longer than answering it.
+    __slots__ = ("end", "first")
+
+    def __init__(self, first: int = 0, end: int | None = None) -> None:
+        self.first = first
+        self.end = end
+
+    @property
+    def count(self) -> int | None:
+        """How many rows are wanted at most."""
+        return None if self.end is None else self.end - self.first
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether no row is wanted."""
+        return self.count == 0
+
+    def of_rows(self, rows: pa.Table) -> pa.Table:
+        """The wanted rows of all, or of all before the end."""
+        first = min(self.first, rows.num_rows)
+        return rows.slice(first, self.count)
+
+
+ALL_ROWS = Page()
+_LAST_ROW = 2**63 - 1
+
+
+def page_of(shape: ir.Shape, values: KnownValues, query: str) -> Page:
+    """Which rows are wanted; raises `ParameterError` for a number below zero."""
+    first = _row_count(shape.offset, values, query, "an offset") if shape.offset is not None else 0
+    if shape.limit is None:
+        return Page(first)
+    return Page(first, min(first + _row_count(shape.limit, values, query, "a limit"), _LAST_ROW))
+
+
+def _row_count(count: ir.Expression, values: KnownValues, query: str, what: str) -> int:
+    known = values.of(count)
     assert known is not None
     assert isinstance(known.value, int)
     if known.value < 0:
-        assert isinstance(query.body.limit, ir.ParameterValue)
-        raise ParameterError(query.name, [(query.body.limit.name, f"is {known.value}: expected a limit of 0 or more")])
-    return known.value
+        assert isinstance(count, ir.ParameterValue)
+        raise ParameterError(query, [(count.name, f"is {known.value}: expected {what} of 0 or more")])
+    return min(known.value, _LAST_ROW)
 
 
 def holds(left: Known, comparison: Operator, right: Known) -> bool:

@@ -41,7 +41,7 @@ def execute(
     cancellation.check()
     match plan.rest:
         case steps.Direct():
-            rows = in_order(run.only(plan, plan.rest), plan.rest.order, plan.limit)
+            rows = plan.page.of_rows(in_order(run.only(plan, plan.rest), plan.rest.order, plan.page.end))
         case steps.Count():
             rows = run.count_rows(plan)
         case steps.Relational():
@@ -79,9 +79,9 @@ class _Run:
     def only(self, plan: Plan, rest: steps.Direct) -> pa.Table:
         """The rows of the only step; those that come after the limit may be missing."""
         (step,) = plan.steps
-        if plan.is_empty or plan.limit is None or not isinstance(step, steps.NodeScan) or step.computed:
+        if plan.is_empty or plan.page.end is None or not isinstance(step, steps.NodeScan) or step.computed:
             return self.relation(step, plan)
-        return self.leaves.first_nodes(step, rest.order, plan.limit)
+        return self.leaves.first_nodes(step, rest.order, plan.page.end)
 
     def count_rows(self, plan: Plan) -> pa.Table:
         """One row with the number of rows, unless no row is wanted."""
@@ -93,7 +93,7 @@ class _Run:
             ends = [end for walk in walks for end in (walk.source, walk.destination)]
             narrowed = {end.variable: ids for end in ends if (ids := self._ids(end, plan)) is not None}
             total = row_count(walks, self.walker, narrowed, counts)
-        return pa.table({"count": pa.array([total], pa.int64())}).slice(0, plan.limit)
+        return plan.page.of_rows(pa.table({"count": pa.array([total], pa.int64())}))
 
     def _nodes(self, step: steps.NodeScan, plan: Plan) -> pa.Table:
         before = {

@@ -22,7 +22,7 @@ from omnigraph.compute_later import pc
 from omnigraph.dataclass_later import dataclass
 from omnigraph.query.cancelling import Cancellation
 from omnigraph.query.computing import ColumnTest, Resolved, compute, constant_array, resolve
-from omnigraph.query.levels import KnownValues
+from omnigraph.query.levels import KnownValues, Page
 from omnigraph.query.programs import (
     ROW,
     ByIds,
@@ -213,17 +213,18 @@ class Run:
             frame = self._apply(operation, frame, live)
         return frame
 
-    def first_rows(self, limit: int) -> Frame:
+    def first_rows(self, page: Page) -> Frame:
         """The rows of the outermost pattern, of which only the first by id are needed if nothing else orders them.
 
         A scan that comes first is then done in the order of ids, a part at a time, until there are enough rows.
         """
-        pattern, read = self.program.pattern, self.program.read
-        if limit == 0 and not read.grouped:
+        pattern, shape, limit = self.program.pattern, self.program.read.shape, page.end
+        assert limit is not None
+        if page.is_empty and not shape.grouped:
             return self.match(pattern, Frame()) if not pattern.operations else self._empty()
         first = pattern.operations[0] if pattern.operations else None
         leading = next(iter(self.program.entities), None)
-        if read.grouped or read.order or not isinstance(first, Scan) or first.variable != leading:
+        if shape.grouped or shape.order or not isinstance(first, Scan) or first.variable != leading:
             return self.match(pattern, Frame())
         start = self._scan(first, Frame())
         table = self.view.table(first.table)

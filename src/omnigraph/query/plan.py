@@ -14,7 +14,17 @@ from omnigraph.compiler import CompiledQuery, ir
 from omnigraph.dataclass_later import dataclass
 from omnigraph.query import steps
 from omnigraph.query.answers import Answer
-from omnigraph.query.levels import KnownValues, Level, LevelBuilder, OnColumn, gives_id, levels_below, limit_of
+from omnigraph.query.levels import (
+    ALL_ROWS,
+    KnownValues,
+    Level,
+    LevelBuilder,
+    OnColumn,
+    Page,
+    gives_id,
+    levels_below,
+    page_of,
+)
 from omnigraph.query.ordering import StepOrder
 from omnigraph.query.searching import describe_search
 from omnigraph.query.steps import Count, EdgeScan, GraphReader, NodeScan, Output, Rest, Step, ValueOutput, Walk
@@ -41,7 +51,7 @@ class Plan:
     known: Mapping[str, tuple[str, ...]]
     rest: Rest
     outputs: tuple[Output, ...]
-    limit: int | None = None
+    page: Page = ALL_ROWS
     is_empty: bool = False
     is_pinned: bool = False
 
@@ -81,41 +91,41 @@ def plan_read(
     values = KnownValues(parameters, now)
     builder = LevelBuilder(query.name, catalog, values)
     level = builder.level(read.pattern)
-    answer = Answer(read, level, values)
+    answer = Answer(read.shape, level, values)
     answer.ask(builder)
     ordered = StepOrder(catalog)
     for each in levels_below(level):
         ordered.add(each)
-    limit = limit_of(query, values)
-    if limit and _is_direct(answer):
+    page = page_of(read.shape, values, query.name)
+    if page.end and _is_direct(answer):
         (step,) = ordered.steps
         assert isinstance(step, NodeScan)
-        ordered.steps = [replace(step, best=answer.best(limit))]
-    rest, outputs = _rest(answer, builder, ordered, limit, shortcuts)
+        ordered.steps = [replace(step, best=answer.best(page.end))]
+    rest, outputs = _rest(answer, builder, ordered, page, shortcuts)
     return Plan(
         query=query.name,
         steps=tuple(ordered.steps),
         known=ordered.known,
         rest=rest,
         outputs=outputs,
-        limit=limit,
-        is_empty=level.is_empty or limit == 0,
+        page=page,
+        is_empty=level.is_empty or page.is_empty,
         is_pinned=any(bound.is_pinned for bound in level.own.values()),
     )
 
 
 def _rest(
-    answer: Answer, builder: LevelBuilder, ordered: StepOrder, limit: int | None, shortcuts: Shortcuts
+    answer: Answer, builder: LevelBuilder, ordered: StepOrder, page: Page, shortcuts: Shortcuts
 ) -> tuple[Rest, tuple[Output, ...]]:
     may_shorten = shortcuts is Shortcuts.ALLOWED
     if may_shorten and _is_direct(answer):
         return answer.direct()
     if may_shorten and _is_count(answer, ordered.steps):
-        return Count(), tuple(ValueOutput(column.name, 0, Scalar.I64) for column in answer.read.columns)
+        return Count(), tuple(ValueOutput(column.name, 0, Scalar.I64) for column in answer.shape.columns)
     from omnigraph.query.relational import Sql  # noqa: PLC0415 - sqlglot takes long to import
     from omnigraph.query.statements import write_statement  # noqa: PLC0415 - as above
 
-    return write_statement(answer, Sql(ordered, builder), limit)
+    return write_statement(answer, Sql(ordered, builder), page)
 
 
 def _is_direct(answer: Answer) -> bool:
@@ -123,7 +133,7 @@ def _is_direct(answer: Answer) -> bool:
     level = answer.level
     is_alone = len(level.own) == 1 and not level.pattern.traversals and not level.absent and not level.residual
     fused = any(isinstance(each, ir.RankFusion) for each in answer.expressions())
-    return is_alone and not answer.read.grouped and not fused and not answer.is_computed
+    return is_alone and not answer.shape.grouped and not fused and not answer.is_computed
 
 
 def _is_count(answer: Answer, steps: Sequence[Step]) -> bool:
@@ -132,7 +142,7 @@ def _is_count(answer: Answer, steps: Sequence[Step]) -> bool:
     Not when a walk would narrow a later scan: then few rows are made anyway.
     """
     level = answer.level
-    counts = answer.read.grouped and all(_counts_rows(column.expression) for column in answer.read.columns)
+    counts = answer.shape.grouped and all(_counts_rows(column.expression) for column in answer.shape.columns)
     if not counts or level.absent or level.asked or not _only_known_ids(level):
         return False
     if any(bound.is_tagged or bound.required for bound in level.own.values()):
@@ -183,8 +193,10 @@ def _explain_plan(plan: Plan, reader: GraphReader | None) -> Iterator[str]:
     for step in plan.steps:
         yield from _explain_step(step, reader)
     yield from _explain_rest(plan)
-    if plan.limit is not None:
-        yield f"limit {plan.limit}"
+    if plan.page.count is not None:
+        yield f"limit {plan.page.count}"
+    if plan.page.first:
+        yield f"offset {plan.page.first}"
     yield f"return {', '.join(map(_explain_output, plan.outputs))}"
 
 

@@ -249,7 +249,7 @@ class Program:
     def explain(self) -> Iterator[str]:
         """The operations for people, a line each."""
         yield from _explain(self.pattern, "")
-        for column in self.read.columns:
+        for column in self.read.shape.columns:
             yield from _explain_nested(column.expression, self.scope, "")
 
 
@@ -311,34 +311,33 @@ class _Maker:
         for each in read.pattern.traversals:
             if isinstance(each, ir.EdgeBinding):
                 own[each.variable] = entities[each.variable]
-        keys = [column.expression for column in read.columns if not ir.has_aggregate(column.expression)]
-        expressions = [*(column.expression for column in read.columns), *(key.expression for key in read.order)]
+        shape, keys = read.shape, read.shape.keys
         nested: dict[int, NestedProgram] = {}
-        for expression in expressions:
+        for expression in shape.expressions:
             self._need(expression, entities, nested)
         scope = Scope({name: entity.table_key for name, entity in entities.items()}, nested)
-        if read.grouped and not keys and read.pattern.traversals and not is_pinned:
+        if shape.grouped and not keys and read.pattern.traversals and not is_pinned:
             raise NoProgram  # the number of rows is found without making them
-        if read.grouped:
+        if shape.grouped:
             if any(not isinstance(key, ir.Entity) and isinstance(key.type, List) for key in keys):
                 raise NoProgram
-            for key in read.order:
+            for key in shape.order:
                 if not ir.has_aggregate(key.expression) and key.expression not in keys:
                     raise NoProgram
-            pattern = replace(pattern, live=_live_after(pattern.operations, _grouped_variables(read, scope)))
+            pattern = replace(pattern, live=_live_after(pattern.operations, _grouped_variables(shape, scope)))
         return Program(
             read=read,
             pattern=pattern,
             entities=own,
             tables={key: frozenset(columns) for key, columns in self.tables.items()},
             links=self.links,
-            schema=pa.schema([pa.field(each.name, _output_type(each.expression, own)) for each in read.columns]),
-            names=tuple(each.name for each in read.columns),
+            schema=pa.schema([pa.field(each.name, _output_type(each.expression, own)) for each in shape.columns]),
+            names=tuple(each.name for each in shape.columns),
             is_pinned=is_pinned,
             scope=scope,
             is_computed=_is_computed(pattern)
-            or any(isinstance(part, _COMPUTED) for each in expressions for part in ir.expressions_in(each)),
-            point=_point(read, pattern),
+            or any(isinstance(part, _COMPUTED) for each in shape.expressions for part in ir.expressions_in(each)),
+            point=_point(shape, pattern),
         )
 
     # --- what is needed in memory ---
@@ -448,11 +447,11 @@ class _Maker:
                     yield ComputedCondition(condition, Scope(tables, nested))
 
 
-def _point(read: ir.Read, pattern: PatternProgram) -> tuple[ByIds, tuple[str, ...]] | None:
-    if read.grouped or pattern.constants or len(pattern.operations) != 1:
+def _point(shape: ir.Shape, pattern: PatternProgram) -> tuple[ByIds, tuple[str, ...]] | None:
+    if shape.grouped or shape.is_cut or pattern.constants or len(pattern.operations) != 1:
         return None
     (operation,) = pattern.operations
-    columns = [each.expression for each in read.columns]
+    columns = [each.expression for each in shape.columns]
     if not isinstance(operation, ByIds) or operation.tests:
         return None
     names = tuple(each.name for each in columns if isinstance(each, ir.Column))
@@ -505,10 +504,10 @@ def _is_computed(pattern: PatternProgram) -> bool:
     return False
 
 
-def _grouped_variables(read: ir.Read, scope: Scope) -> frozenset[str]:
+def _grouped_variables(shape: ir.Shape, scope: Scope) -> frozenset[str]:
     """The variables that groups and their values depend on. Entities that are counted are as many as rows."""
     found: set[str] = set()
-    pending = [*(column.expression for column in read.columns), *(key.expression for key in read.order)]
+    pending = [*shape.expressions]
     while pending:
         each = pending.pop()
         if isinstance(each, ir.Aggregate) and isinstance(each.argument, ir.Entity):

@@ -15,7 +15,7 @@ from omnigraph.lazy import importing
 from omnigraph.parts.choice import choose_engine, spark_for
 from omnigraph.query.at_once import find_point, is_in_memory, run_bounded
 from omnigraph.query.cancelling import NEVER, Cancellation
-from omnigraph.query.levels import KnownValues, limit_of
+from omnigraph.query.levels import ALL_ROWS, KnownValues, page_of
 from omnigraph.query.programs import NoProgram, Program
 from omnigraph.query.resident import run_program
 from omnigraph.query.results import AnswerColumn, arrow_values, python_values
@@ -104,13 +104,13 @@ def read_in_memory(
 ) -> QueryResult | None:
     """Answers a query from the tables that are in memory; None if it must be answered in another way."""
     values = KnownValues(bound_parameters(prepared, parameters), datetime.now(UTC))
-    limit = limit_of(prepared, values) if program.read.limit is not None else None
+    page = page_of(program.read.shape, values, prepared.name) if program.read.shape.is_cut else ALL_ROWS
     view = resident.view(snapshot, program.tables)
     if view is None:
         return None
     held_before = cancellation.held_bytes
     try:
-        columns = run_program(program, view, values, limit=limit, cancellation=cancellation)
+        columns = run_program(program, view, values, page=page, cancellation=cancellation)
     except (NoProgram, DoesNotFit, StorageError) as reason:
         if isinstance(reason, DoesNotFit):
             resident.note_too_large(snapshot, program.tables)
@@ -134,11 +134,12 @@ def read_at_once(
 ) -> MemoryResult | None:
     """Answers a query whose tables are in memory within a small bound of work; None if it needs more."""
     values = KnownValues(bound_parameters(prepared, parameters), datetime.now(UTC))
-    has_limit = program.read.limit is not None
+    shape = program.read.shape
     try:
-        columns = find_point(program.point, view, values) if program.point is not None and not has_limit else None
+        columns = find_point(program.point, view, values) if program.point is not None else None
         if columns is None and is_in_memory(program, view):
-            columns = run_bounded(program, view, values, limit_of(prepared, values) if has_limit else None)
+            page = page_of(shape, values, prepared.name) if shape.is_cut else ALL_ROWS
+            columns = run_bounded(program, view, values, page)
     except (NoProgram, DoesNotFit, StorageError):
         return None
     return None if columns is None else MemoryResult(columns, program, snapshot.commit_id, to_frame)

@@ -9,7 +9,7 @@ from omnigraph.catalog.model import ID
 from omnigraph.compiler import ir
 from omnigraph.query.cancelling import NEVER, Cancellation
 from omnigraph.query.groups import Groups
-from omnigraph.query.levels import KnownValues
+from omnigraph.query.levels import ALL_ROWS, KnownValues, Page
 from omnigraph.query.matching import FEW_VALUES, Frame, Run
 from omnigraph.query.programs import Program
 from omnigraph.query.results import AnswerColumn
@@ -23,7 +23,7 @@ def run_program(
     view: ResidentView,
     values: KnownValues,
     *,
-    limit: int | None = None,
+    page: Page = ALL_ROWS,
     cancellation: Cancellation = NEVER,
     uncounted: int = FEW_VALUES,
 ) -> Sequence[AnswerColumn]:
@@ -31,16 +31,16 @@ def run_program(
 
     What is made from more rows than `uncounted` is counted by `cancellation` before it is made.
     """
-    if program.point is not None and limit is None:
+    if program.point is not None:
         operation, names = program.point
         ids = operation.ids(values)
         if len(ids) == 1:
             return _point(view.table(operation.table), names, ids[0], None if uncounted else cancellation)
     run = Run(program, view, values, cancellation, uncounted)
-    frame = run.first_rows(limit) if limit is not None else run.match(program.pattern, Frame())
-    if program.read.grouped:
-        return Groups(run, frame).answer(limit)
-    return _rows(run, frame, limit)
+    frame = run.match(program.pattern, Frame()) if page.end is None else run.first_rows(page)
+    if program.read.shape.grouped:
+        return Groups(run, frame).answer(page)
+    return _rows(run, frame, page)
 
 
 def _point(table: ResidentTable, names: Sequence[str], id: str, counted: Cancellation | None) -> Sequence[AnswerColumn]:
@@ -52,23 +52,23 @@ def _point(table: ResidentTable, names: Sequence[str], id: str, counted: Cancell
     return [table.few_values(name, rows) for name in names]
 
 
-def _rows(run: Run, frame: Frame, limit: int | None) -> Sequence[AnswerColumn]:
+def _rows(run: Run, frame: Frame, page: Page) -> Sequence[AnswerColumn]:
     """An answer with a row for each row of the pattern."""
-    read = run.program.read
+    shape = run.program.read.shape
     if frame.count > 1:
         keys = [
             RowOrder(_sortable(run, key.expression, frame), key.descending)
-            for key in read.order
+            for key in shape.order
             if run.values.of(key.expression) is None
         ]
         for name in run.program.entities:
             ordinals = frame.columns[name]
             if bool((ordinals != ordinals[0]).any()):
                 keys.append(RowOrder(run.id_order(run.table(name), ordinals)))
-        frame = frame.take(first_in_order(keys, frame.count, limit))
-    elif limit is not None and frame.count > limit:
-        frame = frame.take(np.arange(limit))
-    return run.outputs([column.expression for column in read.columns], frame)
+        frame = frame.take(first_in_order(keys, frame.count, page.end)[page.first :])
+    elif page is not ALL_ROWS:
+        frame = frame.take(np.arange(frame.count)[page.first : page.end])
+    return run.outputs([column.expression for column in shape.columns], frame)
 
 
 def _sortable(run: Run, column: ir.Expression, frame: Frame) -> Any:

@@ -12,18 +12,20 @@ from omnigraph.dataclass_later import dataclass
 from omnigraph.query import steps
 from omnigraph.query.answers import COMPUTED, Answer, entity_fields, nulls_first, typed_outputs
 from omnigraph.query.computing import ColumnTest, Resolved, resolve
-from omnigraph.query.levels import Bound
+from omnigraph.query.levels import Bound, Page
 from omnigraph.query.relational import Sql
 from omnigraph.query.sql_text import operation_of
 
 
-def write_statement(answer: Answer, sql: Sql, limit: int | None) -> tuple[steps.Relational, tuple[steps.Output, ...]]:
+def write_statement(answer: Answer, sql: Sql, page: Page) -> tuple[steps.Relational, tuple[steps.Output, ...]]:
     """The statement of an answer, and how the answer is put together from what it selects."""
     writer = _Columns(answer, sql)
-    outputs = tuple(writer.output(column) for column in answer.read.columns)
-    statement = (writer.grouped_statement if answer.read.grouped else writer.plain_statement)(answer.read.order)
-    if limit is not None:
-        statement = statement.limit(limit, copy=False)
+    outputs = tuple(writer.output(column) for column in answer.shape.columns)
+    statement = (writer.grouped_statement if answer.shape.grouped else writer.plain_statement)(answer.shape.order)
+    if page.count is not None:
+        statement = statement.limit(page.count, copy=False)
+    if page.first:
+        statement = statement.offset(page.first, copy=False)
     return steps.Relational(statement, writer.sql.parameters), outputs
 
 
@@ -65,7 +67,7 @@ class _Columns:
 
     def grouped_statement(self, order: Sequence[ir.SortKey]) -> exp.Select:
         """A row for each group. A column that is the same in each row is a key too, so no rows make no group."""
-        if any(self.answer.values.of(column.expression) is not None for column in self.answer.read.columns):
+        if any(self.answer.values.of(column.expression) is not None for column in self.answer.shape.columns):
             self._key(self._row(exp.Literal.number(0)))
         if not self.inner:
             self._row(exp.Literal.number(0))
@@ -101,13 +103,13 @@ class _Columns:
         return exp.column(name)
 
     def _key(self, column: exp.Column) -> exp.Column:
-        if self.answer.read.grouped and column.name not in self.keys:
+        if self.answer.shape.grouped and column.name not in self.keys:
             self.keys.append(column.name)
         return column
 
     def _entity_field(self, bound: Bound, name: str) -> int:
         column = self._row(self.sql.column(bound, name))
-        if not self.answer.read.grouped:
+        if not self.answer.shape.grouped:
             return self._select(column)
         if name in (ID, steps.TYPE):
             return self._select(self._key(column))
@@ -152,7 +154,7 @@ class _Columns:
         return self._outer(expression)
 
     def _group_keys(self) -> list[Resolved]:
-        columns = (column.expression for column in self.answer.read.columns)
+        columns = (column.expression for column in self.answer.shape.columns)
         return [resolve(each, self.answer.values) for each in columns if not ir.has_aggregate(each)]
 
     def _aggregate(self, aggregate: ir.Aggregate) -> exp.Expr:

@@ -19,6 +19,7 @@ from omnigraph.api.data import QueryResult, no_frame
 from omnigraph.catalog import Value
 from omnigraph.catalog.model import ID
 from omnigraph.dataclass_later import dataclass
+from omnigraph.errors import UsageError
 from omnigraph.query.cancelling import NEVER, Cancellation
 from omnigraph.query.leaves import Embed
 from omnigraph.query.plan import Plan
@@ -43,6 +44,9 @@ from omnigraph.spark.relations import STAGE, PinnedTables, Relations
 from omnigraph.spark.sessions import session
 from omnigraph.spark.statements import spark_arguments, spark_sql
 from omnigraph.spark.types import local_frame, spark_type
+
+_LAST_ROW = 2**31 - 1
+"""Spark counts the rows of `LIMIT` and `OFFSET` together in 32 bits."""
 
 
 class SparkResult(QueryResult):
@@ -116,6 +120,10 @@ def execute_on_spark(
 def _plan_result(plan: Plan, snapshot: PinnedTables, spark: SparkSession, embed: Embed | None) -> SparkResult:
     rest = plan.rest
     assert isinstance(rest, Relational), "a plan for Spark has no shortcuts"
+    last = plan.page.first if plan.page.end is None else plan.page.end
+    if last > _LAST_ROW:
+        message = f"on Spark, `offset` and `limit` reach {_LAST_ROW:,} rows at most, found {last:,}"
+        raise UsageError(message)
     run = _Run(plan, Relations(spark, snapshot, embed))
     with _translate_errors():
         frames = {step.relation.name: run.relation(step) for step in plan.steps}

@@ -286,14 +286,22 @@ class OrderKey(Node):
     descending: bool | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class ReadBody(Node):
-    """``match { … } return { … } order { … } limit n``"""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shape(Node):
+    """``return { … } order { … } limit n offset m``: what is made of the rows of a pattern."""
 
-    match: tuple[Clause, ...]
     returns: tuple[Projection, ...]
     order: tuple[OrderKey, ...] = ()
     limit: Expression | None = None
+    offset: Expression | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ReadBody(Node):
+    """``match { … }`` and what is made of the rows that match."""
+
+    match: tuple[Clause, ...]
+    shape: Shape
 
 
 @dataclass(frozen=True, slots=True)

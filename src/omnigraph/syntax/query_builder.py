@@ -25,7 +25,7 @@ _NEVER_CONDITIONS = (
     | nodes.DateLiteral
     | nodes.DateTimeLiteral
 )
-_HOLDS_EXPRESSIONS = ast.Nested | ast.Branch | ast.KeywordArgument | ast.Projection | ast.OrderKey
+_HOLDS_EXPRESSIONS = ast.Nested | ast.Branch | ast.KeywordArgument | ast.Shape | ast.Projection | ast.OrderKey
 
 
 class QueryBuilder(Builder):
@@ -44,8 +44,7 @@ class QueryBuilder(Builder):
             body = replace(
                 body,
                 match=_resolve_clauses(body.match, names),
-                returns=_resolve_within(body.returns, names),
-                order=_resolve_within(body.order, names),
+                shape=_resolve_within(body.shape, names),
             )
         kept = tuple(annotation for annotation in annotations if isinstance(annotation, nodes.Annotation))
         return ast.Query(str(name), parameters or (), kept, body, span=self.at(name))
@@ -58,14 +57,27 @@ class QueryBuilder(Builder):
 
     # --- reads ---
 
-    def read(
+    def read(self, match: tuple[ast.Clause, ...], shape: ast.Shape) -> ast.ReadBody:
+        return ast.ReadBody(match, shape)
+
+    def shape(
         self,
-        match: tuple[ast.Clause, ...],
         returns: tuple[ast.Projection, ...],
         order: tuple[ast.OrderKey, ...] | None,
-        limit: ast.Expression | None,
-    ) -> ast.ReadBody:
-        return ast.ReadBody(match, returns, order or (), limit)
+        page: tuple[ast.Expression | None, ast.Expression | None] | None,
+    ) -> ast.Shape:
+        limit, offset = page or (None, None)
+        return ast.Shape(returns=returns, order=order or (), limit=limit, offset=offset)
+
+    def page(
+        self, limit: ast.Expression, offset: ast.Expression | None
+    ) -> tuple[ast.Expression | None, ast.Expression | None]:
+        return limit, offset
+
+    def turned_page(
+        self, offset: ast.Expression, limit: ast.Expression | None
+    ) -> tuple[ast.Expression | None, ast.Expression | None]:
+        return limit, offset
 
     def _children(self, *children: Any) -> tuple[Any, ...]:
         return children

@@ -23,7 +23,7 @@ def only_column(catalog: Catalog, written: str, match: str = "$p knows $q  $p $w
     text = f"query q($n: I64?, $s: String) {{ match {{ {_P}  {match} }} return {{ {returns} }} }}"
     body = compile_query(text, catalog).body
     assert isinstance(body, ir.Read)
-    return body.columns[0].expression
+    return body.shape.columns[0].expression
 
 
 @pytest.mark.parametrize(

@@ -132,9 +132,9 @@ def test_an_edge_variable_has_no_hop_bounds(catalog: Catalog) -> None:
 
 def test_an_edge_binding_has_the_properties_of_the_edge(catalog: Catalog) -> None:
     body = read(catalog, "$p: Person  $p $w:knows $f", "$w.since, $w.src, $w")
-    assert [column.name for column in body.columns] == ["w.since", "w.src", "w"]
-    assert body.columns[0].expression == ir.Column("w", "since", Scalar.DATE, nullable=True)
-    assert body.columns[2].expression == ir.Entity("w")
+    assert [column.name for column in body.shape.columns] == ["w.since", "w.src", "w"]
+    assert body.shape.columns[0].expression == ir.Column("w", "since", Scalar.DATE, nullable=True)
+    assert body.shape.columns[2].expression == ir.Entity("w")
 
 
 def test_an_edge_that_is_bound_may_be_followed_either_way(catalog: Catalog) -> None:
@@ -146,21 +146,21 @@ def test_an_edge_that_is_bound_may_be_followed_either_way(catalog: Catalog) -> N
 
 def test_the_ends_of_an_edge_have_two_names(catalog: Catalog) -> None:
     body = read(catalog, '$p: Person  $p $w:knows $f  $w.from = "Ada"', "$w.from, $w.to as end", "order { $w.to }")
-    assert [column.name for column in body.columns] == ["w.from", "end"]
-    assert [column.expression for column in body.columns] == [
+    assert [column.name for column in body.shape.columns] == ["w.from", "end"]
+    assert [column.expression for column in body.shape.columns] == [
         ir.Column("w", name, Scalar.STRING, nullable=False) for name in ("src", "dst")
     ]
     (condition,) = body.pattern.conditions
     assert isinstance(condition, ir.Comparison)
-    assert condition.left == body.columns[0].expression
-    assert body.order[0].expression == body.columns[1].expression
+    assert condition.left == body.shape.columns[0].expression
+    assert body.shape.order[0].expression == body.shape.columns[1].expression
     assert codes(catalog, "$p: Person", "$p.from") == [Code.UNKNOWN_PROPERTY]
 
 
 def test_system_columns_can_be_written_with_an_at(catalog: Catalog) -> None:
     written = read(catalog, "$p: Person  $p $w:knows $f  $w.@src = $p.@id", "$w.@id as w, $w.@dst as f")
     assert written == read(catalog, "$p: Person  $p $w:knows $f  $w.src = $p.id", "$w.id as w, $w.dst as f")
-    assert [each.name for each in read(catalog, "$p: Person", "$p.@id").columns] == ["p.@id"]
+    assert [each.name for each in read(catalog, "$p: Person", "$p.@id").shape.columns] == ["p.@id"]
     assert codes(catalog, "$p: Person", "$p.@src") == [Code.UNKNOWN_PROPERTY]
     assert codes(catalog, "$p: Person", "$p.@ids") == [Code.UNKNOWN_PROPERTY]
 
@@ -307,8 +307,8 @@ def test_search_and_fusion_are_nodes(catalog: Catalog) -> None:
     embedding = ir.Column("p", "embedding", Vector(4), nullable=True)
     nearest = ir.VectorDistance(embedding, ir.EmbeddedText(words, "mock/small", 4))
     assert body.pattern.conditions == (ir.TextMatch(ir.TextMatchKind.FUZZY, bio, words, ir.Constant(1, Scalar.I64)),)
-    assert body.columns == (ir.OutputColumn("distance", nearest),)
-    assert body.order == (ir.SortKey(ir.RankFusion((nearest, ir.TextScore(bio, words)), 10), descending=True),)
+    assert body.shape.columns == (ir.OutputColumn("distance", nearest),)
+    assert body.shape.order == (ir.SortKey(ir.RankFusion((nearest, ir.TextScore(bio, words)), 10), descending=True),)
 
 
 def test_a_text_is_searched_in_a_vector_without_a_model_by_the_configured_one(catalog: Catalog) -> None:
@@ -317,7 +317,7 @@ def test_a_text_is_searched_in_a_vector_without_a_model_by_the_configured_one(ca
     assert [finding.code for finding in checked.diagnostics] == [Code.UNRECORDED_MODEL]
     (query,) = checked.queries
     assert isinstance(query.body, ir.Read)
-    ranking = query.body.order[0].expression
+    ranking = query.body.shape.order[0].expression
     assert isinstance(ranking, ir.VectorDistance)
     assert ranking.query == ir.EmbeddedText(ir.ParameterValue("q", Scalar.STRING, nullable=False), None, 4)
 
@@ -325,7 +325,7 @@ def test_a_text_is_searched_in_a_vector_without_a_model_by_the_configured_one(ca
 def test_the_constant_of_a_fusion_is_named_or_stands_last(catalog: Catalog) -> None:
     def order(constant: str) -> tuple[ir.SortKey, ...]:
         fused = f"rrf(nearest($p.embedding, $q), bm25($p.bio, $q), {constant})"
-        return read(catalog, "$p: Person", "$p.name", f"order {{ {fused} }} limit 5", "$q: String").order
+        return read(catalog, "$p: Person", "$p.name", f"order {{ {fused} }} limit 5", "$q: String").shape.order
 
     assert order("10") == order("k=10") != order("60")
 
@@ -335,7 +335,7 @@ def test_rankings_run_best_first(catalog: Catalog) -> None:
         catalog, "$p: Person", "$p.name", "order { nearest($p.sketch, $v), bm25($p.bio, $q), $p.age } limit 1",
         "$v: Vector(4), $q: String",
     )  # fmt: skip
-    assert [key.descending for key in body.order] == [False, True, False]
+    assert [key.descending for key in body.shape.order] == [False, True, False]
 
 
 @pytest.mark.parametrize(
@@ -373,19 +373,19 @@ def test_a_wrong_ranking_is_refused(catalog: Catalog, order: str, code: Code) ->
     assert [each for each in found if not each.startswith("L")] == [code]
 
 
-# --- return, order, limit ---
+# --- return, order, limit, offset ---
 
 
 def test_columns_are_named_as_written_without_the_dollar(catalog: Catalog) -> None:
     body = read(catalog, '$p: Person  $p knows $f', '$p.name, $p, count($f), "a $b", 1.5, now(), $f.age as years, $n',
                 parameters="$n: I32")  # fmt: skip
-    names = [column.name for column in body.columns]
+    names = [column.name for column in body.shape.columns]
     assert names == ["p.name", "p", "count(f)", '"a $b"', "1.5", "now()", "years", "n"]
 
 
 def test_an_aggregate_groups_by_the_other_columns(catalog: Catalog) -> None:
-    assert read(catalog, "$p: Person", "$p.city, count($p)").grouped
-    assert not read(catalog, "$p: Person", "$p.city").grouped
+    assert read(catalog, "$p: Person", "$p.city, count($p)").shape.grouped
+    assert not read(catalog, "$p: Person", "$p.city").shape.grouped
 
 
 @pytest.mark.parametrize(
@@ -401,21 +401,31 @@ def test_an_aggregate_groups_by_the_other_columns(catalog: Catalog) -> None:
     ],
 )
 def test_an_aggregate_has_a_type(catalog: Catalog, function: str, type: Scalar, nullable: bool) -> None:
-    (column,) = read(catalog, "$p: Person  $p worksAt $c", function).columns
+    (column,) = read(catalog, "$p: Person  $p worksAt $c", function).shape.columns
     assert isinstance(column.expression, ir.Aggregate)
     assert (column.expression.type, column.expression.nullable) == (type, nullable)
 
 
 def test_an_alias_orders_by_what_it_names(catalog: Catalog) -> None:
     body = read(catalog, "$p: Person", "$p.city, count($p) as n", "order { n desc, $p.city }")
-    assert [key.expression for key in body.order] == [body.columns[1].expression, body.columns[0].expression]
+    assert [key.expression for key in body.shape.order] == [
+        body.shape.columns[1].expression,
+        body.shape.columns[0].expression,
+    ]
 
 
-def test_a_limit_may_be_a_parameter(catalog: Catalog) -> None:
-    body = read(catalog, "$p: Person", "$p.name", "limit $n", "$n: U32")
-    assert body.limit == ir.ParameterValue("n", Scalar.U32, nullable=False)
-    assert codes(catalog, "$p: Person", "$p.name", "limit $n", "$n: U32?") == [Code.INVALID_LIMIT]
-    assert codes(catalog, "$p: Person", "$p.name", "limit $m") == [Code.UNKNOWN_VARIABLE]
+@pytest.mark.parametrize("word", ["limit", "offset"])
+def test_a_limit_and_an_offset_may_be_parameters(catalog: Catalog, word: str) -> None:
+    body = read(catalog, "$p: Person", "$p.name", f"{word} $n", "$n: U32")
+    assert getattr(body.shape, word) == ir.ParameterValue("n", Scalar.U32, nullable=False)
+    assert codes(catalog, "$p: Person", "$p.name", f"{word} $n", "$n: U32?") == [Code.INVALID_LIMIT]
+    assert codes(catalog, "$p: Person", "$p.name", f"{word} 1.5") == [Code.INVALID_LIMIT]
+    assert codes(catalog, "$p: Person", "$p.name", f"{word} $m") == [Code.UNKNOWN_VARIABLE]
+
+
+def test_an_offset_alone_is_no_limit_for_a_ranking(catalog: Catalog) -> None:
+    order = "order { nearest($p.sketch, [1, 2, 3, 4]) } offset 3"
+    assert codes(catalog, "$p: Person", "$p.name", order) == [Code.NEAREST_NEEDS_LIMIT]
 
 
 def test_a_throwaway_end_inside_not_is_not_the_one_around_it(catalog: Catalog) -> None:

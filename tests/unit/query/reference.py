@@ -30,30 +30,27 @@ class Reference:
     def answer(self, read: ir.Read) -> list[tuple[Any, ...]]:
         """The rows of a read, in their order."""
         bindings = list(self.matches(read.pattern, {}))
-        grouped = read.grouped
-        rows = self._groups(read, bindings) if grouped else [([binding], binding) for binding in bindings]
+        shape, grouped = read.shape, read.shape.grouped
+        rows = self._groups(shape, bindings) if grouped else [([binding], binding) for binding in bindings]
         keyed: list[tuple[Keys, tuple[Any, ...]]] = []
         for group, first in rows:
-            output = tuple(self.result(column.expression, group, first) for column in read.columns)
-            keys = [(self.result(key.expression, group, first), key.descending) for key in read.order]
+            output = tuple(self.result(column.expression, group, first) for column in shape.columns)
+            keys = [(self.result(key.expression, group, first), key.descending) for key in shape.order]
             if grouped:
-                ties = [
-                    self._plain(self.result(column.expression, group, first))
-                    for column in read.columns
-                    if not ir.has_aggregate(column.expression)
-                ]
+                ties = [self._plain(self.result(key, group, first)) for key in shape.keys]
             else:
                 ties = [each for type, entity in first.values() for each in (entity["id"], type)]
             keyed.append(([*keys, *((tie, False) for tie in ties)], output))
         keyed.sort(key=cmp_to_key(_in_order))
-        limit = None if read.limit is None else self.value(read.limit, {})
-        return [output for _, output in keyed][:limit]
+        offset = 0 if shape.offset is None else self.value(shape.offset, {})
+        limit = None if shape.limit is None else self.value(shape.limit, {})
+        return [output for _, output in keyed][offset:][:limit]
 
     def _plain(self, value: Any) -> Any:
         return value["id"] if isinstance(value, dict) else value
 
-    def _groups(self, read: ir.Read, bindings: list[Binding]) -> list[tuple[list[Binding], Binding]]:
-        keys = [column.expression for column in read.columns if not ir.has_aggregate(column.expression)]
+    def _groups(self, shape: ir.Shape, bindings: list[Binding]) -> list[tuple[list[Binding], Binding]]:
+        keys = shape.keys
         if not keys:
             return [(bindings, {})]
         groups: dict[str, list[Binding]] = {}

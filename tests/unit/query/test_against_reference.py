@@ -185,7 +185,7 @@ class Writer:
         return f"query q {{ match {{ {'  '.join(clauses)} }} return {{ count($v0) }} }}"
 
     def returns(self, own: dict[str, str]) -> str:
-        """`return`, `order` and `limit`."""
+        """`return`, `order`, `limit` and `offset`."""
         columns: dict[str, None] = {}
         for _ in range(self._draw(st.integers(1, 3))):
             name = self.one_of(*own)
@@ -211,9 +211,12 @@ class Writer:
         if sortable and self.one_of(True, False):
             keys = self._draw(st.lists(st.sampled_from(sortable), unique=True, min_size=1, max_size=2))
             text += " order { " + ", ".join(f"{key} {self.one_of('asc', 'desc')}" for key in keys) + " }"
-        if self.one_of(True, False, False):
-            text += f" limit {self._draw(st.integers(0, 4))}"
-        return text
+        return text + self.page()
+
+    def page(self) -> str:
+        """`limit` and `offset`, or neither."""
+        limit, offset = (f" {word} {self._draw(st.integers(0, 4))}" for word in ("limit", "offset"))
+        return str(self.one_of("", "", "", "", limit, limit, offset, limit + offset, offset + limit))
 
 
 PROPERTIES = {

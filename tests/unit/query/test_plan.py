@@ -289,3 +289,11 @@ def test_a_nested_pattern_that_cannot_be_found_is_not_read(world: World) -> None
 def filters_of(plan: Plan) -> dict[str, str | None]:
     """The filters of the scans of nodes."""
     return {table.table_key: table.filter for step in plan.steps if isinstance(step, NodeScan) for table in step.tables}
+
+
+@pytest.mark.parametrize("more", ["", "not { $p knows $q  $p != $p }"], ids=["direct", "relational"])
+def test_a_page_may_be_beyond_all_rows(world: World, more: str) -> None:
+    text = f"query q($n: U64) {{ match {{ $p: Person  {more} }} return {{ $p.name }} "
+    assert world.column(text + "offset $n }", n=2**64 - 1) == []
+    assert world.column(text + "limit $n offset 3 }", n=2**64 - 1) == ["Dan", "Eve"]
+    assert world.column(text + "limit $n offset $n }", n=2**64 - 1) == []

@@ -343,6 +343,8 @@ def test_null_is_first_ascending_and_last_descending(world: World, order: str, n
     assert world.column(text) == names
     assert world.column(text + " limit 2") == names[:2]
     assert world.column(text + " limit 0") == []
+    assert world.column(text + " limit 2 offset 1") == world.column(text + " offset 1 limit 2") == names[1:3]
+    assert world.column(text + " offset 3") == names[3:]
 
 
 def test_without_an_order_rows_are_ordered_by_their_ids(world: World) -> None:
@@ -355,6 +357,22 @@ def test_a_limit_may_be_a_parameter_but_not_below_zero(world: World) -> None:
     assert world.column(text, n=1) == ["Ada"]
     with pytest.raises(ParameterError, match="limit"):
         world.column(text, n=-1)
+
+
+def test_an_offset_may_be_a_parameter_but_not_below_zero(world: World) -> None:
+    text = "query q($n: U64) { match { $p: Person } return { $p.name } offset $n }"
+    assert world.column(text, n=3) == ["Dan", "Eve"]
+    assert world.column(text, n=2**31 - 1) == []
+    with pytest.raises(ParameterError, match="expected an offset of 0 or more"):
+        world.column(text.replace("U64", "I64"), n=-1)
+
+
+def test_an_offset_of_groups_counts_groups(world: World) -> None:
+    text = "match { $p: Person } return { $p.city, count($p) as n } offset 1"
+    assert world.rows(text) == world.rows(text.removesuffix(" offset 1"))[1:]
+    assert world.rows("match { $p: Person } return { count($p) } offset 1") == []
+    assert world.rows("match { $p: Person  $p knows $f } return { count($p) } offset 0") == [(5,)]
+    assert world.rows("match { $p: Person  $p knows $f } return { count($p) } offset 1") == []
 
 
 # --- many at once ---

@@ -14,7 +14,7 @@ from omnigraph.api.data import no_frame
 from omnigraph.catalog import Catalog
 from omnigraph.compiler import compile_query, ir
 from omnigraph.query import matching
-from omnigraph.query.levels import KnownValues, limit_of
+from omnigraph.query.levels import KnownValues, page_of
 from omnigraph.query.matching import Frame
 from omnigraph.query.programs import NoProgram, program_of
 from omnigraph.query.reading import MemoryResult
@@ -57,7 +57,7 @@ def test_a_program_finds_what_the_language_means(
         for merged_rows in (512, 0):
             try:
                 with mock.patch.object(matching, "_MERGED_ROWS", merged_rows):
-                    columns = run_program(program, view, values, limit=limit_of(query, values))
+                    columns = run_program(program, view, values, page=page_of(query.body.shape, values, query.name))
             except NoProgram:
                 return
             found = MemoryResult(columns, program, "commit", no_frame)

@@ -73,17 +73,23 @@ def _read(read: ast.ReadBody) -> Iterable[str]:
     for line in _clauses(read.match):
         yield _INDENT + line
     yield "}"
+    yield from _shape(read.shape)
+
+
+def _shape(shape: ast.Shape) -> Iterable[str]:
     columns = (
         print_expression(item.expression) + (f" as {item.alias}" if item.alias is not None else "")
-        for item in read.returns
+        for item in shape.returns
     )
     yield f"return {{ {', '.join(columns)} }}"
-    if read.order:
+    if shape.order:
         directions = {None: "", True: " desc", False: " asc"}
-        keys = (print_expression(key.expression) + directions[key.descending] for key in read.order)
+        keys = (print_expression(key.expression) + directions[key.descending] for key in shape.order)
         yield f"order {{ {', '.join(keys)} }}"
-    if read.limit is not None:
-        yield f"limit {print_expression(read.limit)}"
+    if shape.limit is not None:
+        yield f"limit {print_expression(shape.limit)}"
+    if shape.offset is not None:
+        yield f"offset {print_expression(shape.offset)}"
 
 
 def _clauses(clauses: Iterable[ast.Clause]) -> Iterable[str]:

@@ -63,6 +63,7 @@ from omnigraph.syntax.query_ast import (
     Query,
     QueryFile,
     ReadBody,
+    Shape,
     SubPatternExpression,
     SubPatternKind,
     TraversalClause,
@@ -83,7 +84,7 @@ T = TypeVar("T")
 
 # Keywords are names too, wherever they are not keywords.
 _WORDS = (
-    "query match return order limit not as asc desc insert update delete set where and contains starts_with"
+    "query match return order limit offset not as asc desc insert update delete set where and contains starts_with"
     " or in is case when then else end"
 )
 _KEYWORDS = frozenset(_WORDS.split())
@@ -249,14 +250,19 @@ def _clauses(parameters: frozenset[str]) -> st.SearchStrategy[Clause]:
     )
 
 
-def _reads(parameters: frozenset[str]) -> st.SearchStrategy[ReadBody]:
+def _shapes(parameters: frozenset[str]) -> st.SearchStrategy[Shape]:
+    counts = st.none() | st.integers(0, 100).map(IntLiteral) | variables
     return st.builds(
-        ReadBody,
-        tuples_of(_clauses(parameters)),
-        tuples_of(st.builds(Projection, _expressions(parameters), st.none() | names)),
-        tuples_of(st.builds(OrderKey, _expressions(parameters), st.none() | st.booleans()), most=2),
-        st.none() | st.integers(0, 100).map(IntLiteral) | variables,
+        Shape,
+        returns=tuples_of(st.builds(Projection, _expressions(parameters), st.none() | names)),
+        order=tuples_of(st.builds(OrderKey, _expressions(parameters), st.none() | st.booleans()), most=2),
+        limit=counts,
+        offset=counts,
     )
+
+
+def _reads(parameters: frozenset[str]) -> st.SearchStrategy[ReadBody]:
+    return st.builds(ReadBody, tuples_of(_clauses(parameters)), _shapes(parameters))
 
 
 predicates = tuples_of(st.builds(WhereCondition, names | system_names, st.sampled_from(Operator), sums), least=1)

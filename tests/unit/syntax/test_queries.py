@@ -184,6 +184,14 @@ def test_keywords_are_names_where_nothing_else_could_stand() -> None:
     assert [assignment.property for assignment in insert.assignments] == ["limit", "desc", "not", "set"]
 
 
+def test_a_limit_and_an_offset_may_stand_in_either_order() -> None:
+    begin = "query q { match { $a: Person } return { $a.name } order { $a.name } "
+    query = only_query(begin + "limit 10 offset $n }")
+    assert isinstance(query.body, ReadBody)
+    assert (query.body.shape.limit, query.body.shape.offset) == (IntLiteral(10), Variable("n"))
+    assert only_query(begin + "offset $n limit 10 }") == query
+
+
 def test_a_query_without_parameters_may_leave_out_the_brackets() -> None:
     assert only_query("query all { delete A where x = 1 }") == only_query("query all() { delete A where x = 1 }")
 
@@ -202,7 +210,7 @@ def test_positions_are_those_of_the_source() -> None:
     binding = query.body.match[0]
     assert text[query.span.start : query.span.end] == "r"
     assert text[binding.span.start : binding.span.end] == "Person"
-    access = query.body.returns[0].expression
+    access = query.body.shape.returns[0].expression
     assert isinstance(access, PropertyAccess)
     assert text[slice(*access.name_span)] == "name"
     assert Source("test.gq", text).position(access.span.start) == (3, 41)
