@@ -14,9 +14,9 @@ import omnigraph as og
 from omnigraph.api.history import MergeKind
 from omnigraph.compiler import compile_query
 from omnigraph.failpoints import Writer
+from omnigraph.mutating.mutation import run_mutation
 from omnigraph.session.writes import WriteOrder
 from omnigraph.versioning import Snapshot
-from omnigraph.write.mutation import run_mutation
 from tests.behaviour.people import (
     ages,
     files,

@@ -154,7 +154,7 @@ def test_searches_find_carried_rows_as_reading_does(
         data = {name: value for name, value in record["data"].items() if name != "scan" and value is not None}
         values = ", ".join(f"{name}: {json.dumps(value, ensure_ascii=False)}" for name, value in data.items())
         for kind in ("Read", "Indexed"):
-            write(graph, f"insert {kind} {{ {values} }}")
+            graph.mutate(f"query q {{ insert {kind} {{ {values} }} }}")
     for kind in ("Read", "Indexed"):
         write(graph, f'delete {kind} where year = 1953 and title < "t0100"')
         write(graph, f'update {kind} set {{ text: null }} where title = "t0100"')

@@ -11,12 +11,12 @@ import pytest
 import omnigraph as og
 from omnigraph.compiler import compile_query
 from omnigraph.failpoints import Writer
+from omnigraph.mutating.mutation import run_mutation
 from omnigraph.session.writes import WriteOrder
 from omnigraph.storage.commits import commit_staged
 from omnigraph.storage.staging import stage_append
 from omnigraph.versioning import ManifestLog, Publication, new_commit_id, publish
 from omnigraph.versioning.manifest import REMEMBERED_COMMITS, TableUpdate
-from omnigraph.write.mutation import run_mutation
 
 SCHEMA = "node Person { name: String @key, age: I32? }\nnode City { name: String @key }\n"
 ADD = """

@@ -35,6 +35,7 @@ FLOORS = (
     {"recovery"},
     {"resident"},
     {"query"},
+    {"mutating"},
     {"loading"},
     {"exporting"},
     {"changes"},

@@ -18,11 +18,11 @@ from omnigraph import failpoints
 from omnigraph.api.upkeep import Classification, RepairAction, Skipped, TableRepair
 from omnigraph.compiler import compile_query
 from omnigraph.failpoints import Point, Writer
+from omnigraph.mutating.mutation import run_mutation
 from omnigraph.session.writes import WriteOrder
 from omnigraph.storage.commits import commit_staged
 from omnigraph.storage.staging import stage_append
 from omnigraph.storage.tables import has_version, newest_version, open_table
-from omnigraph.write.mutation import run_mutation
 from tests.behaviour.people import SCHEMA, ages, files, other_handle, set_age, small_world, write
 from tests.behaviour.test_cli import omnigraph_cli
 from tests.crash.invariants import assert_heads_are_pinned, assert_history_is_linear

@@ -166,7 +166,10 @@ class MutationResult(Result):
     """What a mutation did."""
 
     commit: Annotated[Commit | None, Doc("The commit; none if nothing changed.")]
-    affected: Annotated[Mapping[str, int], Doc("How many nodes and edges it affected.")]
+    affected: Annotated[Mapping[str, int], Doc("How many nodes and edges it inserted, changed or deleted.")]
+    unchanged: Annotated[Mapping[str, int], Doc("How many nodes and edges it found and left as they were.")] = field(
+        default_factory=lambda: {"nodes": 0, "edges": 0}
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -127,8 +127,8 @@ def _statement(statement: ir.Statement, touched: _Touched) -> None:
             touched.read(entity, _all_columns(entity))
         case ir.Delete(_, conditions):
             touched.asks.add(entity.table_key)
-            sides = [side for condition in conditions for side in (condition.left, condition.right)]
-            touched.read(entity, (ID, *(side.name for side in sides if isinstance(side, ir.Column))))
+            parts = (part for condition in conditions for part in ir.expressions_in(condition))
+            touched.read(entity, (ID, *(part.name for part in parts if isinstance(part, ir.Column))))
             # A deleted node takes the edges that touch it along.
             for edge in catalog.edges_touching(entity.name) if isinstance(entity, NodeType) else ():
                 touched.read(edge, (ID, SOURCE, DESTINATION))

@@ -423,11 +423,11 @@ class InsertEdge:
 
 @dataclass(frozen=True, slots=True)
 class Update:
-    """New values for the properties of every entity that meets all conditions."""
+    """New values for the properties of every entity that meets all conditions; they may be computed of old ones."""
 
     type: str
     values: tuple[tuple[str, Expression], ...]
-    conditions: tuple[Comparison, ...]
+    conditions: tuple[Condition, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -435,7 +435,7 @@ class Delete:
     """The end of every entity that meets all conditions, and of the edges that touch it."""
 
     type: str
-    conditions: tuple[Comparison, ...]
+    conditions: tuple[Condition, ...]
 
 
 Statement: TypeAlias = InsertNode | InsertEdge | Update | Delete

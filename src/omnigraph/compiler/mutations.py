@@ -6,9 +6,8 @@ from omnigraph.catalog import Catalog, EdgeType, EntityType, NodeType, Scalar
 from omnigraph.catalog.model import DESTINATION, ENDS, ID, SOURCE, SYSTEM_NAMES
 from omnigraph.codes import Code
 from omnigraph.compiler import ir
-from omnigraph.compiler.functions import Comparisons
-from omnigraph.compiler.scope import EdgeVariable, NodeVariable, VariableScope, entity_property
-from omnigraph.compiler.values import Values
+from omnigraph.compiler.assigned import AssignedValues, names_in
+from omnigraph.compiler.scope import EdgeVariable, Meaning, NodeVariable, VariableScope, entity_property
 from omnigraph.diagnostics import Findings, Span, any_of, did_you_mean, quoted
 from omnigraph.syntax import nodes
 from omnigraph.syntax import query_ast as ast
@@ -26,7 +25,7 @@ class MutationCompiler:
         self._parameters = parameters
         self._findings = findings
         self._report = findings.report
-        self._values = self._values_in({})
+        self._given = self._values(None)
 
     def lower(self, mutation: ast.MutationBody) -> ir.Mutation:
         """The typed form of a mutation; meaningful only when no error was reported."""
@@ -45,7 +44,7 @@ class MutationCompiler:
             case ast.UpdateStatement(_, assignments, where):
                 return self._update(target, assignments, where, statement.span)
             case ast.DeleteStatement(_, where):
-                return ir.Delete(target.name, self._conditions(target, where))
+                return ir.Delete(target.name, self._conditions(where, self._values(target)))
 
     def _target(self, statement: ast.Statement) -> EntityType | None:
         """The type that a statement is about.
@@ -68,7 +67,7 @@ class MutationCompiler:
     # --- insert ---
 
     def _insert_node(self, node: NodeType, assignments: Sequence[ast.Assignment], span: Span) -> ir.InsertNode:
-        values = self._assignments(node, assignments)
+        values = self._assignments(node, assignments, self._given)
         self._require_properties(node, assignments, span)
         return ir.InsertNode(node.name, values)
 
@@ -76,7 +75,7 @@ class MutationCompiler:
         ends = {assignment.property: assignment for assignment in assignments if assignment.property in ENDS}
         rest = [assignment for assignment in assignments if assignment.property not in ENDS]
         self._report_repeated(assignment for assignment in assignments if assignment.property in ENDS)
-        values = self._assignments(edge, rest)
+        values = self._assignments(edge, rest, self._given)
         self._require_properties(edge, rest, span)
         given = {assignment.property for assignment in rest}
         missing = [end for end in ENDS if end not in ends]
@@ -101,15 +100,15 @@ class MutationCompiler:
                 self._report(Code.NOT_ASSIGNABLE, message, end.value.span)
                 return None
             parts = [
-                self._values.assigned_value(item, type, nullable=False, name=name)
+                self._given.assigned(item, type, nullable=False, name=name)
                 for item, type, name in zip(end.value.items, types, node.key, strict=True)
             ]
             key = tuple(part for part in parts if part is not None)
             return ir.NodeReference(node.name, key=key) if len(key) == len(parts) else None
         if len(types) == 1 and types[0] is not Scalar.STRING and not _is_text(end.value, self._parameters):
-            value = self._values.assigned_value(end.value, types[0], nullable=False, name=end.property)
+            value = self._given.assigned(end.value, types[0], nullable=False, name=end.property)
             return ir.NodeReference(node.name, key=(value,)) if value is not None else None
-        identity = self._values.assigned_value(end.value, Scalar.STRING, nullable=False, name=end.property)
+        identity = self._given.assigned(end.value, Scalar.STRING, nullable=False, name=end.property)
         return ir.NodeReference(node.name, id=identity) if identity is not None else None
 
     def _require_properties(self, entity: EntityType, assignments: Iterable[ast.Assignment], span: Span) -> None:
@@ -122,7 +121,7 @@ class MutationCompiler:
     # --- update and delete ---
 
     def _update(
-        self, target: EntityType, assignments: Sequence[ast.Assignment], where: Sequence[ast.WhereCondition], span: Span
+        self, target: EntityType, assignments: Sequence[ast.Assignment], where: ast.Expression, span: Span
     ) -> ir.Update:
         if not assignments:
             self._report(Code.EMPTY_QUERY, "`set` changes nothing", span)
@@ -133,29 +132,16 @@ class MutationCompiler:
                 hint = "an identity cannot change; delete the entity and insert another"
                 self._report(Code.NOT_UPDATABLE, message, assignment.span, hint)
         changed = [assignment for assignment in assignments if assignment.property not in fixed]
-        values = self._assignments(target, changed)
-        return ir.Update(target.name, values, self._conditions(target, where))
+        own = self._values(target)
+        return ir.Update(target.name, self._assignments(target, changed, own), self._conditions(where, own))
 
-    def _conditions(self, target: EntityType, where: Iterable[ast.WhereCondition]) -> tuple[ir.Comparison, ...]:
-        meaning = (
-            EdgeVariable(ir.TARGET, target) if isinstance(target, EdgeType) else NodeVariable(ir.TARGET, (target.name,))
-        )
-        values = self._values_in({ir.TARGET: meaning})
-        conditions = []
-        for predicate in where:
-            if not isinstance(predicate.value, nodes.Literal) and values.known_value(predicate.value) is None:
-                continue
-            column = ast.PropertyAccess(ast.Variable(ir.TARGET), predicate.property, span=predicate.span)
-            span = Span(predicate.span.start, predicate.value.span.end)
-            condition = Comparisons(values).comparison(column, predicate.operator, predicate.value, span)
-            if isinstance(condition, ir.Comparison):
-                conditions.append(condition)
-        return tuple(conditions)
+    def _conditions(self, where: ast.Expression, own: AssignedValues) -> tuple[ir.Condition, ...]:
+        return tuple(own.conditions(own.name_own(where)))
 
     # --- shared ---
 
     def _assignments(
-        self, entity: EntityType, assignments: Sequence[ast.Assignment]
+        self, entity: EntityType, assignments: Sequence[ast.Assignment], written: AssignedValues
     ) -> tuple[tuple[str, ir.Expression], ...]:
         self._report_repeated(assignments)
         values = []
@@ -171,7 +157,7 @@ class MutationCompiler:
                     hint = "the ends of an edge are given as `from` and `to`"
                 self._report(Code.UNKNOWN_PROPERTY, message, assignment.span, hint)
                 continue
-            value = self._values.assigned_value(assignment.value, resolved.type, nullable=resolved.nullable, name=name)
+            value = written.assigned(assignment.value, resolved.type, nullable=resolved.nullable, name=name)
             if value is not None:
                 values.append((entity.column_of(name), value))
         return tuple(values)
@@ -184,16 +170,22 @@ class MutationCompiler:
                 self._report(Code.SET_TWICE, message, assignment.span)
             seen.add(assignment.property)
 
-    def _values_in(self, variables: Mapping[str, NodeVariable | EdgeVariable]) -> Values:
-        scope = VariableScope(self._catalog, self._findings, frozenset(self._parameters), None, dict(variables))
-        return Values(scope, self._parameters, self._findings)
+    def _values(self, own: EntityType | None) -> AssignedValues:
+        """Reads values of a statement that decides on entities of a type, or on none."""
+        variables: dict[str, Meaning] = {}
+        if own is not None:
+            variables[ir.TARGET] = (
+                EdgeVariable(ir.TARGET, own) if isinstance(own, EdgeType) else NodeVariable(ir.TARGET, (own.name,))
+            )
+        scope = VariableScope(self._catalog, self._findings, frozenset(self._parameters), None, variables)
+        return AssignedValues(scope, self._parameters, self._findings, has_own=own is not None)
 
 
 def _names_in(statement: ast.Statement) -> set[str]:
     """What a statement gives, changes or asks for by name."""
     assigned = () if isinstance(statement, ast.DeleteStatement) else statement.assignments
-    conditions = () if isinstance(statement, ast.InsertStatement) else statement.where
-    return {each.property for each in assigned} | {each.property for each in conditions}
+    asked = () if isinstance(statement, ast.InsertStatement) else names_in(statement.where)
+    return {each.property for each in assigned} | {*asked}
 
 
 def _is_text(expression: ast.Expression, parameters: Mapping[str, ir.ParameterValue | None]) -> bool:

@@ -189,31 +189,6 @@ class Values:
             self.report(code, f"{where}{error}", literal.span, literal_hint(literal, type))
         return None
 
-    def assigned_value(
-        self, expression: ast.Expression, type: PropertyType, *, nullable: bool, name: str
-    ) -> ir.Expression | None:
-        """The value given to the property `name`, which must hold it."""
-        if isinstance(expression, nodes.NullLiteral):
-            if not nullable:
-                self.report(Code.NULL_NOT_ALLOWED, f"{quoted(name)} cannot be null", expression.span)
-            return ir.Constant(None, type)
-        if isinstance(expression, nodes.Literal):
-            return self.constant(expression, type, name=name)
-        value = self.known_value(expression)
-        if value is None or isinstance(value, ir.Constant) or value.type is None:
-            return value
-        if not is_assignable(value.type, type):
-            message = f"{quoted(name)} is {type} and cannot hold every {value.type}"
-            self.report(Code.NOT_ASSIGNABLE, message, expression.span)
-            return None
-        if value.nullable and not nullable:
-            message = f"{quoted(name)} cannot be null, but {expression_text(expression)} may be"
-            self.report(Code.NULL_NOT_ALLOWED, message, expression.span, "remove the `?` of the parameter's type")
-            return None
-        if type is Scalar.BLOB and isinstance(value, ir.ParameterValue) and value.type is Scalar.STRING:
-            return ir.BlobOfText(value)
-        return value
-
     def known_value(self, expression: ast.Expression, hint: str | None = None) -> Known | None:
         """A value that is known before anything is read: literals, parameters and `now()`, and what follows of them."""
         value = self.value(expression) if not isinstance(expression, ast.PropertyAccess) else None
@@ -257,6 +232,8 @@ def type_of(expression: ir.Expression | None) -> PropertyType | None:
 def expression_text(expression: ast.Expression) -> str:
     """An expression as a message names it."""
     match expression:
+        case ast.PropertyAccess(ast.Variable(ir.TARGET), name):
+            return quoted(name)
         case ast.PropertyAccess(variable, name):
             return quoted(f"${variable.name}.{name}")
         case ast.Variable(name):

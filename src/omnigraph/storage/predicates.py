@@ -123,10 +123,10 @@ def _scalar(value: Value) -> ScalarValue:
 
 def _round_value(value: ScalarValue, type: PropertyType) -> ScalarValue:
     """A value as its own type holds it: an F32 has fewer digits than Python's float."""
-    return _as_f32(float(value)) if type is Scalar.F32 and isinstance(value, int | float) else value
+    return as_f32(float(value)) if type is Scalar.F32 and isinstance(value, int | float) else value
 
 
-def _as_f32(value: float) -> float:
+def as_f32(value: float) -> float:
     try:
         narrow: float = struct.unpack("<f", struct.pack("<f", value))[0]
     except OverflowError:
@@ -157,7 +157,7 @@ def _with_integer(column: str, type: Scalar, operator: Operator, value: int | fl
 def _with_float(column: str, type: Scalar, operator: Operator, value: int | float) -> Reduced:
     wide = float(value)
     if type is Scalar.F32:
-        near = _as_f32(wide)
+        near = as_f32(wide)
         if near != wide:
             below, above = (near, _next_f32(near)) if near < wide else (-_next_f32(-near), near)
             bounds = (None if math.isinf(each) else each for each in (below, above))
@@ -267,7 +267,7 @@ def holds(predicate: ColumnPredicate, value: Any) -> bool:
     if value is None:
         return False
     if predicate.value_type is Scalar.F32:
-        value = [_as_f32(each) for each in value] if isinstance(value, list | tuple) else _as_f32(value)
+        value = [as_f32(each) for each in value] if isinstance(value, list | tuple) else as_f32(value)
     match predicate.test:
         case PredicateKind.KNOWN:
             return True

@@ -46,7 +46,7 @@ class PropertyAccess(Node):
 
 @dataclass(frozen=True, slots=True)
 class BareName(Node):
-    """A name without a dollar: only an alias in `order`."""
+    """A name without a dollar: an alias in `order`, or a property of the entity that a statement changes."""
 
     name: str
 
@@ -305,15 +305,6 @@ class ReadBody(Node):
 
 
 @dataclass(frozen=True, slots=True)
-class WhereCondition(Node):
-    """``property operator value`` in a `where`, with the span of the property's name."""
-
-    property: str
-    operator: Operator
-    value: Expression
-
-
-@dataclass(frozen=True, slots=True)
 class InsertStatement(Node):
     """``insert Type { … }``; spans of statements are those of their type names."""
 
@@ -323,19 +314,19 @@ class InsertStatement(Node):
 
 @dataclass(frozen=True, slots=True)
 class UpdateStatement(Node):
-    """``update Type set { … } where …``"""
+    """``update Type set { … } where condition``"""
 
     type: str
     assignments: tuple[Assignment, ...]
-    where: tuple[WhereCondition, ...]
+    where: Expression
 
 
 @dataclass(frozen=True, slots=True)
 class DeleteStatement(Node):
-    """``delete Type where …``"""
+    """``delete Type where condition``"""
 
     type: str
-    where: tuple[WhereCondition, ...]
+    where: Expression
 
 
 Statement: TypeAlias = InsertStatement | UpdateStatement | DeleteStatement

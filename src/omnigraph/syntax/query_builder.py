@@ -84,9 +84,6 @@ class QueryBuilder(Builder):
 
     match = returns = order = _children
 
-    def where(self, *parts: Any) -> tuple[ast.WhereCondition, ...]:
-        return tuple(part for part in parts if isinstance(part, ast.WhereCondition))
-
     def projection(self, expression: ast.Expression, _as: Token | None, alias: Token | None) -> ast.Projection:
         return ast.Projection(self._value(expression), str(alias) if alias else None, span=expression.span)
 
@@ -311,11 +308,11 @@ class QueryBuilder(Builder):
         *assignments, where = rest
         return ast.UpdateStatement(str(type), present(assignments), where, span=self.at(type))
 
-    def delete(self, type: Token, where: tuple[ast.WhereCondition, ...]) -> ast.DeleteStatement:
+    def delete(self, type: Token, where: ast.Expression) -> ast.DeleteStatement:
         return ast.DeleteStatement(str(type), where, span=self.at(type))
 
-    def predicate(self, name: Token, operator: Token, value: ast.Expression) -> ast.WhereCondition:
-        return ast.WhereCondition(str(name), ast.Operator(operator), value, span=self.at(name))
+    def where(self, condition: ast.Expression | ast.TraversalClause) -> ast.Expression:
+        return self._value(condition)
 
 
 def _around(parts: Sequence[ast.Expression]) -> Span:

@@ -4,11 +4,11 @@ from functools import partial
 
 from omnigraph.api.data import MutateRequest, MutationResult
 from omnigraph.failpoints import Writer
+from omnigraph.mutating.mutation import decide_mutation, is_probably_small, run_mutation
 from omnigraph.policy import Action
 from omnigraph.session.session import Session
 from omnigraph.session.writes import PreparedWrite, WriteOrder
 from omnigraph.versioning import Snapshot
-from omnigraph.write.mutation import decide_mutation, is_probably_small, run_mutation
 
 
 def mutate(session: Session, request: MutateRequest) -> MutationResult:

@@ -108,16 +108,12 @@ def _statement(statement: ast.Statement) -> str:
         case ast.InsertStatement(type, assignments):
             words = ["insert", type, _assignments(assignments)]
         case ast.DeleteStatement(type, where):
-            words = ["delete", type, "where", _where(where)]
+            words = ["delete", type, "where", print_expression(where)]
         case ast.UpdateStatement(type, assignments, where):
-            words = ["update", type, "set", _assignments(assignments), "where", _where(where)]
+            words = ["update", type, "set", _assignments(assignments), "where", print_expression(where)]
     return " ".join(words)
 
 
 def _assignments(assignments: Iterable[ast.Assignment]) -> str:
     listed = ", ".join(f"{item.property}: {print_expression(item.value)}" for item in assignments)
     return f"{{ {listed} }}" if listed else "{}"
-
-
-def _where(predicates: Iterable[ast.WhereCondition]) -> str:
-    return " and ".join(f"{item.property} {item.operator.value} {print_expression(item.value)}" for item in predicates)

@@ -69,7 +69,6 @@ from omnigraph.syntax.query_ast import (
     TraversalClause,
     UpdateStatement,
     Variable,
-    WhereCondition,
 )
 from omnigraph.syntax.schema_ast import (
     EdgeDeclaration,
@@ -265,7 +264,8 @@ def _reads(parameters: frozenset[str]) -> st.SearchStrategy[ReadBody]:
     return st.builds(ReadBody, tuples_of(_clauses(parameters)), _shapes(parameters))
 
 
-predicates = tuples_of(st.builds(WhereCondition, names | system_names, st.sampled_from(Operator), sums), least=1)
+own_names = (values_names.filter(lambda name: name not in ("true", "false", "null")) | system_names).map(BareName)
+predicates = flat_expressions | st.builds(ComparisonExpression, own_names, st.sampled_from(Operator), sums)
 statements = st.one_of(
     st.builds(InsertStatement, names, assignments),
     st.builds(UpdateStatement, names, assignments, predicates),

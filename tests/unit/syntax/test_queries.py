@@ -67,7 +67,7 @@ def test_a_text_may_have_line_breaks_and_keeps_them() -> None:
     assert isinstance(insert, InsertStatement)
     assert isinstance(delete, DeleteStatement)
     assert insert.assignments[0].value == TextLiteral('one\r\n  { two " // query z {\n')
-    assert delete.where[0].value == TextLiteral("\n")
+    assert delete.where == ComparisonExpression(BareName("x"), Operator.EQUAL, TextLiteral("\n"))
 
 
 @pytest.mark.parametrize(

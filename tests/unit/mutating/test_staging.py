@@ -6,10 +6,11 @@ import pytest
 
 from omnigraph.compiler import bound_parameters, compile_query, ir
 from omnigraph.errors import KeyConflict, ValidationError
+from omnigraph.mutating.staging import MutationStaging
+from omnigraph.mutating.statements import Statements
+from omnigraph.mutating.values import RunValues
 from omnigraph.versioning import Snapshot
 from omnigraph.write.change import TableChange
-from omnigraph.write.mutation import _execute, _resolver
-from omnigraph.write.staging import MutationStaging
 from tests.unit.write.graphs import CATALOG, snapshot
 
 ADA = {"id": "ada", "name": "ada", "age": 30, "mail": "ada@x"}
@@ -25,9 +26,10 @@ def base() -> Snapshot:
 def staged(base: Snapshot, statements: str, signature: str = "", **parameters: Any) -> MutationStaging:
     query = compile_query(f"query q({signature}) {{ {statements} }}", CATALOG)
     assert isinstance(query.body, ir.Mutation)
-    staging, resolve = MutationStaging(base), _resolver(bound_parameters(query, parameters), query.name)
+    staging = MutationStaging(base)
+    statements_run = Statements(staging, CATALOG, RunValues(query.name, bound_parameters(query, parameters)))
     for statement in query.body.statements:
-        _execute(statement, staging, CATALOG, resolve)
+        statements_run.run(statement)
     return staging
 
 
@@ -112,7 +114,7 @@ def test_a_node_that_goes_and_comes_again_is_replaced(base: Snapshot) -> None:
 
 
 def test_now_is_one_instant_of_whole_milliseconds() -> None:
-    resolve = _resolver({}, "q")
-    first, second = resolve(ir.Now()), resolve(ir.Now())
+    values = RunValues("q", {})
+    first, second = values.of(ir.Now()), values.of(ir.Now())
     assert first == second
     assert first.microsecond % 1000 == 0
