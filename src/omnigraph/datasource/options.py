@@ -1,11 +1,19 @@
-"""The options of the format `omnigraph`: the fields of a request, and those that open the graph."""
+"""The options of the format `omnigraph`: the fields of a request, and those that open the graph.
 
-from collections.abc import Collection, Mapping
+An option that is unknown is refused: ignored, a misspelled `filter` would give all rows, and a state of the past that
+was asked for in the words of another format would be the newest one. What users of Delta Lake and Iceberg write for the
+same is understood.
+"""
+
+from collections.abc import Callable, Collection, Mapping
+from datetime import UTC, datetime, timedelta
 from typing import Annotated, Any, get_args
 
 from omnigraph.api.base import MAIN, Bounds, Doc, Request, VerbParameter, parameters_of
+from omnigraph.api.data import LoadRequest
 from omnigraph.api.words import Branch
 from omnigraph.dataclass_later import dataclass
+from omnigraph.diagnostics import did_you_mean
 from omnigraph.errors import UsageError
 from omnigraph.policy import guard_of
 from omnigraph.session.session import Mode, Session, open_session
@@ -13,6 +21,10 @@ from omnigraph.spark.scans import PART_ROWS
 from omnigraph.storage.location import Location, location_of
 
 _STORAGE = "storage."
+_PATH, _GRAPH = "path", "graph"
+_OPENING = (_PATH, _GRAPH, "type", "policy", "actor")
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_STATES = ("snapshot", "version", "timestamp")
 
 
 class ReadRequest(Request[Any], kw_only=True):
@@ -22,9 +34,64 @@ class ReadRequest(Request[Any], kw_only=True):
     branch: Branch = MAIN
     snapshot: Annotated[str | None, Doc("The id or a tag of the commit to read, on any branch.")] = None
     version: Annotated[int | None, Doc("The version of the branch to read.")] = None
+    timestamp: Annotated[
+        str | None, Doc("The time whose state of the branch is read; without a zone it is in UTC.")
+    ] = None
     columns: Annotated[Collection[str] | None, Doc("The columns to read, separated by commas.")] = None
     filter: Annotated[str | None, Doc("Only rows that meet this condition, in the SQL of Lance.")] = None
     partition_rows: Annotated[int, Doc("About how many rows one task reads."), Bounds(least=1)] = PART_ROWS
+
+    def problem(self) -> str | None:
+        named = [name for name in _STATES if getattr(self, name) is not None]
+        return f"the options `{named[0]}` and `{named[1]}` both name a state: remove one" if len(named) > 1 else None
+
+    @property
+    def time(self) -> datetime | None:
+        """The time that `timestamp` names."""
+        if self.timestamp is None:
+            return None
+        try:
+            time = datetime.fromisoformat(self.timestamp)
+        except ValueError as error:
+            problem = "expected a date, or a date and a time such as 2026-01-31T12:00:00Z"
+            raise UsageError(f"invalid timestamp {self.timestamp!r}: {problem}") from error
+        return time if time.tzinfo is not None else time.replace(tzinfo=UTC)
+
+
+def _version_as_of(value: str) -> tuple[str, str]:
+    """A number is a version of the branch, another text the id or a tag of a commit, as in `VERSION AS OF`."""
+    return ("version" if value.isdecimal() else "snapshot"), value
+
+
+def _milliseconds(value: str) -> tuple[str, str]:
+    try:
+        return "timestamp", (_EPOCH + timedelta(milliseconds=int(value))).isoformat()
+    except (ValueError, OverflowError) as error:
+        raise UsageError(f"invalid option `as-of-timestamp` {value!r}: expected milliseconds since 1970") from error
+
+
+Meaning = Callable[[str], tuple[str, str]]
+_OF_READS: Mapping[str, Meaning] = {
+    "versionasof": _version_as_of,
+    "timestampasof": lambda value: ("timestamp", value),
+    "snapshot-id": lambda value: ("snapshot", value),
+    "tag": lambda value: ("snapshot", value),
+    "as-of-timestamp": _milliseconds,
+}
+"""What other formats call the options of a read, with our option and its value."""
+
+_OF_WRITES: Mapping[str, Meaning] = {
+    "txnappid": lambda value: ("application", value),
+    "txnversion": lambda value: ("batch", value),
+}
+"""What other formats call the options of a write."""
+
+_SHOWN = {
+    "versionasof": "versionAsOf",
+    "timestampasof": "timestampAsOf",
+    "txnappid": "txnAppId",
+    "txnversion": "txnVersion",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +106,7 @@ class FormatOptions:
         storage = {
             name.removeprefix(_STORAGE): value for name, value in self.values.items() if name.startswith(_STORAGE)
         }
-        return location_of(self.values["path"], storage)
+        return location_of(self.values[_PATH], storage)
 
     @property
     def type_name(self) -> str:
@@ -55,19 +122,67 @@ class FormatOptions:
         """The fields of a request that are given as options."""
         return {
             each.name: _parse_value(each, self.values[each.wire_name])
-            for each in parameters_of(request)
-            if each.scope is None and each.wire_name in self.values
+            for each in _options_of(request)
+            if each.wire_name in self.values
         }
 
 
-def parse_options(options: Mapping[str, str], call: str) -> FormatOptions:
-    """The options of a read or a write; `call` is the method that takes the path."""
-    values = {name.lower(): value for name, value in options.items()}
-    if "path" not in values:
-        raise UsageError(f"the path of the graph is missing: expected .{call}('graph.omni')")
+def parse_read_options(options: Mapping[str, str]) -> FormatOptions:
+    """The options of a read. With the option `graph` they may be those of a table, which is written with them too."""
+    given = {name.lower(): value for name, value in options.items()}
+    reads, writes = _names_of(ReadRequest), _names_of(LoadRequest)
+    only_writes = (writes | _OF_WRITES.keys()) - reads if _GRAPH in given else frozenset()
+    return _parse(given, "load", reads, _OF_READS, ignored=only_writes)
+
+
+def parse_write_options(
+    options: Mapping[str, str], call: str = "save", *, others: Collection[str] = ()
+) -> FormatOptions:
+    """The options of a write; `call` is the method that takes the path, and `others` are options of Spark itself."""
+    given = {name.lower(): value for name, value in options.items()}
+    writes, reads = _names_of(LoadRequest), _names_of(ReadRequest)
+    for name in given.keys() & ((reads | _OF_READS.keys()) - writes - {*_OPENING}):
+        raise UsageError(f"the option `{_SHOWN.get(name, name)}` is for reading: remove it to write")
+    return _parse(given, call, writes, _OF_WRITES, ignored=frozenset(others))
+
+
+def _parse(
+    given: Mapping[str, str],
+    call: str,
+    names: Collection[str],
+    aliases: Mapping[str, Meaning],
+    *,
+    ignored: Collection[str],
+) -> FormatOptions:
+    known = {*_OPENING, *names, *aliases, *ignored}
+    values: dict[str, str] = {}
+    sources: dict[str, str] = {}
+    for name, value in given.items():
+        if name not in known and not name.startswith(_STORAGE):
+            shown = [_SHOWN.get(each, each) for each in {*_OPENING, *names, *aliases}]
+            hint = did_you_mean(name, shown) or f"known are {', '.join(f'`{each}`' for each in sorted(shown))}"
+            raise UsageError(f"unknown option `{name}`: {hint}")
+        if name in ignored:
+            continue
+        own, meant = aliases[name](value) if name in aliases else (name, value)
+        own = _PATH if own == _GRAPH else own
+        if own in values:
+            raise UsageError(f"the options `{sources[own]}` and `{_SHOWN.get(name, name)}` mean the same: remove one")
+        values[own], sources[own] = meant, _SHOWN.get(name, name)
+    if _PATH not in values:
+        raise UsageError(f"the path of the graph is missing: expected .{call}('graph.omni'), or the option `graph`")
     if "type" not in values:
         raise UsageError("the option `type` is missing: expected a node or edge type")
     return FormatOptions(values)
+
+
+def _options_of(request: type[Request[Any]]) -> list[VerbParameter]:
+    """The fields that are options. The writer loads in the driver, so it has no choice of an engine."""
+    return [each for each in parameters_of(request) if each.scope is None and each.name != "engine"]
+
+
+def _names_of(request: type[Request[Any]]) -> frozenset[str]:
+    return frozenset(each.wire_name for each in _options_of(request))
 
 
 def _parse_value(parameter: VerbParameter, text: str) -> Any:

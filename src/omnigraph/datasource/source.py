@@ -5,14 +5,17 @@ version. Conditions and columns are options, because Spark applies a filter that
 to other uses of it as well.
 """
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
+from datetime import datetime
 
 import pyarrow as pa
 from pyspark.sql import datasource, types
 
 from omnigraph.catalog import table_schema
 from omnigraph.dataclass_later import dataclass
-from omnigraph.datasource.options import FormatOptions, ReadRequest, parse_options
+from omnigraph.datasource.failures import brief_failures
+from omnigraph.datasource.options import FormatOptions, ReadRequest, parse_read_options, parse_write_options
+from omnigraph.datasource.tables import is_table, options_with_table, table_schema_with, without_table_properties
 from omnigraph.datasource.writer import GraphWriter
 from omnigraph.diagnostics import did_you_mean
 from omnigraph.errors import NotFound, UsageError
@@ -49,18 +52,22 @@ class DataSource(datasource.DataSource):
         return "omnigraph"
 
     def schema(self) -> types.StructType:
-        return spark_schema(self._pin_table().schema)
+        with brief_failures():
+            found = spark_schema(self._pin_table(without_table_properties(self.options)).schema)
+            return table_schema_with(self.options, found) if is_table(self.options) else found
 
     def reader(self, schema: types.StructType) -> "Reader":
-        return Reader(self._pin_table(), schema)
+        with brief_failures():
+            return Reader(self._pin_table(options_with_table(self.options, schema)), schema)
 
-    def writer(self, schema: types.StructType, overwrite: bool) -> GraphWriter:  # noqa: ARG002 - Spark calls it so
-        return GraphWriter(parse_options(self.options, "save"), overwrite=overwrite)
+    def writer(self, schema: types.StructType, overwrite: bool) -> GraphWriter:
+        with brief_failures():
+            return GraphWriter(parse_write_options(options_with_table(self.options, schema)), overwrite=overwrite)
 
-    def _pin_table(self) -> TableRead:
+    def _pin_table(self, options: Mapping[str, str]) -> TableRead:
         """Decided once: Spark uses this object for the schema and for the reading."""
         if self._table is None:
-            self._table = pin_table(parse_options(self.options, "load"))
+            self._table = pin_table(parse_read_options(options))
         return self._table
 
 
@@ -75,9 +82,10 @@ class Reader(datasource.DataSourceReader):
 
     def partitions(self) -> list[datasource.InputPartition]:
         request = self._table.request
-        table = self._table.table.open()
-        parts = parts_of(table, columns=self._schema.names, filter=request.filter, rows=request.partition_rows)
-        return [datasource.InputPartition(part) for part in parts]
+        with brief_failures():
+            table = self._table.table.open()
+            parts = parts_of(table, columns=self._schema.names, filter=request.filter, rows=request.partition_rows)
+            return [datasource.InputPartition(part) for part in parts]
 
     def read(self, partition: datasource.InputPartition) -> Iterator[pa.RecordBatch]:
         part = partition.value
@@ -89,11 +97,12 @@ def pin_table(options: FormatOptions) -> TableRead:
     """The table that a read is for, as it is now. The policy is checked before anything is looked up."""
     request = ReadRequest(**options.fields(ReadRequest))
     request.check()
-    if request.snapshot is not None and not {"version", "branch"}.isdisjoint(options.values):
-        raise UsageError("the option `snapshot` names a commit: remove `branch` and `version`")
+    if request.snapshot is not None and "branch" in options.values:
+        raise UsageError("the option `snapshot` names a commit of any branch: remove `branch`")
+    time = request.time
     session = options.open_session("r")
     session.guard.check(Action.READ, request.branch if request.snapshot is None else None)
-    at, branch = _locate(session, request)
+    at, branch = _locate(session, request, time)
     session.guard.check_types(Action.READ, at, branch, [request.type])
     entity = at.catalog.entity(request.type)
     if entity is None:
@@ -108,10 +117,10 @@ def pin_table(options: FormatOptions) -> TableRead:
     return TableRead(request=request, table=place_of(table), schema=schema)
 
 
-def _locate(session: Session, request: ReadRequest) -> tuple[Snapshot, str]:
-    if request.snapshot is None and request.version is None:
+def _locate(session: Session, request: ReadRequest, time: datetime | None) -> tuple[Snapshot, str]:
+    if request.snapshot is None and request.version is None and time is None:
         return session.locate(None, request.branch)
-    return session.state_at(commit=request.snapshot, version=request.version, branch=request.branch)
+    return session.state_at(commit=request.snapshot, version=request.version, time=time, branch=request.branch)
 
 
 def _check_columns(type: str, names: Collection[str], known: list[str]) -> None:

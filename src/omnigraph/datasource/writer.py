@@ -15,6 +15,7 @@ from ulid import ULID
 from omnigraph.api.data import LoadMode, LoadRequest
 from omnigraph.api.words import LOCAL
 from omnigraph.dataclass_later import dataclass
+from omnigraph.datasource.failures import brief_failures
 from omnigraph.datasource.options import FormatOptions
 from omnigraph.errors import NotFound
 from omnigraph.graph.graph import run_verb
@@ -75,25 +76,32 @@ class GraphWriter(datasource.DataSourceArrowWriter):
         return Files(self._graph.child(INCOMING, self._operation))
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> StagedFiles:
-        pieces: list[tuple[Stretch, int]] = []
-        for rows in _group_batches(iterator):
-            (piece,) = self._files.put([rows])
-            assert isinstance(piece, Stretch)
-            pieces.append((piece, rows.num_rows))
-        return StagedFiles(tuple(pieces))
+        with brief_failures():
+            return StagedFiles(stage_rows(self._files, iterator))
 
     def commit(self, messages: "list[datasource.WriterCommitMessage | None]") -> None:
         pieces = tuple(message.pieces for message in messages if isinstance(message, StagedFiles))
-        try:
-            run_verb(self._options.open_session("rw"), self._request(pieces))
-        finally:
-            self._remove_files()
+        with brief_failures():
+            try:
+                run_verb(self._options.open_session("rw"), self._request(pieces))
+            finally:
+                self._remove_files()
 
     def abort(self, messages: "list[datasource.WriterCommitMessage | None]") -> None:  # noqa: ARG002 - Spark's
         self._remove_files()
 
     def _remove_files(self) -> None:
         objects_at(self._graph).delete_folder(f"{INCOMING}/{self._operation}")
+
+
+def stage_rows(files: Files, batches: Iterator[pa.RecordBatch]) -> tuple[tuple[Stretch, int], ...]:
+    """Writes the rows of a task, and returns where they are, with the number of rows."""
+    pieces: list[tuple[Stretch, int]] = []
+    for rows in _group_batches(batches):
+        (piece,) = files.put([rows])
+        assert isinstance(piece, Stretch)
+        pieces.append((piece, rows.num_rows))
+    return tuple(pieces)
 
 
 def _group_batches(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Table]:

@@ -185,15 +185,46 @@ def test_the_past_is_read_by_commit_and_by_version(read: Read, graph: og.Graph) 
     assert names(read(version=str(commit.manifest_version))) == ["bare", "full"]
 
 
+def test_the_past_is_read_in_the_words_of_other_formats(read: Read, graph: og.Graph) -> None:
+    newest = graph.snapshot().commit.manifest_version
+    (commit,) = [each for each in graph.commits.list() if each.manifest_version == newest - 2]
+    graph.tags.create("bare-only", commit.graph_commit_id)
+    instant = commit.created_at
+    states: list[dict[str, str]] = [
+        {"versionAsOf": str(commit.manifest_version)},
+        {"versionAsOf": commit.graph_commit_id},
+        {"versionAsOf": "bare-only"},
+        {"tag": "bare-only"},
+        {"snapshot-id": commit.graph_commit_id},
+        {"timestampAsOf": instant.isoformat()},
+        {"timestampAsOf": instant.replace(tzinfo=None).isoformat(sep=" ")},
+        {"as-of-timestamp": str(int(instant.timestamp() * 1000) + 1)},
+    ]
+    for options in states:
+        assert names(read(**options)) == ["bare", "full"], options
+    graph.tags.delete("bare-only")
+
+
 @pytest.mark.parametrize(
     ("options", "problem"),
     [
         ({"type": "Thng"}, "no type `Thng`: did you mean `Thing`?"),
         ({"branch": "nowhere"}, "no branch `nowhere`"),
         ({"snapshot": "01J0000000000000000000000Z"}, "no commit `01J0000000000000000000000Z`"),
+        ({"fliter": "i32 > 0"}, "unknown option `fliter`: did you mean `filter`?"),
+        ({"mode": "merge"}, "unknown option `mode`"),
+        ({"timestampAsOf": "yesterday"}, "invalid timestamp 'yesterday': expected a date"),
+        ({"timestampAsOf": "1999-01-01"}, "the graph was created later"),
+        (
+            {"versionAsOf": "1", "timestampAsOf": "2026-01-01"},
+            "the options `version` and `timestamp` both name a state",
+        ),
+        ({"versionAsOf": "1", "version": "1"}, "the options `versionAsOf` and `version` mean the same: remove one"),
+        ({"versionAsOf": "nope"}, "no commit `nope`"),
         ({"version": "x"}, "invalid option `version` 'x': expected a number"),
         ({"partition_rows": "0"}, "invalid partition_rows 0: expected at least 1"),
-        ({"snapshot": "x", "branch": "main"}, "remove `branch` and `version`"),
+        ({"snapshot": "x", "branch": "main"}, "remove `branch`"),
+        ({"snapshot": "x", "version": "1"}, "the options `snapshot` and `version` both name a state: remove one"),
         ({"columns": "name,agee"}, "no column of Thing `agee`"),
         ({"filter": "agee > 3"}, "No field named agee"),
     ],
@@ -202,6 +233,7 @@ def test_what_is_not_there_is_named(read: Read, options: dict[str, str], problem
     with pytest.raises(PySparkException) as caught:
         read(**options)
     assert problem in str(caught.value)
+    assert "Traceback" not in str(caught.value)
 
 
 def test_a_place_without_a_graph_is_named(spark: SparkSession, tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 """``df.write.format("omnigraph")``: a frame becomes one commit, or nothing."""
 
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -99,3 +100,57 @@ def test_what_is_read_can_be_written_again(spark: "SparkSession", graph: og.Grap
     frame = spark.read.format("omnigraph").option("type", "Person").load(graph.uri)
     save(frame, other)
     assert other.entity("Person", "Ada") == graph.entity("Person", "Ada")
+
+
+def test_an_error_begins_with_what_is_wrong(spark: "SparkSession", graph: og.Graph) -> None:
+    save(people(spark, "Ada"), graph)
+    with pytest.raises(PySparkException) as caught:
+        save(people(spark, "Ada"), graph)
+    spark_says, _, rest = str(caught.value).partition("omnigraph.errors.ValidationError: ")
+    assert "\n" not in spark_says
+    assert rest.startswith("1 violation, nothing was written\n  Person partition ")
+    assert "Traceback" not in rest
+
+
+def test_unknown_options_of_a_write_are_refused(spark: "SparkSession", graph: og.Graph) -> None:
+    with pytest.raises(PySparkException, match="unknown option `brnach`: did you mean `branch`"):
+        save(people(spark, "Ada"), graph, brnach="b")
+    with pytest.raises(PySparkException, match="the option `versionAsOf` is for reading: remove it to write"):
+        save(people(spark, "Ada"), graph, versionAsOf="1")
+    with pytest.raises(PySparkException, match="the option `filter` is for reading"):
+        save(people(spark, "Ada"), graph, filter="age > 3")
+    assert ages(graph) == {}
+
+
+@pytest.fixture
+def sql(spark: "SparkSession", graph: og.Graph) -> Iterator[Callable[[str], list[Any]]]:
+    """Runs SQL; the table `people` of Spark's catalog is the type `Person`, and what is inserted is merged."""
+    options = f"graph '{graph.uri}', type 'Person', mode 'merge', actor 'ada'"
+    spark.sql(f"CREATE TABLE people USING omnigraph OPTIONS ({options})")
+    yield lambda text: spark.sql(text).collect()
+    spark.sql("DROP TABLE IF EXISTS people")
+
+
+def test_a_table_of_the_catalog_is_read_and_written(sql: Callable[[str], list[Any]], graph: og.Graph) -> None:
+    sql("INSERT INTO people (name, age, size) VALUES ('Ada', 36, 2), ('Bob', 1, 3)")
+    assert [tuple(row) for row in sql("SELECT id, age FROM people ORDER BY id")] == [("Ada", 36), ("Bob", 1)]
+    sql("INSERT INTO people (name, age, size) SELECT name, age + 1, size FROM people WHERE name = 'Bob'")
+    assert ages(graph) == {"Ada": 36, "Bob": 2}
+    sql("INSERT OVERWRITE people SELECT * FROM people WHERE name = 'Ada'")
+    assert ages(graph) == {"Ada": 36}
+    assert {commit.actor for commit in graph.commits.list()} == {"ada", None}
+    assert sql("SELECT id FROM people WITH (filter = 'age > 40')") == []
+
+
+def test_rows_of_a_table_are_not_written_to_it_by_mistake(
+    sql: Callable[[str], list[Any]], spark: "SparkSession", graph: og.Graph
+) -> None:
+    sql("INSERT INTO people (name, age, size) VALUES ('Ada', 36, 2)")
+    with pytest.raises(PySparkException, match="the path of the graph is missing"):
+        spark.table("people").write.format("omnigraph").option("type", "Person").mode("overwrite").save()
+    assert ages(graph) == {"Ada": 36}
+
+
+def test_a_table_has_no_options_that_are_unknown(spark: "SparkSession", graph: og.Graph) -> None:
+    with pytest.raises(PySparkException, match="unknown option `typo`: did you mean `type`"):
+        spark.sql(f"CREATE TABLE wrong USING omnigraph OPTIONS (graph '{graph.uri}', type 'Person', typo 'x')")

@@ -1,6 +1,7 @@
 """Tables and small files."""
 
 import os
+import random
 from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any
@@ -9,7 +10,8 @@ import pyarrow as pa
 import pytest
 
 from omnigraph.catalog import IndexIntent, IndexKind, Scalar
-from omnigraph.errors import HeadMoved, StorageError
+from omnigraph.errors import Damaged, HeadMoved, StorageError
+from omnigraph.storage import tables
 from omnigraph.storage.commits import commit_created, commit_staged
 from omnigraph.storage.drift import operation_at
 from omnigraph.storage.indexes import stage_indexes, write_index
@@ -17,7 +19,7 @@ from omnigraph.storage.location import location_of
 from omnigraph.storage.objects import objects_at
 from omnigraph.storage.predicates import ColumnPredicate, column_predicate, holds, lance_filter
 from omnigraph.storage.staging import stage_append, stage_change, stage_create, stage_overwrite
-from omnigraph.storage.tables import Table, has_version, open_table
+from omnigraph.storage.tables import ROW_ADDRESS, Table, has_version, open_table
 from omnigraph.syntax.query_ast import Operator
 from tests.unit.storage.lines import stage_delete, stage_upsert
 
@@ -102,6 +104,39 @@ def test_many_ids_are_found_like_few(tmp_path: Path) -> None:
     assert table.rows_with_ids(wanted).num_rows == 2_500
     assert table.rows_with_ids(wanted.slice(0, 10), ("id", "v"))["v"].to_pylist() == list(range(0, 20, 2))
     assert table.rows_with_ids(pa.array([], pa.string()), ("id", "_rowid")).num_rows == 0
+
+
+def test_rows_at_addresses_are_found_whether_they_are_many_or_few(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tables, "_FEW_IDS", 10)
+    numbers = {f"r{number:03d}": number for number in range(100)}
+    table = commit_created(stage_create(location_of(tmp_path / "t"), rows(**numbers), "create"))
+    others = {f"s{number:03d}": number for number in range(100)}
+    table = commit_staged(table, stage_append(table, rows(**others), "more"))
+    table = commit_staged(table, stage_delete(table, pa.array(["r005", "s007"]), "less"))
+    there = table.scan(["id", "v", ROW_ADDRESS])
+    chance = random.Random(3)  # noqa: S311
+    for count in (0, 1, 9, 11, 60, 198):
+        chosen = there.take(pa.array(chance.sample(range(there.num_rows), count), pa.int64()))
+        found = table.rows_at(chosen[ROW_ADDRESS].combine_chunks(), ["v", "id"])
+        assert found.select(["id", "v"]).to_pylist() == chosen.select(["id", "v"]).to_pylist()
+    mostly_first = there.slice(0, 99).append_column("n", pa.array(range(99)))
+    few_of_second = pa.concat_tables([mostly_first.drop_columns(["n"]), there.slice(150, 1)])
+    found = table.rows_at(few_of_second[ROW_ADDRESS].combine_chunks(), ["id"])
+    assert found["id"].to_pylist() == few_of_second["id"].to_pylist()
+    twice = pa.concat_arrays([there[ROW_ADDRESS].combine_chunks().slice(0, 30)] * 2)
+    assert table.rows_at(twice, ["id"])["id"].to_pylist() == there["id"].to_pylist()[:30] * 2
+
+
+def test_an_address_without_a_row_is_damage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tables, "_FEW_IDS", 10)
+    numbers = {f"r{number:03d}": number for number in range(100)}
+    table = commit_created(stage_create(location_of(tmp_path / "t"), rows(**numbers), "create"))
+    table = commit_staged(table, stage_delete(table, pa.array(["r005"]), "less"))
+    for wanted in ([5], range(50), [1, 7 << 32]):
+        with pytest.raises(Damaged, match="1 rows are missing at their recorded addresses"):
+            table.rows_at(pa.array(wanted, pa.uint64()), ["id"])
 
 
 def test_an_index_is_staged_and_serves_lookups(table: Table) -> None:
