@@ -11,7 +11,7 @@ import pytest
 
 import omnigraph as og
 from omnigraph.api.graph import BranchesApi, CommitsApi, RecoveriesApi, SchemaApi, TagsApi
-from omnigraph.datasource.options import parse_options
+from omnigraph.datasource.options import parse_read_options, parse_write_options
 from omnigraph.datasource.source import pin_table
 from omnigraph.datasource.writer import GraphWriter
 from omnigraph.policy import Action, policy_of
@@ -438,7 +438,7 @@ def test_the_format_of_spark_asks_before_it_tells_whether_there_is_a_type(graph:
     rules = tmp_path / "rules.yaml"
     rules.write_text(only("read"))
     for type in ("Secret", "Secrets"):
-        options = parse_options({"path": graph.uri, "type": type, "policy": str(rules), "actor": "ada"}, "save")
+        options = parse_write_options({"path": graph.uri, "type": type, "policy": str(rules), "actor": "ada"})
         with pytest.raises(og.PolicyDenied):
             GraphWriter(options, overwrite=False)
 
@@ -452,4 +452,4 @@ def test_the_format_of_spark_asks_before_it_tells_whether_there_is_a_state(
     for type in ("Secret", "Secrets"):
         given = {"path": graph.uri, "type": type, "policy": str(rules), "actor": "ada", **state}
         with pytest.raises(og.PolicyDenied):
-            pin_table(parse_options(given, "load"))
+            pin_table(parse_read_options(given))
