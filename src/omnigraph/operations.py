@@ -327,12 +327,13 @@ class Unit(StrEnum):
     HOUR = "hour"
     MINUTE = "minute"
     SECOND = "second"
+    MILLISECOND = "millisecond"
 
 
 _CALENDAR = (Unit.YEAR, Unit.QUARTER, Unit.MONTH)
 _MONTHS = {Unit.YEAR: 12, Unit.QUARTER: 3, Unit.MONTH: 1}
 _DAYS = {Unit.WEEK: 7, Unit.DAY: 1}
-_MILLISECONDS = {Unit.HOUR: 3_600_000, Unit.MINUTE: 60_000, Unit.SECOND: 1000}
+_MILLISECONDS = {Unit.HOUR: 3_600_000, Unit.MINUTE: 60_000, Unit.SECOND: 1000, Unit.MILLISECOND: 1}
 DATE_UNITS = (*_CALENDAR, *_DAYS)
 _MONDAY = 3
 """1970-01-01 was a Thursday: the days since the Monday before."""
@@ -695,7 +696,7 @@ def _times_and_days() -> Rows:
     for name, function in parts.items():
         sql = f"CAST({name}(@0) AS BIGINT)"
         yield name, i64, strict, _plain(function), sql, sql
-    for (unit, of), most in zip(_MILLISECONDS.items(), (24, 60, 60), strict=True):
+    for (unit, of), most in zip(_MILLISECONDS.items(), (24, 60, 60, 1000), strict=True):
         yield from _clock(unit, of, most)
     for unit in DATE_UNITS:
         months = f"(CAST(year(@0) AS BIGINT) * 12 + month(@0) - 1 - {1970 * 12})"
@@ -897,6 +898,7 @@ FUNCTIONS: Mapping[str, Function] = {
     "hour": Function("hour($x.datetime)", (Overload((_INSTANT,), "hour"),)),
     "minute": Function("minute($x.datetime)", (Overload((_INSTANT,), "minute"),)),
     "second": Function("second($x.datetime)", (Overload((_INSTANT,), "second"),)),
+    "millisecond": Function("millisecond($x.datetime)", (Overload((_INSTANT,), "millisecond"),)),
 }
 """The functions that are computed of their arguments, row by row."""
 

@@ -161,7 +161,7 @@ def cases() -> list[tuple[str, tuple[PropertyType, ...], tuple[list[Any] | None,
     found += [("coalesce", (text,) * 3, (TEXTS[:3],) * 3), ("coalesce", (List(text),) * 2, (None, None))]
     found += [("case", (truth, text, truth, text, text), (None, ["a"], None, ["b"], ["c"]))]
     for unit in Unit:
-        of = instant if unit in (Unit.HOUR, Unit.MINUTE, Unit.SECOND) else day
+        of = instant if unit in (Unit.HOUR, Unit.MINUTE, Unit.SECOND, Unit.MILLISECOND) else day
         found += [(f"number of {unit}", (of,), (None,)), (f"cut to {unit}", (of,), (None,))]
     found += [("day plus months", (day, i64), (None, MONTHS)), ("day plus days", (day, i64), (None, DAYS))]
     found += [("instant plus months", (instant, i64), (None, MONTHS)), ("date of", (instant,), (None,))]
