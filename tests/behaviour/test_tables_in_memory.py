@@ -19,6 +19,7 @@ from omnigraph.query import reading
 from omnigraph.query.programs import NoProgram
 from omnigraph.query.reading import MemoryResult, plan_query, read
 from omnigraph.resident import cache as resident_cache
+from omnigraph.resident import links as resident_links
 from omnigraph.resident import tables as resident_tables
 from omnigraph.resident.cache import ResidentCache
 from omnigraph.versioning import Snapshot
@@ -56,6 +57,12 @@ query popular { match { $p: Person  $q knows $p } return { $p.id, count($q) as n
 query lonely { match { $p: Person  not { $p knows $_ } } return { $p.name } }
 query towns { match { $p: Person  $p livesIn $t } return { $t.name, count($p) as n } }
 query young { match { $p: Person  $p.age < 30 } return { $p.name, $p.age } order { $p.age desc } }
+query of_city { match { $p: Person  $p.city = "x"  $p.name > "p1" } return { $p.name, $p.age } limit 3 }
+query first_names { match { $p: Person } return { $p.city, min($p.name) as one, sum($p.age) as s, count($p.age) as n } }
+query last { match { $p: Person } return { $p.name, $p.city } order { $p.city desc } limit 5 }
+query met { match { $p: Person  $p $k:knows $q } return { $k.since, count($k) as n } }
+query friend_cities { match { $p: Person  $p knows $q } return { $q.city, count($q) as n } }
+query both_ways { match { $p: Person  $p <knows> $q } return { $p.id, count($q) as n } order { n desc } limit 5 }
 """
 NAMES = [f"p{number}" for number in range(12)]
 TOWNS = ["a", "b"]
@@ -131,21 +138,22 @@ class History:
 
     def check(self) -> None:
         """Asks a few queries, in memory and in the tables."""
-        names = ["one", "friends", "fans", "around", "edges", "far", "cities", "popular", "lonely", "towns", "young"]
+        of_one = ("one", "friends", "fans", "around", "edges")
+        of_all = ("far", "cities", "popular", "lonely", "towns", "young", "of_city", "first_names", "last", "met")
         for branch in self.branches:
-            for name in self.chance.sample(names, 6):
-                needs_name = name in ("one", "friends", "fans", "around", "edges")
-                params = {"name": self.chance.choice(NAMES)} if needs_name else {}
+            for name in self.chance.sample((*of_one, *of_all, "friend_cities", "both_ways"), 7):
+                params = {"name": self.chance.choice(NAMES)} if name in of_one else {}
                 found = self.graph.query(READS, name, params=params, branch=branch).rows()
                 assert found == in_tables(self.graph, name, params, branch), (name, params, branch)
 
 
 @pytest.mark.parametrize("seed", range(HISTORIES))
-@pytest.mark.parametrize("folded", [1, 2048])
+@pytest.mark.parametrize(("folded", "many_nodes"), [(1, 256), (2048, 256), (2048, 2)])
 def test_queries_in_memory_follow_every_commit(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int, folded: int
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int, folded: int, many_nodes: int
 ) -> None:
     monkeypatch.setattr(resident_tables, "FOLDED_ROWS", folded)
+    monkeypatch.setattr(resident_links, "_MANY_NODES", many_nodes)
     graph = og.init(tmp_path / "graph.omni", SCHEMA, durability="fast")
     history = History(graph, random.Random(seed))  # noqa: S311
     for _ in range(STEPS):

@@ -45,9 +45,10 @@ from omnigraph.query.programs import (
 )
 from omnigraph.query.results import AnswerColumn, constant_scalar, python_values
 from omnigraph.query.walks import reachable_counts, reachable_pairs
+from omnigraph.resident.codes import Codes
 from omnigraph.resident.links import LinkHops, Links
 from omnigraph.resident.numbers import spread, truths_of
-from omnigraph.resident.tables import Codes, Ordinals, ResidentTable
+from omnigraph.resident.tables import Ordinals, ResidentTable
 from omnigraph.resident.view import ResidentView
 from omnigraph.storage.predicates import ColumnPredicate, PredicateKind
 from omnigraph.storage.predicates import holds as holds_for
@@ -123,7 +124,7 @@ class Run:
     uncounted: int = FEW_VALUES
     """Up to this many rows, what is made from them is not counted."""
     _whole: dict[str, Ordinals] = field(default_factory=dict)
-    """The variables that were bound to all entities of a table, in the order of its rows."""
+    """The variables that were bound to all entities of a table, by ordinal."""
 
     def table(self, variable: str) -> ResidentTable:
         return self.view.table(self.program.entities[variable].table_key)
@@ -136,14 +137,13 @@ class Run:
     def column(self, variable: str, name: str, ordinals: Ordinals) -> pa.Array:
         """A column of the entities that a variable is bound to."""
         table = self.table(variable)
-        return table.base.column(name) if self._is_whole(variable, ordinals) else self.values_of(table, name, ordinals)
+        return table.column(name) if self._is_every(variable, ordinals) else self.values_of(table, name, ordinals)
 
     def values_of(self, table: ResidentTable, name: str, ordinals: Ordinals) -> pa.Array:
         """A column of some entities, in their order."""
-        rows = table.rows(ordinals)
         if not self.uncounted:
-            self._hold_values(table, (name,), rows)
-        return table.values_at(name, rows)
+            self._hold_values(table, (name,), table.rows(ordinals))
+        return table.values(name, ordinals)
 
     def id_order(self, table: ResidentTable, ordinals: Ordinals) -> Any:
         """What sorts entities by their ids. Where everything is counted, not all ids of a table are sorted for it."""
@@ -152,7 +152,11 @@ class Run:
 
     def codes(self, variable: str, name: str, ordinals: Ordinals) -> Codes:
         """A column of the entities that a variable is bound to, as numbers of its distinct values."""
-        return self.table(variable).codes(name, None if self._is_whole(variable, ordinals) else ordinals)
+        return self.table(variable).codes(name, None if self._is_every(variable, ordinals) else ordinals)
+
+    def _is_every(self, variable: str, ordinals: Ordinals) -> bool:
+        """Whether the entities of a variable are those at all ordinals, in their order."""
+        return self._is_whole(variable, ordinals) and not self.table(variable).dead
 
     def _is_whole(self, variable: str, ordinals: Ordinals) -> bool:
         return self._whole.get(variable) is ordinals
@@ -281,7 +285,7 @@ class Run:
     def _scan(self, operation: Scan, frame: Frame) -> Frame:
         table = self.view.table(operation.table)
         ordinals = self._all(operation.tests, table)
-        if not operation.tests and table.is_plain and not frame.columns:
+        if not operation.tests and not frame.columns:
             self._whole[operation.variable] = ordinals
         return self._cross(frame, operation.variable, ordinals)
 
@@ -478,7 +482,7 @@ class Run:
                 if not predicate:
                     return np.empty(0, np.int64)
                 continue
-            mask = _mask(predicate, table.column(predicate.column))
+            mask = _mask_of_all(predicate, table)
             keep = mask if keep is None else keep & mask
         if keep is None:
             return table.everything()
@@ -550,6 +554,13 @@ def _kinds_of(columns: Sequence[Ordinals]) -> tuple[Ordinals, Ordinals]:
 def test_values(predicate: ColumnPredicate, values: pa.Array) -> pa.Array:
     """Which values pass a predicate; null where the value is."""
     return pa.array(_mask(predicate, values), mask=truths_of(values.is_null()) if values.null_count else None)
+
+
+def _mask_of_all(predicate: ColumnPredicate, table: ResidentTable) -> NDArray[np.bool_]:
+    """Which entities of a table pass a predicate, by ordinal."""
+    early = _mask(predicate, table.base.column(predicate.column))
+    late = table.extra_column(predicate.column) if len(table.extra_ordinals) else None
+    return early if late is None else table.by_ordinal(early, _mask(predicate, late))
 
 
 def _mask(predicate: ColumnPredicate, column: pa.Array) -> NDArray[np.bool_]:

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from omnigraph.compute_later import pc
 from omnigraph.dataclass_later import dataclass
-from omnigraph.resident.numbers import numbers_of
+from omnigraph.resident.numbers import is_number, numbers_of
 
 _FEW_VALUES = 32
 """Up to this many values, an order is decided one by one; Arrow takes longer to begin."""
@@ -74,5 +74,4 @@ def _at(values: Any, places: NDArray[Any]) -> Any:
 
 def sortable_numbers(values: pa.Array) -> Any:
     """Numbers without nulls as numpy has them, and anything else as it is."""
-    is_number = pa.types.is_integer(values.type) or pa.types.is_floating(values.type)
-    return numbers_of(values) if is_number and not values.null_count else values
+    return numbers_of(values) if is_number(values.type) and not values.null_count else values

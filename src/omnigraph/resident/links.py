@@ -12,7 +12,7 @@ from omnigraph.dataclass_later import dataclass
 from omnigraph.errors import Damaged
 from omnigraph.resident.ids import flat
 from omnigraph.resident.memory import MemoryBound
-from omnigraph.resident.numbers import distinct, spread, stretches
+from omnigraph.resident.numbers import are_among, distinct, occurrences, spread, stretches
 from omnigraph.resident.tables import FOLDED_ROWS, Base, Ordinals, ResidentTable, Space
 from omnigraph.storage.topology import number_ends, read_late_ends
 
@@ -21,6 +21,8 @@ Steps: TypeAlias = tuple[Ordinals, Ordinals, Ordinals]
 
 _NOTHING: NDArray[np.int32] = np.empty(0, np.int32)
 _SORTED_BITS = 63
+_MANY_NODES = 256
+"""From this many nodes on, those that the overlay says something of are followed apart from the others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,6 +149,7 @@ class Links:
     removed: NDArray[np.int32]
     """The edges of the base that are gone or were written again, ascending."""
     _late: dict[bool, _Late] = field(default_factory=dict)
+    _changed: dict[bool, Ordinals] = field(default_factory=dict)
 
     # --- following edges ---
 
@@ -163,12 +166,16 @@ class Links:
         return _join(there, (back[0][keep], back[1][keep], back[2][keep]))
 
     def neighbours(self, nodes: Ordinals, direction: Direction) -> tuple[Ordinals, Ordinals]:
-        """The nodes that are one edge away, each once: the position of the node, and the other."""
-        places, ends, _ = self.follow(nodes, direction)
-        if len(places) < 2 or self._is_simple(nodes, direction):
-            return places, ends
-        width = int(ends.max()) + 1
-        return np.divmod(distinct(places * width + ends), width)
+        """The nodes that are one edge away, each once and in any order: the position of the node, and the other."""
+        apart = self._apart(nodes, direction)
+        if apart is None:
+            places, ends, _ = self.follow(nodes, direction)
+            return (places, ends) if self._is_simple(nodes, direction) else _distinct_pairs(places, ends)
+        firsts, degrees, changed = apart
+        backward = direction is Direction.BACKWARD
+        places, ends = spread(firsts, degrees, self.base.csr(backward=backward).ends)
+        late_places, late_ends = _distinct_pairs(*self._follow_few(nodes[changed], backward=backward)[:2])
+        return np.concatenate((places, changed[late_places])), np.concatenate((ends, late_ends))
 
     def ends(self, nodes: Ordinals, direction: Direction) -> Ordinals:
         """The nodes that are one edge away from some nodes, in any order; a node may be there several times."""
@@ -180,10 +187,37 @@ class Links:
         """Like `neighbours`, without the positions of the nodes."""
         if self._is_simple(nodes, direction):
             return self.ends(nodes, direction)
-        return self.neighbours(nodes, direction)[1]
+        apart = self._apart(nodes, direction)
+        if apart is None:
+            return self.neighbours(nodes, direction)[1]
+        firsts, degrees, changed = apart
+        backward = direction is Direction.BACKWARD
+        late = _distinct_pairs(*self._follow_few(nodes[changed], backward=backward)[:2])[1]
+        return np.concatenate((self.base.csr(backward=backward).ends[stretches(firsts, degrees)], late))
+
+    def _apart(self, nodes: Ordinals, direction: Direction) -> tuple[Ordinals, Ordinals, Ordinals] | None:
+        """How many nodes are followed whose neighbours the base has once each, but for a few that changed.
+
+        For each node where its edges are and how many they are, none for those that changed, and the positions of
+        these. None where it does not pay, or the base connects some nodes twice.
+        """
+        if direction is Direction.EITHER or not self._has_overlay or len(nodes) < _MANY_NODES:
+            return None
+        csr = self.base.csr(backward=direction is Direction.BACKWARD)
+        return self._split(nodes, backward=direction is Direction.BACKWARD) if csr.is_simple else None
+
+    def _split(self, nodes: Ordinals, *, backward: bool) -> tuple[Ordinals, Ordinals, Ordinals]:
+        firsts, degrees = self.base.csr(backward=backward).stretches(nodes)
+        changed = np.flatnonzero(self._is_changed(nodes, backward=backward))
+        degrees[changed] = 0
+        return firsts, degrees, changed
+
+    @property
+    def _has_overlay(self) -> bool:
+        return bool(len(self.removed) or len(self.late_begins))
 
     def _ends(self, nodes: Ordinals, *, backward: bool) -> Ordinals:
-        if len(self.removed) or len(self.late_begins):
+        if self._has_overlay:
             return self._follow(nodes, backward=backward)[1]
         csr = self.base.csr(backward=backward)
         if len(nodes) == 1:
@@ -200,22 +234,33 @@ class Links:
         if direction is Direction.EITHER or not (each_edge or csr.is_simple):
             return self._counts(nodes, direction, each_edge=each_edge)
         counts = csr.stretches(nodes)[1]
-        if not len(self.removed) and not len(self.late_begins):
+        if not self._has_overlay:
             return counts
-        # Nodes whose edges changed are few; the others have what they had.
-        changed = np.isin(nodes, self._changed_begins(backward=backward))
-        if changed.any():
-            counts[changed] = self._counts(nodes[changed], direction, each_edge=each_edge)
+        if len(self.removed):
+            counts -= occurrences(nodes, self._gone_begins(backward=backward))
+        # Nodes that edges were added to are few; an edge may lead where another leads already.
+        late = are_among(nodes, self._late_edges(backward=backward).begins)
+        if late.any():
+            counts[late] = self._counts(nodes[late], direction, each_edge=each_edge)
         return counts
 
     def _counts(self, nodes: Ordinals, direction: Direction, *, each_edge: bool) -> Ordinals:
         places = (self.follow if each_edge else self.neighbours)(nodes, direction)[0]
         return np.bincount(places, minlength=len(nodes))
 
-    def _changed_begins(self, *, backward: bool) -> Ordinals:
-        """The nodes where edges begin that the base lacks, or has and this version has not."""
+    def _is_changed(self, nodes: Ordinals, *, backward: bool) -> NDArray[np.bool_]:
+        """Which nodes are those where edges begin that the base lacks, or has and this version has not."""
+        changed = self._changed.get(backward)
+        if changed is None:
+            late = self._late_edges(backward=backward).begins
+            self._changed[backward] = changed = distinct(np.concatenate((self._gone_begins(backward=backward), late)))
+        return are_among(nodes, changed)
+
+    def _gone_begins(self, *, backward: bool) -> Ordinals:
+        """The nodes where edges of the base begin that this version lacks: ascending, a node for each edge."""
         gone = (self.base.ends if backward else self.base.begins)[self.removed]
-        return np.concatenate((gone, self._late_edges(backward=backward).begins))
+        found: Ordinals = np.sort(gone[gone >= 0])
+        return found
 
     def _is_simple(self, nodes: Ordinals, direction: Direction) -> bool:
         """Whether no two edges of some nodes lead to the same node, as far as that is known at once."""
@@ -229,6 +274,15 @@ class Links:
         return self._late_edges(backward=backward).stretches(nodes) is None
 
     def _follow(self, nodes: Ordinals, *, backward: bool) -> Steps:
+        if not self._has_overlay or len(nodes) < _MANY_NODES:
+            return self._follow_few(nodes, backward=backward)
+        csr = self.base.csr(backward=backward)
+        firsts, degrees, changed = self._split(nodes, backward=backward)
+        places, ends, edges = self._follow_few(nodes[changed], backward=backward)
+        return _join(spread(firsts, degrees, csr.ends, csr.edges), (changed[places], ends, edges))
+
+    def _follow_few(self, nodes: Ordinals, *, backward: bool) -> Steps:
+        """The edges of nodes, of which each is compared with those that are gone."""
         csr = self.base.csr(backward=backward)
         if len(nodes) == 1:
             first, degree = csr.stretch(int(nodes[0]))
@@ -237,9 +291,7 @@ class Links:
         else:
             found = spread(*csr.stretches(nodes), csr.ends, csr.edges)
         if len(self.removed):
-            at = np.searchsorted(self.removed, found[2])
-            at[at == len(self.removed)] = 0
-            keep = self.removed[at] != found[2]
+            keep = ~are_among(found[2], self.removed)
             found = found[0][keep], found[1][keep], found[2][keep]
         if len(self.late_begins):
             late = self._late_edges(backward=backward)
@@ -382,6 +434,14 @@ def _replaced_edges(edges: ResidentTable) -> NDArray[np.int32]:
     return found[found < edges.base.count].astype(np.int32)
 
 
+def _distinct_pairs(places: Ordinals, ends: Ordinals) -> tuple[Ordinals, Ordinals]:
+    """Each pair once."""
+    if len(places) < 2:
+        return places, ends
+    width = int(ends.max()) + 1
+    return np.divmod(distinct(places * width + ends), width)
+
+
 def _join(one: Steps, other: Steps) -> Steps:
     return (
         np.concatenate((one[0], other[0])),
@@ -408,7 +468,7 @@ class LinkHops:
         return self.links.degrees(nodes, self.direction)
 
     def expand(self, nodes: Ordinals, labels: Ordinals) -> tuple[Ordinals, Ordinals]:
-        """The neighbours of all nodes, and for each of them the label of the node that it was reached from."""
+        """The neighbours of all nodes in any order, and for each the label of the node that it was reached from."""
         places, ends = self.links.neighbours(nodes, self.direction)
         return labels[places], ends
 

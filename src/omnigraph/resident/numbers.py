@@ -6,6 +6,9 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+_FLAGS = 256
+"""Flags for all numbers are made where at least one in this many is looked up. Each lookup takes a tenth then."""
+
 
 def numbers_of(values: pa.Array) -> NDArray[Any]:
     """Numbers without nulls, not copied.
@@ -13,6 +16,11 @@ def numbers_of(values: pa.Array) -> NDArray[Any]:
     `to_numpy` of Arrow gives the same and imports pandas, if it is installed.
     """
     return np.from_dlpack(values)
+
+
+def is_number(type: pa.DataType) -> bool:
+    """Whether values of a type are numbers, which numpy has as they are."""
+    return bool(pa.types.is_integer(type) or pa.types.is_floating(type))
 
 
 def truths_of(values: pa.Array) -> NDArray[np.bool_]:
@@ -32,6 +40,34 @@ def distinct(values: NDArray[Any]) -> NDArray[Any]:
     is_first[0] = True
     np.not_equal(ordered[1:], ordered[:-1], out=is_first[1:])
     return ordered[is_first]
+
+
+def are_among(values: NDArray[Any], known: NDArray[Any]) -> NDArray[np.bool_]:
+    """Which whole numbers are among others, which are ascending; none is negative."""
+    if not len(values) or not len(known):
+        return np.zeros(len(values), np.bool_)
+    found: NDArray[np.bool_]
+    most = int(max(known[-1], values.max())) + 1
+    if len(values) * _FLAGS > most:
+        flags = np.zeros(most, np.bool_)
+        flags[known] = True
+        found = flags[values]
+        return found
+    at = np.searchsorted(known, values)
+    at[at == len(known)] = 0
+    found = known[at] == values
+    return found
+
+
+def occurrences(values: NDArray[Any], known: NDArray[Any]) -> NDArray[np.int64]:
+    """How often whole numbers are among others, which are ascending; none is negative."""
+    if not len(values) or not len(known):
+        return np.zeros(len(values), np.int64)
+    most = int(max(known[-1], values.max())) + 1
+    if len(values) * _FLAGS > most:
+        found: NDArray[np.int64] = np.bincount(known, minlength=most)[values]
+        return found
+    return np.searchsorted(known, values, "right") - np.searchsorted(known, values, "left")
 
 
 def stretches(firsts: NDArray[Any], degrees: NDArray[Any]) -> NDArray[Any]:

@@ -7,6 +7,7 @@ into a new base, which keeps the ordinals.
 """
 
 import itertools
+from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import field
 from typing import Any, TypeAlias
@@ -20,9 +21,10 @@ from omnigraph.compute_later import pc
 from omnigraph.dataclass_later import dataclass
 from omnigraph.errors import Damaged
 from omnigraph.lazy import lazy_property
+from omnigraph.resident.codes import Codes, LateCodes, encode, late_codes
 from omnigraph.resident.ids import IdIndex, flat, pick, size_at
 from omnigraph.resident.memory import DoesNotFit, MemoryBound, Reading
-from omnigraph.resident.numbers import numbers_of
+from omnigraph.resident.numbers import is_number, numbers_of
 from omnigraph.resident.readers import ValueReader, reader_of
 from omnigraph.storage.carrying import FIRST_CARRIED, CarryingTable, later_deltas
 from omnigraph.storage.deltas import Delta
@@ -68,14 +70,6 @@ class Space:
         return ordinal
 
 
-@dataclass(frozen=True, slots=True)
-class Codes:
-    """A column as numbers of its distinct values, which are ascending and numbered from 1; null is 0."""
-
-    codes: NDArray[np.int64]
-    values: pa.Array
-
-
 class Base:
     """Rows that were read once, and their columns, each read when it is first needed. Safe to share between threads."""
 
@@ -92,6 +86,7 @@ class Base:
         self._columns = columns
         self._readers: dict[str, ValueReader | None] = {}
         self._codes: dict[str, Codes] = {}
+        self._ranks_of: dict[str, int] = {}
         self._replaced: frozenset[str] = frozenset()
         memory.count(self)
 
@@ -111,8 +106,24 @@ class Base:
         """For each row, how many ids come before its own."""
         self.memory.reserve(4 * self.count)
         ranks = np.empty(self.count, np.int32)
-        ranks[numbers_of(pc.sort_indices(self.ids))] = np.arange(self.count, dtype=np.int32)
+        ranks[self.rows_by_id] = np.arange(self.count, dtype=np.int32)
         return ranks
+
+    @lazy_property
+    def rows_by_id(self) -> NDArray[np.int32]:
+        """The rows in the order of their ids; those that have none come last."""
+        self.memory.reserve(4 * self.count)
+        return numbers_of(pc.sort_indices(self.ids)).astype(np.int32)
+
+    def rank_of(self, id: str) -> int:
+        """How many ids of the base come before an id that it lacks; searched for once."""
+        found = self._ranks_of.get(id)
+        if found is None:
+            reader, rows = self.reader(ID), self.rows_by_id
+            assert reader is not None
+            known = range(self.count - self.ids.null_count)
+            self._ranks_of[id] = found = bisect_left(known, id, key=lambda place: reader.read(int(rows[place])))
+        return found
 
     @lazy_property
     def address_order(self) -> NDArray[np.int64]:
@@ -124,9 +135,9 @@ class Base:
     def nbytes(self) -> int:
         """The bytes of memory that it takes now."""
         codes = [array for each in tuple(self._codes.values()) for array in (each.codes, each.values)]
-        found = [self.__dict__.get(name) for name in ("index", "id_ranks", "address_order")]
+        found = [self.__dict__.get(name) for name in ("index", "id_ranks", "rows_by_id", "address_order")]
         parts = (*tuple(self._columns.values()), self.addresses, *codes, *found)
-        return sum(int(each.nbytes) for each in parts if each is not None)
+        return sum(int(each.nbytes) for each in parts if each is not None) + 150 * len(self._ranks_of)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -216,47 +227,6 @@ class Base:
         return found
 
 
-def encode(values: pa.Array) -> Codes:
-    """Values as numbers of the distinct ones; both zeros of a float are one value."""
-    if pa.types.is_floating(values.type):
-        values = pc.add(values, pa.scalar(0.0, values.type))
-    encoded = values if isinstance(values, pa.DictionaryArray) else values.dictionary_encode()
-    indices = encoded.indices
-    order = numbers_of(pc.sort_indices(encoded.dictionary))
-    ranks = np.zeros(len(order) + 1, np.int64)  # the last is that of null
-    ranks[order] = np.arange(1, len(order) + 1)
-    codes = ranks[numbers_of(indices.fill_null(len(order)) if indices.null_count else indices)]
-    return Codes(codes, pick(encoded.dictionary, order))
-
-
-@dataclass(frozen=True, slots=True)
-class LateCodes:
-    """A column of an overlay as numbers of the distinct values of base and overlay."""
-
-    codes: NDArray[np.int64]
-    values: pa.Array
-    ranks: NDArray[np.int64] | None
-    """The number of each value of the base; None where the overlay has no other values."""
-
-    @property
-    def nbytes(self) -> int:
-        ranks = 0 if self.ranks is None else self.ranks.nbytes + self.values.nbytes
-        return int(self.codes.nbytes + ranks)
-
-
-def late_codes(base: Codes, column: pa.Array) -> LateCodes:
-    """The codes of a column of an overlay, beside those of the base."""
-    late = encode(column)
-    places = pc.index_in(late.values, value_set=base.values)
-    if not places.null_count:
-        numbers = np.concatenate(([0], numbers_of(places) + 1))
-        return LateCodes(numbers[late.codes], base.values, None)
-    both = encode(pa.concat_arrays([base.values, late.values]))
-    ranks = np.concatenate(([0], both.codes))
-    numbers = np.concatenate(([0], both.codes[len(base.values) :]))
-    return LateCodes(numbers[late.codes], both.values, ranks[: len(base.values) + 1])
-
-
 @dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
 class ResidentTable:
     """A table at one version, in memory."""
@@ -319,10 +289,11 @@ class ResidentTable:
 
     def everything(self) -> Ordinals:
         """The ordinals of all entities, ascending."""
-        every = np.arange(self.count, dtype=np.int64)
-        gone = np.fromiter(self.dead, np.int64, len(self.dead))
-        found: Ordinals = np.delete(every, gone) if self.dead else every
-        return found
+        if not self.dead:
+            return np.arange(self.count, dtype=np.int64)
+        is_there = np.ones(self.count, np.bool_)
+        is_there[np.fromiter(self.dead, np.int64, len(self.dead))] = False
+        return np.flatnonzero(is_there)
 
     def rows(self, ordinals: Ordinals) -> Ordinals:
         """Where the rows of ordinals are: in the base, and from its end on in the overlay."""
@@ -337,10 +308,24 @@ class ResidentTable:
         return rows
 
     def id_order(self, ordinals: Ordinals) -> Any:
-        """What sorts entities by their ids: numbers where all are in the base, and the ids otherwise."""
+        """What sorts entities by their ids: numbers where all are in the base or most may be, and the ids otherwise."""
         if len(ordinals) and int(ordinals.max()) < self.base.count:
             return self.base.id_ranks[ordinals]
+        if len(ordinals) * _MANY > self.count:
+            return self._id_numbers()[ordinals]
         return self.values(ID, ordinals)
+
+    def _id_numbers(self) -> NDArray[np.int64]:
+        """Numbers by ordinal that are in the order of the ids.
+
+        Between the numbers of two neighbours in the base is room for all ids that the base lacks.
+        """
+        room = len(self.fresh) + 1
+        numbers = np.zeros(self.count, np.int64)
+        np.multiply(self.base.id_ranks, room, out=numbers[: self.base.count])
+        for place, id in enumerate(sorted(self.fresh), 1 - room):
+            numbers[self.fresh[id]] = self.base.rank_of(id) * room + place
+        return numbers
 
     # --- values ---
 
@@ -378,6 +363,8 @@ class ResidentTable:
 
     def values(self, name: str, ordinals: Ordinals) -> pa.Array:
         """A column of some entities, in their order."""
+        if len(self.extra_ordinals) and len(ordinals) * _MANY > self.count:
+            return pick(self.column(name), ordinals)
         return self.values_at(name, self.rows(ordinals))
 
     def values_at(self, name: str, rows: Ordinals) -> pa.Array:
@@ -426,9 +413,27 @@ class ResidentTable:
 
     def column(self, name: str) -> pa.Array:
         """A column by ordinal. At ordinals that are gone stands anything."""
+        base = self.base.column(name)
         if not len(self.extra_ordinals):
-            return self.base.column(name)
-        return self.values_at(name, self._all_rows())
+            return base
+        extra = self.extra_column(name)
+        if is_number(base.type) and not base.null_count and not extra.null_count:
+            return pa.array(self.by_ordinal(numbers_of(base), numbers_of(extra)))
+        return pick(pa.concat_arrays([base, extra]), self._all_rows())
+
+    def by_ordinal(self, early: NDArray[Any], late: NDArray[Any]) -> NDArray[Any]:
+        """What is known of the rows of the base and of the overlay, by ordinal. It may be `early` itself.
+
+        What is computed of whole columns is computed of both parts and put together here, which takes less than putting
+        the columns together. At ordinals that are gone stands anything.
+        """
+        if not len(late):
+            return early
+        found = np.empty(self.count, early.dtype)
+        found[: self.base.count] = early
+        found[self.base.count :] = 0
+        found[self.moved] = late[self.moved_rows - self.base.count]
+        return found
 
     def _all_rows(self) -> Ordinals:
         """A row for each ordinal: its own, or anyone's at an ordinal that is gone."""
@@ -444,7 +449,11 @@ class ResidentTable:
         late = self._late_codes.get(name)
         if late is None:
             self._late_codes[name] = late = late_codes(found, self.extra_column(name))
-        rows = self._all_rows() if ordinals is None else self.rows(ordinals)
+        if ordinals is None or len(ordinals) * _MANY > self.count:
+            early = found.codes if late.ranks is None else late.ranks[found.codes]
+            every = self.by_ordinal(early, late.codes)
+            return Codes(every if ordinals is None else every[ordinals], late.values)
+        rows = self.rows(ordinals)
         codes = np.empty(len(rows), np.int64)
         is_late = rows >= self.base.count
         early = found.codes[rows[~is_late]]
