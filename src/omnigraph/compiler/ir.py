@@ -10,7 +10,7 @@ from typing import TypeAlias
 
 from omnigraph.catalog import PropertyType, Scalar, Value
 from omnigraph.dataclass_later import dataclass
-from omnigraph.syntax.query_ast import Operator, SubPatternKind
+from omnigraph.syntax.query_ast import OnConflict, Operator, SubPatternKind
 
 TARGET = "self:"
 """The variable under which the conditions of an update or delete see the entity they decide on; no query can say it."""
@@ -405,20 +405,22 @@ class NodeReference:
 
 @dataclass(frozen=True, slots=True)
 class InsertNode:
-    """A new node; of a keyed type also the new state of the node with that key."""
+    """A new node, or what becomes of the node that has its key or its id."""
 
     type: str
     values: tuple[tuple[str, Expression], ...]
+    on_conflict: OnConflict = OnConflict.REFUSE
 
 
 @dataclass(frozen=True, slots=True)
 class InsertEdge:
-    """A new edge between two nodes."""
+    """A new edge between two nodes, or what becomes of the edge that has its id."""
 
     type: str
     source: NodeReference
     destination: NodeReference
     values: tuple[tuple[str, Expression], ...]
+    on_conflict: OnConflict = OnConflict.REFUSE
 
 
 @dataclass(frozen=True, slots=True)

@@ -37,10 +37,11 @@ class MutationCompiler:
         if target is None:
             return None
         match statement:
-            case ast.InsertStatement(_, assignments):
+            case ast.InsertStatement(_, assignments, on_conflict):
+                policy = self._conflict_policy(target, assignments, on_conflict, statement.span)
                 if isinstance(target, EdgeType):
-                    return self._insert_edge(target, assignments, statement.span)
-                return self._insert_node(target, assignments, statement.span)
+                    return self._insert_edge(target, assignments, policy, statement.span)
+                return self._insert_node(target, assignments, policy, statement.span)
             case ast.UpdateStatement(_, assignments, where):
                 return self._update(target, assignments, where, statement.span)
             case ast.DeleteStatement(_, where):
@@ -66,12 +67,32 @@ class MutationCompiler:
 
     # --- insert ---
 
-    def _insert_node(self, node: NodeType, assignments: Sequence[ast.Assignment], span: Span) -> ir.InsertNode:
+    def _conflict_policy(
+        self,
+        target: EntityType,
+        assignments: Iterable[ast.Assignment],
+        written: ast.OnConflict | None,
+        span: Span,
+    ) -> ast.OnConflict:
+        """What is done with an entity that has the key or the id already."""
+        has_key = isinstance(target, NodeType) and bool(target.key)
+        if written is None:
+            return ast.OnConflict.UPDATE if has_key else ast.OnConflict.REFUSE
+        if not has_key and ID not in {target.column_of(each.property) for each in assignments}:
+            message = f"a new {quoted(target.name)} has no key and a new id, so it cannot conflict with another"
+            self._report(Code.CONFLICT_NOT_POSSIBLE, message, span, "give an `id`, or remove `on conflict`")
+        return written
+
+    def _insert_node(
+        self, node: NodeType, assignments: Sequence[ast.Assignment], on_conflict: ast.OnConflict, span: Span
+    ) -> ir.InsertNode:
         values = self._assignments(node, assignments, self._given)
         self._require_properties(node, assignments, span)
-        return ir.InsertNode(node.name, values)
+        return ir.InsertNode(node.name, values, on_conflict)
 
-    def _insert_edge(self, edge: EdgeType, assignments: Sequence[ast.Assignment], span: Span) -> ir.InsertEdge | None:
+    def _insert_edge(
+        self, edge: EdgeType, assignments: Sequence[ast.Assignment], on_conflict: ast.OnConflict, span: Span
+    ) -> ir.InsertEdge | None:
         ends = {assignment.property: assignment for assignment in assignments if assignment.property in ENDS}
         rest = [assignment for assignment in assignments if assignment.property not in ENDS]
         self._report_repeated(assignment for assignment in assignments if assignment.property in ENDS)
@@ -89,7 +110,7 @@ class MutationCompiler:
         destination = self._reference(self._catalog.nodes[edge.destination], ends["to"])
         if source is None or destination is None:
             return None
-        return ir.InsertEdge(edge.name, source, destination, values)
+        return ir.InsertEdge(edge.name, source, destination, values, on_conflict)
 
     def _reference(self, node: NodeType, end: ast.Assignment) -> ir.NodeReference | None:
         """The node at an end of a new edge: a text is its id, other values its key."""

@@ -14,6 +14,7 @@ from omnigraph.embedding import current_settings, embedded_properties, fill_vect
 from omnigraph.errors import KeyConflict, ValidationError
 from omnigraph.mutating.conditions import Selection, derived_id, named_ids
 from omnigraph.mutating.values import Row, is_same
+from omnigraph.syntax.query_ast import OnConflict
 from omnigraph.versioning import Snapshot
 from omnigraph.violations import Violation
 from omnigraph.write.change import TableChange
@@ -68,40 +69,45 @@ class MutationStaging:
 
     # --- inserts ---
 
-    def insert_node(self, node: NodeType, given: Row) -> Row:
-        """A new node. One of a keyed type that is there already gets the given values and keeps its others."""
+    def insert_node(self, node: NodeType, given: Row, on_conflict: OnConflict) -> Row:
+        """A new node, or what `on_conflict` makes of the one that has its key or its id; the row that it has then."""
         identity = _stated_id(node, given)
         if node.key:
             derived = derived_id(node, {ID: identity, **given})
             if identity is not None and identity != derived:
                 problem = f"the id `{identity}` does not match the key, which gives `{derived}`"
                 raise ValidationError([Violation(node.name, ID, problem)])
-            known = self._row(node, derived)
-            if known is not None:
-                return self.change(node, known, given)
-            return self._add(node, {**_defaults(node), **given, ID: derived})
-        return self._add_new(node, {**_defaults(node), **given, ID: identity or self._new_id(node)})
+            identity = derived
+        return self._insert(node, {**given, ID: identity or self._new_id(node)}, on_conflict)
 
-    def insert_edge(self, edge: EdgeType, source: str, destination: str, given: Row) -> Row:
-        """A new edge."""
+    def insert_edge(self, edge: EdgeType, ends: tuple[str, str], given: Row, on_conflict: OnConflict) -> Row:
+        """A new edge, or what `on_conflict` makes of the one that has its id; the row that it has then."""
         identity = _stated_id(edge, given) or self._new_id(edge)
-        row = {**_defaults(edge), **given, ID: identity, SOURCE: source, DESTINATION: destination}
-        return self._add_new(edge, row)
+        row = {**given, ID: identity, SOURCE: ends[0], DESTINATION: ends[1]}
+        return self._insert(edge, row, on_conflict)
 
     def _new_id(self, entity: EntityType) -> str:
         identity = str(ULID())
         self._table(entity).looked_up.add(identity)
         return identity
 
-    def _add_new(self, entity: EntityType, row: Row) -> Row:
-        if self._row(entity, row[ID]) is not None:
-            raise KeyConflict(entity.name, row[ID])
-        return self._add(entity, row)
-
-    def _add(self, entity: EntityType, row: Row) -> Row:
-        self._note_vectors(entity, row, row, None)
-        self._put(entity, row, strict=True)
-        return row
+    def _insert(self, entity: EntityType, given: Row, on_conflict: OnConflict) -> Row:
+        known = self._row(entity, given[ID])
+        if known is None:
+            row = {**_defaults(entity), **given}
+            self._note_vectors(entity, row, row, None)
+            self._put(entity, row, strict=True)
+            return row
+        match on_conflict:
+            case OnConflict.REFUSE:
+                raise KeyConflict(entity.name, given[ID])
+            case OnConflict.IGNORE:
+                self._count(self.unchanged, entity, 1)
+                return known
+            case OnConflict.REPLACE:
+                given = {**_defaults(entity), **_kept_vectors(entity, known, given), **given}
+        _check_ends(entity, known, given)
+        return self.change(entity, known, given)
 
     # --- updates and deletes ---
 
@@ -110,7 +116,7 @@ class MutationStaging:
         changed = {**row, **values}
         self._note_vectors(entity, changed, values, row)
         types = entity.properties
-        is_same_row = all(is_same(row[name], changed[name], types[name].type) for name in values)
+        is_same_row = all(is_same(row[name], changed[name], types[name].type) for name in values if name in types)
         if is_same_row and not self._is_unembedded(entity, row[ID]):
             self._count(self.unchanged, entity, 1)
             return row
@@ -231,3 +237,20 @@ def _stated_id(entity: EntityType, given: Row) -> str | None:
 
 def _defaults(entity: EntityType) -> Row:
     return {declared.name: declared.default for declared in entity.properties.values()}
+
+
+def _kept_vectors(entity: EntityType, known: Row, given: Row) -> Row:
+    """The vectors of a row whose text stays when it is replaced."""
+    return {
+        declared.name: known[declared.name]
+        for declared, source, _ in embedded_properties(entity)
+        if source in given and given[source] == known[source]
+    }
+
+
+def _check_ends(entity: EntityType, known: Row, given: Row) -> None:
+    """Raises if an edge that is there has other ends than those that are given."""
+    for column in (SOURCE, DESTINATION) if isinstance(entity, EdgeType) else ():
+        if known[column] != given[column]:
+            problem = f"this edge has the end `{known[column]}`, which cannot become `{given[column]}`"
+            raise ValidationError([Violation(entity.name, column, problem, id=known[ID])])

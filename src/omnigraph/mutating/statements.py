@@ -38,13 +38,13 @@ class Statements:
     def run(self, statement: ir.Statement) -> None:
         """Runs the next statement."""
         match statement:
-            case ir.InsertNode(type, assigned):
+            case ir.InsertNode(type, assigned, on_conflict):
                 (given,) = self._assigned_values(self.catalog.nodes[type], assigned, [{}])
-                self.staging.insert_node(self.catalog.nodes[type], given)
-            case ir.InsertEdge(type, source, destination, assigned):
-                start, end = (self._node_id(each) for each in (source, destination))
+                self.staging.insert_node(self.catalog.nodes[type], given, on_conflict)
+            case ir.InsertEdge(type, source, destination, assigned, on_conflict):
+                ends = self._node_id(source), self._node_id(destination)
                 (given,) = self._assigned_values(self.catalog.edges[type], assigned, [{}])
-                self.staging.insert_edge(self.catalog.edges[type], start, end, given)
+                self.staging.insert_edge(self.catalog.edges[type], ends, given, on_conflict)
             case ir.Update(type, assigned, conditions):
                 self._update(entity_of(self.catalog, type), assigned, conditions)
             case ir.Delete(type, conditions):

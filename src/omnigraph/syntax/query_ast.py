@@ -304,12 +304,22 @@ class ReadBody(Node):
     shape: Shape
 
 
+class OnConflict(StrEnum):
+    """What an insert does with an entity that is there already."""
+
+    UPDATE = "update"
+    REPLACE = "replace"
+    REFUSE = "refuse"
+    IGNORE = "ignore"
+
+
 @dataclass(frozen=True, slots=True)
 class InsertStatement(Node):
-    """``insert Type { … }``; spans of statements are those of their type names."""
+    """``insert Type { … } on conflict update``; spans of statements are those of their type names."""
 
     type: str
     assignments: tuple[Assignment, ...]
+    on_conflict: OnConflict | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ from dataclasses import fields, replace
 from typing import Any
 
 from omnigraph.codes import Code
-from omnigraph.diagnostics import Span, quoted
+from omnigraph.diagnostics import Span, any_of, did_you_mean, quoted
 from omnigraph.syntax import nodes
 from omnigraph.syntax import query_ast as ast
 from omnigraph.syntax.builder import LARGEST_INTEGER, SMALLEST_INTEGER, Builder, present
@@ -301,8 +301,18 @@ class QueryBuilder(Builder):
     def assignment(self, name: Token, value: ast.Expression) -> ast.Assignment:
         return ast.Assignment(str(name), value, span=self.at(name))
 
-    def insert(self, type: Token, *assignments: ast.Assignment | None) -> ast.InsertStatement:
-        return ast.InsertStatement(str(type), present(assignments), span=self.at(type))
+    def insert(self, type: Token, *rest: Any) -> ast.InsertStatement:
+        *assignments, _on_conflict, word = rest
+        return ast.InsertStatement(str(type), present(assignments), self._conflict_word(word), span=self.at(type))
+
+    def _conflict_word(self, word: Token | None) -> ast.OnConflict | None:
+        if word is None:
+            return None
+        known = {each.value: each for each in ast.OnConflict}
+        if str(word) in known:
+            return known[str(word)]
+        message = f"expected {any_of(ast.OnConflict)} after `on conflict`, found {quoted(word)}"
+        raise SourceFault(self._language.code("SYNTAX"), message, self.at(word), did_you_mean(word, ast.OnConflict))
 
     def update(self, type: Token, *rest: Any) -> ast.UpdateStatement:
         *assignments, where = rest

@@ -105,8 +105,9 @@ def _clauses(clauses: Iterable[ast.Clause]) -> Iterable[str]:
 
 def _statement(statement: ast.Statement) -> str:
     match statement:
-        case ast.InsertStatement(type, assignments):
+        case ast.InsertStatement(type, assignments, on_conflict):
             words = ["insert", type, _assignments(assignments)]
+            words += [] if on_conflict is None else ["on conflict", on_conflict.value]
         case ast.DeleteStatement(type, where):
             words = ["delete", type, "where", print_expression(where)]
         case ast.UpdateStatement(type, assignments, where):

@@ -55,6 +55,7 @@ from omnigraph.syntax.query_ast import (
     Negation,
     Negative,
     NullTest,
+    OnConflict,
     Operator,
     OrderKey,
     ParameterDeclaration,
@@ -267,7 +268,7 @@ def _reads(parameters: frozenset[str]) -> st.SearchStrategy[ReadBody]:
 own_names = (values_names.filter(lambda name: name not in ("true", "false", "null")) | system_names).map(BareName)
 predicates = flat_expressions | st.builds(ComparisonExpression, own_names, st.sampled_from(Operator), sums)
 statements = st.one_of(
-    st.builds(InsertStatement, names, assignments),
+    st.builds(InsertStatement, names, assignments, st.none() | st.sampled_from(OnConflict)),
     st.builds(UpdateStatement, names, assignments, predicates),
     st.builds(DeleteStatement, names, predicates),
 )
