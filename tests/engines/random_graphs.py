@@ -129,7 +129,11 @@ class _Query:
     def __init__(self, graph: RandomGraph) -> None:
         self._graph, self._chance = graph, graph.chance
         self._kinds: dict[str, RandomType] = {}
+        self._values: dict[str, list[str]] = {}
+        """The values of the stage before, by kind."""
         self._clauses: list[str] = []
+        self._names = 0
+        self._stages = 0
 
     def text(self) -> str:
         """The whole query."""
@@ -140,7 +144,37 @@ class _Query:
             self._compare()
         if self._chance.random() < 0.2:
             self._leave_out()
-        return f"query q {{ match {{ {'  '.join(self._clauses)} }} {self._return()} }}"
+        text = f"query q {{ match {{ {'  '.join(self._clauses)} }}"
+        while self._chance.random() < 0.3:
+            text += f" {self._stage()}"
+        return f"{text} {self._return()} }}"
+
+    def _stage(self) -> str:
+        """A stage, and the pattern after it if there is one."""
+        self._stages += 1
+        kept = self._chance.sample([*self._kinds], self._chance.randint(1, min(2, len(self._kinds))))
+        columns = [f"${name}" for name in kept]
+        sortable, values = [], dict[str, list[str]]()
+        for number in range(self._chance.randint(0, 2)):
+            name, kind = f"x{self._stages}{number}", self._chance.choice(["whole", "text", "real"])
+            expression = self._expressions().of_kind(kind, self._chance.randrange(2))
+            if self._chance.random() < 0.5:
+                kind, expression = "whole", f"count(${self._chance.choice([*self._kinds])})"
+            columns.append(f"{expression} as {name}")
+            values.setdefault(kind, []).append(f"${name}")
+            sortable.append(name)
+        text = f"with {{ {', '.join(columns)} }}"
+        if sortable and self._chance.random() < 0.4:
+            text += f" order {{ {self._chance.choice(sortable)} {self._chance.choice(['asc', 'desc'])} }}"
+        if self._chance.random() < 0.3:
+            text += f" limit {self._chance.choice([1, 5, 20])}"
+        self._kinds, self._values = {name: self._kinds[name] for name in kept}, values
+        self._clauses = []
+        for _ in range(self._chance.randrange(3)):
+            self._follow()
+        if self._chance.random() < 0.5:
+            self._compare()
+        return text + (f" match {{ {'  '.join(self._clauses)} }}" if self._clauses else "")
 
     def _bind_start(self) -> None:
         name = self._chance.choice([*self._graph.nodes])
@@ -149,6 +183,10 @@ class _Query:
             given = f' {{ {KEY}: "{self._chance.choice(self._graph.names[name])}" }}'
         self._clauses.append(f"$v0: {name}{given}")
         self._kinds["v0"] = self._graph.nodes[name]
+
+    def _new_name(self) -> str:
+        self._names += 1
+        return f"v{self._names}"
 
     def _steps(self) -> list[tuple[str, str, RandomType, bool]]:
         """The variables from which an edge leads on, the edge, what is at its other end, and which way it leads."""
@@ -167,7 +205,7 @@ class _Query:
             return
         variable, edge, other, forward = self._chance.choice(steps)
         known = [name for name, kind in self._kinds.items() if kind is other]
-        end = self._chance.choice(known) if known and self._chance.random() < 0.15 else f"v{len(self._kinds)}"
+        end = self._chance.choice(known) if known and self._chance.random() < 0.15 else self._new_name()
         self._kinds.setdefault(end, other)
         step = edge.lower()
         shape = self._chance.random()
@@ -175,7 +213,7 @@ class _Query:
             step = f"<{step}>" if self._chance.random() < 0.3 else step
             step += self._chance.choice(["", "", "{1,2}", "{0,2}", "{2,3}", "{1,}"])
         elif shape > 0.75:
-            bound = f"v{len(self._kinds)}"
+            bound = self._new_name()
             self._kinds[bound] = self._graph.edges[edge]
             either = self._kinds[variable].name == other.name and self._chance.random() < 0.4
             step = f"${bound}:<{step}>" if either else f"${bound}:{step}"
@@ -186,7 +224,7 @@ class _Query:
 
     def _expressions(self) -> ExpressionWriter:
         """What can be computed of the variables."""
-        columns: dict[str, list[str]] = {}
+        columns = {kind: [*values] for kind, values in self._values.items()}
         for variable, kind in self._kinds.items():
             for name, type in kind.properties.items():
                 columns.setdefault(_KINDS[type], []).append(f"${variable}.{name}")
@@ -219,7 +257,7 @@ class _Query:
             self._clauses.append(f"not {{ ${variable} {edge.lower()} $_ }}")
 
     def _return(self) -> str:
-        columns: dict[str, bool] = {}
+        columns = dict.fromkeys((value for values in self._values.values() for value in values[:1]), True)
         is_grouped = self._chance.random() < 0.6
         for _ in range(self._chance.randint(0 if is_grouped else 1, 3)):
             variable = self._chance.choice([*self._kinds])

@@ -6,6 +6,7 @@ The tests are those of the process, with a graph that asks both engines and comp
 from tests.unit.query.test_plan import *  # noqa: F403
 from tests.unit.query.test_reads import *  # noqa: F403
 from tests.unit.query.test_search import *  # noqa: F403
+from tests.unit.query.test_stages import *  # noqa: F403
 
 # What these say is about the process alone: how it behaves in many threads, and how often it asks a model.
 del test_queries_in_many_threads_do_not_see_each_other  # noqa: F821

@@ -47,7 +47,13 @@ def access_of(body: ir.Read | ir.Mutation, catalog: Catalog) -> Access:
     """The tables and columns that a query touches; exactly those, whatever the data."""
     touched = _Touched(catalog)
     if isinstance(body, ir.Read):
-        _expressions(body.shape.expressions, _pattern(body.pattern, {}, touched), touched)
+        carried: _Tables = {}
+        for stage in (*body.stages, body):
+            tables = _pattern(stage.pattern, carried, touched)
+            # An entity that is carried on is read where something of it is used.
+            used = [each for each in stage.shape.expressions if stage is body or not isinstance(each, ir.Entity)]
+            _expressions(used, tables, touched)
+            carried = {ir.STAGE: (), **{name: tables[variable] for name, variable in stage.shape.entities}}
     else:
         for statement in body.statements:
             _statement(statement, touched)

@@ -14,6 +14,8 @@ from omnigraph.syntax.query_ast import OnConflict, Operator, SubPatternKind
 
 TARGET = "self:"
 """The variable under which the conditions of an update or delete see the entity they decide on; no query can say it."""
+STAGE = "stage:"
+"""The variable whose columns are the values of the stage before; no query can say it."""
 
 
 # --- expressions ---
@@ -342,7 +344,10 @@ class OutputColumn:
 
 @dataclass(frozen=True, slots=True)
 class SortKey:
-    """One key of the order; after all keys, ties are broken by the ids of the bound entities."""
+    """One key of the order.
+
+    After all keys, ties are broken by the order of the stage before, then by the ids of the entities bound since.
+    """
 
     expression: Expression
     descending: bool
@@ -377,13 +382,25 @@ class Shape:
         """The columns that no aggregate is in. Of groups, these are the key."""
         return tuple(column.expression for column in self.columns if not has_aggregate(column.expression))
 
+    @property
+    def entities(self) -> tuple[tuple[str, str], ...]:
+        """The columns that are whole entities: the name of each, and its variable."""
+        columns = ((column.name, column.expression) for column in self.columns)
+        return tuple((name, value.variable) for name, value in columns if isinstance(value, Entity))
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Read:
-    """A query that reads."""
+    """A query that reads.
+
+    With `stages`, each row of the pattern continues one row of the last stage, and each stage those of the one before.
+    What a stage returns is all that is visible afterwards: an entity as the variable that its column is named after,
+    and a value as a column of `STAGE`.
+    """
 
     pattern: Pattern
     shape: Shape
+    stages: tuple["Read", ...] = ()
 
     @property
     def columns(self) -> tuple[OutputColumn, ...]:

@@ -1,8 +1,8 @@
 """Advice on queries that are right but probably not what was meant."""
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
-from dataclasses import fields
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import fields, replace
 from typing import Any
 
 from omnigraph.codes import Code
@@ -14,11 +14,15 @@ from omnigraph.syntax.query_ast import THROWAWAY, Binding, Query, ReadBody, Trav
 
 def lint_query(query: Query, body: ir.Read | ir.Mutation, findings: Findings) -> None:
     """Reports advice on a query that typechecks."""
-    mentions = Counter(variable.name for variable in _variables_in(query.body))
-    _unused_parameters(query, mentions, findings)
+    _unused_parameters(query, Counter(variable.name for variable in _variables_in(query.body)), findings)
     if isinstance(query.body, ReadBody) and isinstance(body, ir.Read):
-        _check_traversals(query.body, mentions, _unbounded_edges(body), findings)
-        _cross_product(query, body.pattern, findings)
+        before: ir.Read | None = None
+        last = replace(query.body, stages=(), span=query.span)
+        for written, lowered in zip((*query.body.stages, last), (*body.stages, body), strict=True):
+            carried = {column.name for column in before.columns} if before is not None else set()
+            _check_traversals(written, carried, _unbounded_edges(lowered), findings)
+            _cross_product(written, lowered.pattern, before, findings)
+            before = lowered
 
 
 def _unused_parameters(query: Query, mentioned: Mapping[str, int], findings: Findings) -> None:
@@ -57,12 +61,11 @@ def _patterns_of(expression: ir.Expression) -> Iterator[ir.Pattern]:
             yield from _patterns_below(each.pattern)
 
 
-def _check_traversals(
-    body: ReadBody, mentions: Mapping[str, int], unbounded: frozenset[str], findings: Findings
-) -> None:
+def _check_traversals(body: ReadBody, carried: Collection[str], unbounded: frozenset[str], findings: Findings) -> None:
+    mentions = Counter(variable.name for variable in _variables_in(body))
     for traversal in _traversals(body):
         for end in (traversal.source, traversal.destination):
-            if end.name != THROWAWAY and mentions[end.name] == 1:
+            if end.name != THROWAWAY and end.name not in carried and mentions[end.name] == 1:
                 message = f"{quoted('$' + end.name)} is bound and never used"
                 findings.report(Code.UNUSED_VARIABLE, message, end.span, "write `$_` for an end that does not matter")
         if traversal.hops is not None and traversal.hops.maximum is None and traversal.edge.lower() in unbounded:
@@ -70,37 +73,54 @@ def _check_traversals(
             findings.report(Code.UNBOUNDED_HOPS, message, traversal.hops.span, "give a maximum: `{1,4}`")
 
 
-def _cross_product(query: Query, pattern: ir.Pattern, findings: Findings) -> None:
-    """Every pair of unconnected parts multiplies the rows."""
-    apart = _separate_parts(pattern)
+def _cross_product(body: ReadBody, pattern: ir.Pattern, before: ir.Read | None, findings: Findings) -> None:
+    """Every pair of unconnected parts multiplies the rows; the rows of the stage before are such a part, too."""
+    apart = _separate_parts(pattern, before)
     if len(apart) < 2:
         return
-    names = " and ".join(quoted("$" + name.partition(":")[0]) for name in apart[:2])
-    assert isinstance(query.body, ReadBody)
-    span = next((clause.variable.span for clause in query.body.match if isinstance(clause, Binding)), query.span)
+    names = " and ".join(map(_part_name, apart[:2]))
+    span = next((clause.variable.span for clause in body.match if isinstance(clause, Binding)), body.span)
     message = f"{names} are not connected, so every one is paired with every other"
     findings.report(Code.CROSS_PRODUCT, message, span, "connect them by a traversal or a filter")
 
 
-def _separate_parts(pattern: ir.Pattern) -> list[str]:
+def _part_name(variable: str) -> str:
+    return "the rows of `with`" if variable == ir.STAGE else quoted("$" + variable.partition(":")[0])
+
+
+def _separate_parts(pattern: ir.Pattern, before: ir.Read | None) -> list[str]:
     """One variable of each part of a pattern that nothing connects to the others."""
     neighbours: dict[str, set[str]] = {node.variable: set() for node in pattern.nodes}
-    for linked in _links(pattern):
+    links = list(_links(pattern))
+    if before is not None:
+        carried = {ir.STAGE, *(name for name, _ in before.shape.entities)}
+        links.append(carried)
+    for linked in links:
         for name in linked:
             neighbours.setdefault(name, set()).update(linked)
     seen: set[str] = set()
     apart = []
-    for node in pattern.nodes:
-        if node.variable in seen:
+    parts = [node.variable for node in pattern.nodes]
+    if parts and before is not None and not _is_one_row(before):
+        parts.insert(0, ir.STAGE)
+    for part in parts:
+        if part in seen:
             continue
-        apart.append(node.variable)
-        pending = [node.variable]
+        apart.append(part)
+        pending = [part]
         while pending:
             name = pending.pop()
             if name not in seen:
                 seen.add(name)
                 pending += neighbours[name]
     return apart
+
+
+def _is_one_row(stage: ir.Read) -> bool:
+    """Whether a stage has at most one row, so that nothing is multiplied by it."""
+    shape = stage.shape
+    limit = shape.limit.value if isinstance(shape.limit, ir.Constant) else None
+    return limit == 1 or (shape.grouped and not shape.keys)
 
 
 def _links(pattern: ir.Pattern) -> Iterator[set[str]]:

@@ -1,6 +1,7 @@
 """Typechecks and lowers a query that reads."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 
 from omnigraph.catalog import Catalog, List, Scalar, Vector
 from omnigraph.catalog.types import INTEGERS
@@ -9,6 +10,7 @@ from omnigraph.compiler import ir
 from omnigraph.compiler.expressions import Expressions
 from omnigraph.compiler.functions import Comparisons
 from omnigraph.compiler.scope import VariableScope
+from omnigraph.compiler.stages import carry_columns
 from omnigraph.diagnostics import Findings, Span, did_you_mean, quoted
 from omnigraph.syntax import nodes
 from omnigraph.syntax import query_ast as ast
@@ -31,11 +33,22 @@ class ReadCompiler:
 
     def lower(self, read: ast.ReadBody, name: Span) -> ir.Read:
         """The typed form of the read called at `name`; meaningful only when no error was reported."""
-        scope = self._scope(None)
+        stages: list[ir.Read] = []
+        around: VariableScope | None = None
+        for each in read.stages:
+            scope = self._scope(around)
+            stages.append(self._lower_part(each, each.span, scope, "with"))
+            around = carry_columns(each.shape.returns, stages[-1].columns, scope)
+        lowered = self._lower_part(read, name, self._scope(around), "return")
+        return replace(lowered, stages=tuple(stages))
+
+    def _lower_part(self, read: ast.ReadBody, name: Span, scope: VariableScope, keyword: str) -> ir.Read:
+        """A stage, or what comes after the stages."""
+        self._results = []
         if not read.shape.returns:
-            self._findings.report(Code.EMPTY_QUERY, "`return` has no columns", name)
+            self._findings.report(Code.EMPTY_QUERY, f"`{keyword}` has no columns", name)
         pattern = self._pattern(read.match, scope)
-        if not scope.variables:
+        if not scope.variables and scope.parent is None:
             self._findings.report(Code.EMPTY_QUERY, "`match` binds no variable", name, "bind a variable: `$x: Type`")
         return ir.Read(pattern=pattern, shape=self._shape(read.shape, scope))
 
@@ -82,7 +95,8 @@ class ReadCompiler:
         self, access: ast.PropertyAccess, value: ast.Expression, values: Expressions
     ) -> Iterator[ir.Condition]:
         """``{ property: value }`` in a binding means that they are equal."""
-        if not isinstance(value, nodes.Literal) and values.known_value(value, _OTHER_PROPERTY) is None:
+        is_known = isinstance(value, nodes.Literal) or values.is_carried(value)
+        if not is_known and values.known_value(value, _OTHER_PROPERTY) is None:
             return
         condition = Comparisons(values).comparison(access, ast.Operator.EQUAL, value, value.span)
         if condition is not None:

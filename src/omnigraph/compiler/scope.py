@@ -137,13 +137,21 @@ class EdgeVariable:
 
 
 @dataclass(frozen=True, slots=True)
+class ValueVariable:
+    """A variable that stands for a value of the stage before."""
+
+    name: str
+    value: ir.Expression
+
+
+@dataclass(frozen=True, slots=True)
 class Unresolved:
     """A variable whose meaning was lost to an error that is reported already."""
 
     name: str
 
 
-Meaning: TypeAlias = NodeVariable | EdgeVariable | Unresolved
+Meaning: TypeAlias = NodeVariable | EdgeVariable | ValueVariable | Unresolved
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,6 +176,8 @@ class VariableScope:
     traversals: list[ir.Traversal | ir.EdgeBinding] = field(default_factory=list)
     is_impossible: bool = False
     """Whether a traversal of this level can have no path, whatever the data."""
+    dropped: frozenset[str] = frozenset()
+    """The variables that the stage before does not carry on."""
     _thrown_away: int = 0
 
     def lookup(self, name: str) -> Meaning | None:
@@ -175,6 +185,10 @@ class VariableScope:
         if name in self.variables:
             return self.variables[name]
         return self.parent.lookup(name) if self.parent is not None else None
+
+    def is_dropped(self, name: str) -> bool:
+        """Whether there was a variable of this name, which the stage before does not carry on."""
+        return name in self.dropped or (self.parent is not None and self.parent.is_dropped(name))
 
     @property
     def _depth(self) -> int:
@@ -327,8 +341,9 @@ class VariableScope:
             self._thrown_away += 1
             return f"{THROWAWAY}:{self._depth}.{self._thrown_away}"
         known = self.lookup(end.name)
-        if isinstance(known, EdgeVariable) or end.name in self.parameters:
-            what = "an edge" if isinstance(known, EdgeVariable) else "a parameter"
+        if isinstance(known, EdgeVariable | ValueVariable) or end.name in self.parameters:
+            is_value = isinstance(known, ValueVariable)
+            what = "a value" if is_value else "an edge" if isinstance(known, EdgeVariable) else "a parameter"
             message = f"{quoted('$' + end.name)} is {what} and cannot be the end of a traversal"
             self.findings.report(Code.VARIABLE_REUSED, message, end.span)
             return None

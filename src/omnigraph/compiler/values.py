@@ -21,7 +21,14 @@ from omnigraph.catalog import (
 from omnigraph.catalog.types import FLOATS, INTEGERS, NUMBERS
 from omnigraph.codes import Code
 from omnigraph.compiler import ir
-from omnigraph.compiler.scope import EdgeVariable, NodeVariable, ResolvedProperty, Unresolved, VariableScope
+from omnigraph.compiler.scope import (
+    EdgeVariable,
+    NodeVariable,
+    ResolvedProperty,
+    Unresolved,
+    ValueVariable,
+    VariableScope,
+)
 from omnigraph.diagnostics import Findings, did_you_mean, quoted
 from omnigraph.operations import FUNCTIONS as COMPUTED
 from omnigraph.syntax import nodes
@@ -129,9 +136,15 @@ class Values:
         if variable.name in self.parameters:
             return self.parameters[variable.name]
         meaning = self._meaning(variable)
+        if isinstance(meaning, ValueVariable):
+            return meaning.value
         return None if meaning is None else ir.Entity(meaning.name)
 
-    def _meaning(self, variable: ast.Variable) -> NodeVariable | EdgeVariable | None:
+    def is_carried(self, expression: ast.Expression) -> bool:
+        """Whether an expression is a value of the stage before."""
+        return isinstance(expression, ast.Variable) and isinstance(self.scope.lookup(expression.name), ValueVariable)
+
+    def _meaning(self, variable: ast.Variable) -> NodeVariable | EdgeVariable | ValueVariable | None:
         """What a variable that is not a parameter stands for."""
         meaning = None if variable.name == ast.THROWAWAY else self.scope.lookup(variable.name)
         if isinstance(meaning, Unresolved):
@@ -140,6 +153,8 @@ class Values:
             hint = did_you_mean(f"${variable.name}", self.scope.visible_names())
             if variable.name == ast.THROWAWAY:
                 hint = "`$_` is a placeholder; give the end a name to use it"
+            elif self.scope.is_dropped(variable.name):
+                hint = f"only what `with` lists is known after it; add {quoted('$' + variable.name)} to it"
             self.report(Code.UNKNOWN_VARIABLE, f"unknown variable {quoted('$' + variable.name)}", variable.span, hint)
         return meaning
 
@@ -153,7 +168,10 @@ class Values:
             self.report(Code.UNKNOWN_PROPERTY, message, access.span)
             return None
         meaning = self._meaning(variable)
-        if meaning is None:
+        if isinstance(meaning, ValueVariable):
+            message = f"{quoted('$' + variable.name)} is a value and has no properties"
+            self.report(Code.UNKNOWN_PROPERTY, message, access.span)
+        if meaning is None or isinstance(meaning, ValueVariable):
             return None
         resolved = self.scope.property_of(meaning, access.name)
         if resolved is None:

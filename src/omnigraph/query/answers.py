@@ -29,9 +29,11 @@ class Answer:
 
     # --- what is needed ---
 
-    def ask(self, builder: LevelBuilder) -> None:
-        """Tells every variable which of its columns the answer needs."""
+    def ask(self, builder: LevelBuilder, *, carries_entities: bool = False) -> None:
+        """Tells every variable which of its columns the answer needs; of entities that it only carries on, none."""
         for expression in self.expressions():
+            if carries_entities and isinstance(expression, ir.Entity):
+                continue
             for each in ir.expressions_in(expression):
                 if isinstance(each, COMPUTED):
                     builder.ask(each, self.level)

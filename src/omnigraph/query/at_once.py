@@ -43,7 +43,7 @@ def is_bounded(program: Program) -> bool:
     """Whether a program begins at given ids, and each of its steps can be counted before it is made."""
     shape = program.read.shape
     keys = [each.expression for each in shape.columns if not isinstance(each.expression, ir.Aggregate)]
-    if program.is_computed or (shape.grouped and keys):
+    if program.is_computed or program.stages or (shape.grouped and keys):
         return False
     operations = program.pattern.operations
     return bool(operations) and isinstance(operations[0], ByIds) and _has_bounded_steps(program.pattern)

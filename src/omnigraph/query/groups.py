@@ -18,11 +18,12 @@ from omnigraph.catalog.types import INTEGERS
 from omnigraph.compiler import ir
 from omnigraph.compute_later import pc
 from omnigraph.dataclass_later import dataclass
+from omnigraph.query.carried import CarriedRows
 from omnigraph.query.computing import ColumnTest, Resolved, compute, constant_array, resolve
 from omnigraph.query.levels import ALL_ROWS, Page
 from omnigraph.query.matching import Frame, Run, add_up, test_values
 from omnigraph.query.programs import NoProgram
-from omnigraph.query.results import AnswerColumn
+from omnigraph.query.results import AnswerColumn, arrow_values
 from omnigraph.query.row_order import RowOrder, first_in_order, sortable_numbers
 from omnigraph.resident.codes import encode
 from omnigraph.resident.ids import pick
@@ -61,6 +62,39 @@ class Groups:
 
     def answer(self, page: Page) -> Sequence[AnswerColumn]:
         """The columns of a read, with a row for each group."""
+        arrays, places = self._arrange(page, is_sorted=True)
+        shape = self.run.program.read.shape
+        plain = iter(self._outputs(shape.keys, places))
+        return [
+            (arrays[column.expression] if places is None else pick(arrays[column.expression], places))
+            if column.expression in arrays
+            else next(plain)
+            for column in shape.columns
+        ]
+
+    def carry(self, page: Page) -> CarriedRows:
+        """The groups as the rows of a stage."""
+        program = self.run.program
+        arrays, places = self._arrange(page, is_sorted=program.is_sorted or page is not ALL_ROWS)
+        entities: dict[str, Ordinals] = {}
+        values: dict[str, pa.Array] = {}
+        for column in program.read.shape.columns:
+            expression = column.expression
+            if isinstance(expression, ir.Entity):
+                ordinals = self._entities(expression.variable)
+                entities[column.name] = ordinals if places is None else ordinals[places]
+            elif self.run.values.of(expression) is None:
+                found = arrays.get(expression)
+                if found is None:
+                    (found,) = self._outputs([expression], places)
+                elif places is not None:
+                    found = pick(found, places)
+                assert expression.type is not None
+                values[column.name] = arrow_values(found, arrow_type(expression.type))
+        return CarriedRows(entities, values, self.count if places is None else len(places))
+
+    def _arrange(self, page: Page, *, is_sorted: bool) -> tuple[dict[ir.Expression, pa.Array], NDArray[Any] | None]:
+        """What is computed of each group, and the places of the groups that are wanted; None for all as they are."""
         shape = self.run.program.read.shape
         keys = shape.keys
         self._divide(keys)
@@ -71,8 +105,8 @@ class Groups:
         places: NDArray[Any] | None = None
         # Groups are numbered by their keys, so those of columns alone are in their order.
         dividing = [key for key in keys if self.run.values.of(key) is None]
-        is_sorted = not shape.order and all(key in self.values for key in dividing)
-        if self.count > 1 and not is_sorted:
+        in_order = not shape.order and all(key in self.values for key in dividing)
+        if self.count > 1 and is_sorted and not in_order:
             sorting = [
                 RowOrder(
                     sortable_numbers(arrays[key.expression])
@@ -87,13 +121,7 @@ class Groups:
             places = first_in_order(sorting, self.count, page.end)[page.first :]
         elif page is not ALL_ROWS:
             places = np.arange(self.count)[page.first : page.end]
-        plain = iter(self._outputs(keys, places))
-        return [
-            (arrays[column.expression] if places is None else pick(arrays[column.expression], places))
-            if column.expression in arrays
-            else next(plain)
-            for column in shape.columns
-        ]
+        return arrays, places
 
     # --- keys ---
 
@@ -228,7 +256,7 @@ class Groups:
         """What is aggregated, for each row."""
         if not isinstance(argument, ir.Column):
             return self.run.compute_values(argument, self.frame, self.run.program.scope)
-        table = self.run.table(argument.variable)
+        table = self.run.holder(argument.variable)
         if self.run.uncounted:
             self.run.cancellation.hold(table.expected_bytes(argument.name, self.frame.count))
         return self.run.column(argument.variable, argument.name, self.frame.columns[argument.variable])
@@ -251,7 +279,9 @@ class Groups:
 
 def _is_identity(expression: ir.Expression) -> TypeGuard[ir.Column | ir.Entity]:
     """Whether an expression tells an entity from all others."""
-    return isinstance(expression, ir.Entity) or (isinstance(expression, ir.Column) and expression.name == ID)
+    if isinstance(expression, ir.Column):
+        return expression.name == ID and expression.variable != ir.STAGE
+    return isinstance(expression, ir.Entity)
 
 
 def _decode(values: pa.Array, codes: NDArray[Any]) -> pa.Array:

@@ -141,6 +141,8 @@ _LAST_ROW = 2**63 - 1
 
 def page_of(shape: ir.Shape, values: KnownValues, query: str) -> Page:
     """Which rows are wanted; raises `ParameterError` for a number below zero."""
+    if not shape.is_cut:
+        return ALL_ROWS
     first = _row_count(shape.offset, values, query, "an offset") if shape.offset is not None else 0
     if shape.limit is None:
         return Page(first)
@@ -182,7 +184,11 @@ def holds(left: Known, comparison: Operator, right: Known) -> bool:
 
 @dataclass(slots=True, eq=False)
 class Bound:
-    """A variable while its query is planned: what is needed of it, and what is known about it."""
+    """A variable while its query is planned: what is needed of it, and what is known about it.
+
+    One that a stage carries on stands in the relation of the stage, with all that is needed of it. Its `origin` is the
+    variable that it was in that stage; the values of the stage, which are the columns of one variable, have none.
+    """
 
     key: str
     entities: tuple[EntityType, ...]
@@ -193,6 +199,8 @@ class Bound:
     computed: list[ComputedField] = field(default_factory=list)
     required: list[str] = field(default_factory=list)
     relation: Relation | None = None
+    is_carried: bool = False
+    origin: "Bound | None" = None
 
     @property
     def is_tagged(self) -> bool:
@@ -212,7 +220,7 @@ class Bound:
     def needs_scan(self) -> bool:
         """Whether the edges around a node do not tell everything that is asked of it."""
         others = any(name != ID for name in self.needs) or any(each.column != ID for each in self.predicates)
-        return not self.is_reached or others or bool(self.computed)
+        return not self.is_carried and (not self.is_reached or others or bool(self.computed))
 
     def type_of(self, column: str) -> PropertyType:
         """The type of a property or system column, which all types of the variable share."""
@@ -223,6 +231,10 @@ class Bound:
 
     def add_computed(self, computed: ComputedField) -> str:
         """The field for something computed of each row; the same thing is computed once."""
+        if self.origin is not None:
+            name = self.origin.add_computed(computed)
+            self.needs[name] = None
+            return name
         if computed not in self.computed:
             self.computed.append(computed)
         return f"@{self.computed.index(computed)}"
@@ -284,7 +296,7 @@ Residual: TypeAlias = OnColumn | Compared | Same | Holds | Computed
 
 @dataclass(slots=True, eq=False)
 class Level:
-    """One pattern: the outermost, or what is inside a `not`."""
+    """One pattern: the outermost, or what is inside a `not`. Around the outermost is what a stage carries on to it."""
 
     pattern: ir.Pattern
     parent: "Level | None" = None

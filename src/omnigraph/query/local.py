@@ -65,7 +65,7 @@ class _Run:
 
     def relation(self, step: steps.Step, plan: Plan) -> pa.Table:
         """The rows of a step, under SQL names."""
-        if plan.is_empty:
+        if step.relation.name in plan.unread:
             return step.relation.schema.empty_table()
         self.cancellation.check()
         match step:

@@ -21,6 +21,7 @@ from omnigraph.compiler import ir
 from omnigraph.compute_later import pc
 from omnigraph.dataclass_later import dataclass
 from omnigraph.query.cancelling import Cancellation
+from omnigraph.query.carried import CarriedRows, ValueTable
 from omnigraph.query.computing import ColumnTest, Resolved, compute, constant_array, resolve
 from omnigraph.query.levels import KnownValues, Page
 from omnigraph.query.programs import (
@@ -123,6 +124,8 @@ class Run:
     cancellation: Cancellation
     uncounted: int = FEW_VALUES
     """Up to this many rows, what is made from them is not counted."""
+    before: CarriedRows | None = None
+    """The rows of the stage before."""
     _whole: dict[str, Ordinals] = field(default_factory=dict)
     """The variables that were bound to all entities of a table, by ordinal."""
 
@@ -132,14 +135,33 @@ class Run:
     def entity(self, variable: str) -> EntityType:
         return self.program.entities[variable]
 
+    def values_in(self, table: str) -> ValueTable:
+        """What has the values of a table, or of the stage before."""
+        if table != ir.STAGE:
+            return self.view.table(table)
+        assert self.before is not None
+        return self.before
+
+    def holder(self, variable: str) -> ValueTable:
+        """What has the values of a variable of the outermost pattern."""
+        return self.values_in(self.program.scope.tables[variable])
+
+    def start(self) -> Frame:
+        """The rows that the outermost pattern continues: one that binds nothing, or those of the stage before."""
+        if self.before is None:
+            return Frame()
+        columns = {**self.before.entities, ir.STAGE: np.arange(self.before.count)}
+        return Frame(columns, self.before.count)
+
     # --- values ---
 
     def column(self, variable: str, name: str, ordinals: Ordinals) -> pa.Array:
         """A column of the entities that a variable is bound to."""
-        table = self.table(variable)
-        return table.column(name) if self._is_every(variable, ordinals) else self.values_of(table, name, ordinals)
+        if self._is_every(variable, ordinals):
+            return self.table(variable).column(name)
+        return self.values_of(self.holder(variable), name, ordinals)
 
-    def values_of(self, table: ResidentTable, name: str, ordinals: Ordinals) -> pa.Array:
+    def values_of(self, table: ValueTable, name: str, ordinals: Ordinals) -> pa.Array:
         """A column of some entities, in their order."""
         if not self.uncounted:
             self._hold_values(table, (name,), table.rows(ordinals))
@@ -152,7 +174,7 @@ class Run:
 
     def codes(self, variable: str, name: str, ordinals: Ordinals) -> Codes:
         """A column of the entities that a variable is bound to, as numbers of its distinct values."""
-        return self.table(variable).codes(name, None if self._is_every(variable, ordinals) else ordinals)
+        return self.holder(variable).codes(name, None if self._is_every(variable, ordinals) else ordinals)
 
     def _is_every(self, variable: str, ordinals: Ordinals) -> bool:
         """Whether the entities of a variable are those at all ordinals, in their order."""
@@ -163,13 +185,13 @@ class Run:
 
     def outputs(self, expressions: Sequence[ir.Expression], frame: Frame) -> list[AnswerColumn]:
         """What is returned of each row, but for aggregates; the rows of a variable are looked up once."""
-        places: dict[str, tuple[ResidentTable, Ordinals]] = {}
+        places: dict[str, tuple[ValueTable, Ordinals]] = {}
         outputs: list[AnswerColumn] = []
         for expression in expressions:
             if isinstance(expression, ir.Column | ir.Entity):
                 found = places.get(expression.variable)
                 if found is None:
-                    table = self.table(expression.variable)
+                    table = self.holder(expression.variable)
                     places[expression.variable] = found = table, table.rows(frame.columns[expression.variable])
                 if frame.count > self.uncounted or not self.uncounted:
                     names = (
@@ -193,7 +215,7 @@ class Run:
                 outputs.append(self.compute_values(expression, frame, self.program.scope))
         return outputs
 
-    def _hold_values(self, table: ResidentTable, names: Sequence[str], rows: Ordinals) -> None:
+    def _hold_values(self, table: ValueTable, names: Sequence[str], rows: Ordinals) -> None:
         """Counts the values of some rows. Where everything is counted, a column that is not in memory is not read."""
         if self.uncounted:
             self.cancellation.hold(sum(table.expected_bytes(name, len(rows)) for name in names))
@@ -224,6 +246,8 @@ class Run:
         """
         pattern, shape, limit = self.program.pattern, self.program.read.shape, page.end
         assert limit is not None
+        if self.before is not None:
+            return self.match(pattern, self.start())
         if page.is_empty and not shape.grouped:
             return self.match(pattern, Frame()) if not pattern.operations else self._empty()
         first = pattern.operations[0] if pattern.operations else None
@@ -343,7 +367,7 @@ class Run:
         ((variable, column),) = frame.columns.items()
         if self._is_whole(variable, column):
             return frame
-        size = self.table(variable).count
+        size = self.holder(variable).count
         if frame.count * 8 >= size:
             counts = add_up(column, frame.weights, size)
             known = np.flatnonzero(counts)
@@ -446,7 +470,7 @@ class Run:
         return compute(resolved, leaf, lambda constant: constant_array(constant, frame.count))
 
     def _column_of(self, scope: Scope, variable: str, name: str, frame: Frame) -> pa.Array:
-        return self.values_of(self.view.table(scope.tables[variable]), name, frame.columns[variable])
+        return self.values_of(self.values_in(scope.tables[variable]), name, frame.columns[variable])
 
     def _count_nested(self, asked: ir.SubPattern, nested: NestedProgram, frame: Frame) -> pa.Array:
         """For each row whether a nested pattern is found, or how often."""
@@ -491,7 +515,7 @@ class Run:
             keep[np.fromiter(table.dead, np.int64, len(table.dead))] = False
         return np.flatnonzero(keep)
 
-    def _passes(self, test: Test, table: ResidentTable, ordinals: Ordinals) -> NDArray[np.bool_]:
+    def _passes(self, test: Test, table: ValueTable, ordinals: Ordinals) -> NDArray[np.bool_]:
         predicate = test.bind(self.values)
         if isinstance(predicate, bool):
             return np.full(len(ordinals), predicate)
@@ -505,13 +529,13 @@ class Run:
     def _holds(self, condition: Condition, frame: Frame) -> NDArray[np.bool_]:
         match condition:
             case Test(variable, table):
-                return self._passes(condition, self.view.table(table), frame.columns[variable])
+                return self._passes(condition, self.values_in(table), frame.columns[variable])
             case Identity(left, right, negated):
                 same: NDArray[np.bool_] = frame.columns[left] == frame.columns[right]
                 return ~same if negated else same
             case ColumnComparison(left, operator, right, tables):
                 sides = [
-                    self.values_of(self.view.table(table), column.name, frame.columns[column.variable])
+                    self.values_of(self.values_in(table), column.name, frame.columns[column.variable])
                     for table, column in zip(tables, (left, right), strict=True)
                 ]
                 return _compare(sides[0], operator, sides[1])
@@ -533,7 +557,7 @@ def add_up(groups: Ordinals, weights: NDArray[Any] | None, count: int) -> NDArra
     return sums
 
 
-def _entities(entity: EntityType, table: ResidentTable, rows: Ordinals) -> pa.Array:
+def _entities(entity: EntityType, table: ValueTable, rows: Ordinals) -> pa.Array:
     arrays = [table.values_at(name, rows) for name in entity_columns(entity)]
     fields = [pa.field(name, array.type) for name, array in zip(entity_columns(entity), arrays, strict=True)]
     return pa.StructArray.from_arrays(arrays, fields=fields)

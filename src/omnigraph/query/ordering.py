@@ -61,9 +61,19 @@ class StepOrder:
     known: dict[str, tuple[str, ...]] = field(default_factory=dict)
     _resolved: set[int] = field(default_factory=set)
 
+    def begin_at_stage(self, level: Level, relation: Relation) -> None:
+        """Says that the rows of a level continue those of a stage, whose relation has all that is carried on."""
+        assert level.parent is not None
+        self.relations[id(level)] = [relation]
+        self.meetings[relation.name] = []
+        for bound in level.parent.own.values():
+            assert bound.relation is not None
+            self.anchors[id(bound)] = FieldPlace(bound.relation, ID)
+            self._resolved.add(id(bound))
+
     def add(self, level: Level) -> None:
         """Adds the steps of a level; those of the levels around it are there already."""
-        self.relations[id(level)] = []
+        self.relations.setdefault(id(level), [])
         pending = list(level.pattern.traversals)
         nodes = [level.own[node.variable] for node in level.pattern.nodes]
         for bound in nodes:
@@ -225,6 +235,8 @@ def _hops(traversal: ir.Traversal | ir.EdgeBinding) -> float:
 def _rank(bound: Bound) -> int:
     """How few entities a variable is likely to stand for, few first."""
     tests = {each.test for each in bound.predicates}
+    if bound.is_carried:
+        return _EQUAL
     if bound.is_pinned:
         return _PINNED
     if tests & EXACT:

@@ -23,10 +23,10 @@ from omnigraph.query.levels import (
     Page,
     gives_id,
     levels_below,
-    page_of,
 )
 from omnigraph.query.ordering import StepOrder
 from omnigraph.query.searching import describe_search
+from omnigraph.query.stages import PlannedStage, resolve_stages
 from omnigraph.query.steps import Count, EdgeScan, GraphReader, NodeScan, Output, Rest, Step, ValueOutput, Walk
 
 
@@ -37,13 +37,23 @@ class Shortcuts(Enum):
     NONE = "none"
 
 
+@dataclass(frozen=True, slots=True)
+class StageEnd:
+    """Where the steps of a stage end: the relation that it becomes, the number of steps up to there, what it has."""
+
+    relation: str
+    steps: int
+    columns: tuple[str, ...]
+    page: Page
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
     """The plan of a read.
 
-    `known` are ids that conditions give for variables that are not scanned. `is_empty` means that no row can match or
-    none is wanted, so nothing needs to be read. `is_pinned` means that the ids of a variable are given, so that little
-    is read.
+    `known` are ids that conditions give for variables that are not scanned. `unread` are the relations that need not be
+    read, because no row of a stage can match or none is wanted. `is_pinned` means that the ids of a variable are given,
+    so that little is read.
     """
 
     query: str
@@ -52,8 +62,14 @@ class Plan:
     rest: Rest
     outputs: tuple[Output, ...]
     page: Page = ALL_ROWS
-    is_empty: bool = False
+    unread: frozenset[str] = frozenset()
     is_pinned: bool = False
+    stages: tuple[StageEnd, ...] = ()
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing needs to be read."""
+        return all(step.relation.name in self.unread for step in self.steps)
 
     @property
     def tables(self) -> frozenset[str]:
@@ -90,34 +106,46 @@ def plan_read(
     assert isinstance(read, ir.Read), "a mutation is not planned as a read"
     values = KnownValues(parameters, now)
     builder = LevelBuilder(query.name, catalog, values)
-    level = builder.level(read.pattern)
-    answer = Answer(read.shape, level, values)
-    answer.ask(builder)
+    stages = resolve_stages(read, builder, values, query.name)
+    last = stages[-1]
     ordered = StepOrder(catalog)
-    for each in levels_below(level):
-        ordered.add(each)
-    page = page_of(read.shape, values, query.name)
-    if page.end and _is_direct(answer):
-        (step,) = ordered.steps
-        assert isinstance(step, NodeScan)
-        ordered.steps = [replace(step, best=answer.best(page.end))]
-    rest, outputs = _rest(answer, builder, ordered, page, shortcuts)
+    ends: list[StageEnd] = []
+    unread, is_empty = 0, False
+    for number, stage in enumerate(stages):
+        if number:
+            ordered.begin_at_stage(stage.answer.level, stages[number - 1].relation)
+        for each in levels_below(stage.answer.level):
+            ordered.add(each)
+        if number == 0 and stage.page.end and _is_direct(stage.answer):
+            (step,) = ordered.steps
+            assert isinstance(step, NodeScan)
+            ordered.steps = [replace(step, best=stage.answer.best(stage.page.end))]
+        shape, matches_nothing = stage.answer.shape, is_empty or stage.answer.level.is_empty
+        if matches_nothing or stage.page.is_empty:
+            unread = len(ordered.steps)
+        # All rows together are one group, also where there are none.
+        is_empty = stage.page.is_empty or (matches_nothing and not (shape.grouped and not shape.keys))
+        names = tuple(column.name for column in stage.answer.shape.columns)
+        ends.append(StageEnd(stage.relation.name, len(ordered.steps), names, stage.page))
+    rest, outputs = _rest(stages, builder, ordered, shortcuts)
     return Plan(
         query=query.name,
         steps=tuple(ordered.steps),
         known=ordered.known,
         rest=rest,
         outputs=outputs,
-        page=page,
-        is_empty=level.is_empty or page.is_empty,
-        is_pinned=any(bound.is_pinned for bound in level.own.values()),
+        page=last.page,
+        unread=frozenset(step.relation.name for step in ordered.steps[:unread]),
+        is_pinned=any(bound.is_pinned for bound in stages[0].answer.level.own.values()),
+        stages=tuple(ends[:-1]),
     )
 
 
 def _rest(
-    answer: Answer, builder: LevelBuilder, ordered: StepOrder, page: Page, shortcuts: Shortcuts
+    stages: Sequence[PlannedStage], builder: LevelBuilder, ordered: StepOrder, shortcuts: Shortcuts
 ) -> tuple[Rest, tuple[Output, ...]]:
-    may_shorten = shortcuts is Shortcuts.ALLOWED
+    may_shorten = shortcuts is Shortcuts.ALLOWED and len(stages) == 1
+    answer = stages[-1].answer
     if may_shorten and _is_direct(answer):
         return answer.direct()
     if may_shorten and _is_count(answer, ordered.steps):
@@ -125,7 +153,7 @@ def _rest(
     from omnigraph.query.relational import Sql  # noqa: PLC0415 - sqlglot takes long to import
     from omnigraph.query.statements import write_statement  # noqa: PLC0415 - as above
 
-    return write_statement(answer, Sql(ordered, builder), page)
+    return write_statement(stages, Sql(ordered, builder))
 
 
 def _is_direct(answer: Answer) -> bool:
@@ -190,8 +218,11 @@ def _explain_plan(plan: Plan, reader: GraphReader | None) -> Iterator[str]:
         yield "nothing can match; nothing is read"
     for variable, ids in plan.known.items():
         yield f"start at ${variable} = {', '.join(map(repr, ids))}"
-    for step in plan.steps:
+    for number, step in enumerate(plan.steps, 1):
         yield from _explain_step(step, reader)
+        for stage in plan.stages:
+            if stage.steps == number:
+                yield f"{stage.relation}: carry on {', '.join(stage.columns)}"
     yield from _explain_rest(plan)
     if plan.page.count is not None:
         yield f"limit {plan.page.count}"

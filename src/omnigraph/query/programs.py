@@ -7,6 +7,7 @@ are planned as statements: searches, rankings, variables of several types, and v
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import field, replace
+from itertools import pairwise
 from typing import TypeAlias
 
 import pyarrow as pa
@@ -14,7 +15,7 @@ import pyarrow as pa
 from omnigraph.catalog import Catalog, EntityType, List, NodeType, PropertyType, Scalar, Vector, arrow_type
 from omnigraph.catalog.keys import node_id
 from omnigraph.catalog.model import ID
-from omnigraph.catalog.types import INTEGERS
+from omnigraph.catalog.types import FLOATS, INTEGERS
 from omnigraph.compiler import ir
 from omnigraph.compiler.values import is_known
 from omnigraph.dataclass_later import dataclass
@@ -23,6 +24,8 @@ from omnigraph.query.levels import KnownValues, holds
 from omnigraph.query.walks import OPPOSITE
 from omnigraph.storage.predicates import MIRRORED, Reduced, column_predicate, is_text
 from omnigraph.syntax.query_ast import Operator, SubPatternKind
+
+_NO_COLUMNS = pa.schema([])
 
 
 class NoProgram(Exception):
@@ -228,7 +231,9 @@ class Program:
     read: ir.Read
     pattern: PatternProgram
     entities: Mapping[str, EntityType]
-    """The types of the variables of the outermost pattern, in the order in which ties are broken."""
+    """The types of the variables of the outermost pattern, and of those that a stage carries on to it."""
+    ties: tuple[str, ...]
+    """The variables by which ties are broken, in this order."""
     tables: Mapping[str, frozenset[str]]
     """The tables that are needed in memory, and their columns."""
     links: Mapping[str, tuple[str, str]]
@@ -245,9 +250,16 @@ class Program:
     """Whether it computes values, whose size follows from nothing that is known before."""
     point: tuple[ByIds, tuple[str, ...]] | None
     """For a read of one node by its id and nothing else: how it is found, and the columns that are returned."""
+    stages: tuple["Program", ...] = ()
+    """What runs before, each from the rows of the one before."""
+    is_sorted: bool = True
+    """Whether the order of its rows matters; if not, and all are wanted, they need not be sorted."""
 
     def explain(self) -> Iterator[str]:
         """The operations for people, a line each."""
+        for stage in self.stages:
+            yield from stage.explain()
+            yield f"carry on {', '.join(stage.names)}"
         yield from _explain(self.pattern, "")
         for column in self.read.shape.columns:
             yield from _explain_nested(column.expression, self.scope, "")
@@ -306,17 +318,29 @@ class _Maker:
     links: dict[str, tuple[str, str]] = field(default_factory=dict)
 
     def program(self, read: ir.Read) -> Program:
-        pattern, entities, is_pinned = self._pattern(read.pattern, {})
-        own = {node.variable: entities[node.variable] for node in read.pattern.nodes}
-        for each in read.pattern.traversals:
-            if isinstance(each, ir.EdgeBinding):
-                own[each.variable] = entities[each.variable]
+        """The program of a read after those of its stages."""
+        stages: list[Program] = []
+        around: dict[str, EntityType] = {}
+        for stage, following in pairwise((*read.stages, read)):
+            program = self._part(stage, around, continues=bool(stages), is_last=False)
+            stages.append(replace(program, is_sorted=not following.shape.grouped))
+            around = {name: program.entities[variable] for name, variable in stage.shape.entities}
+        return replace(self._part(read, around, continues=bool(stages), is_last=True), stages=tuple(stages))
+
+    def _part(self, read: ir.Read, around: Mapping[str, EntityType], *, continues: bool, is_last: bool) -> Program:
+        """The program of a stage, or of what comes after them; `around` are the entities that it continues from."""
+        pattern, entities, is_pinned = self._pattern(read.pattern, around)
+        ties = [node.variable for node in read.pattern.nodes]
+        ties += [each.variable for each in read.pattern.traversals if isinstance(each, ir.EdgeBinding)]
+        own = {name: entities[name] for name in (*around, *ties)}
         shape, keys = read.shape, read.shape.keys
         nested: dict[int, NestedProgram] = {}
         for expression in shape.expressions:
-            self._need(expression, entities, nested)
-        scope = Scope({name: entity.table_key for name, entity in entities.items()}, nested)
-        if shape.grouped and not keys and read.pattern.traversals and not is_pinned:
+            if is_last or not isinstance(expression, ir.Entity):
+                self._need(expression, entities, nested)
+        scope = _scope(entities, nested)
+        is_whole = is_last and not continues
+        if shape.grouped and not keys and read.pattern.traversals and not is_pinned and is_whole:
             raise NoProgram  # the number of rows is found without making them
         if shape.grouped:
             if any(not isinstance(key, ir.Entity) and isinstance(key.type, List) for key in keys):
@@ -329,15 +353,16 @@ class _Maker:
             read=read,
             pattern=pattern,
             entities=own,
+            ties=(ir.STAGE, *ties) if continues else tuple(ties),
             tables={key: frozenset(columns) for key, columns in self.tables.items()},
             links=self.links,
-            schema=pa.schema([pa.field(each.name, _output_type(each.expression, own)) for each in shape.columns]),
+            schema=_schema(shape, own) if is_last else _NO_COLUMNS,
             names=tuple(each.name for each in shape.columns),
             is_pinned=is_pinned,
             scope=scope,
             is_computed=_is_computed(pattern)
             or any(isinstance(part, _COMPUTED) for each in shape.expressions for part in ir.expressions_in(each)),
-            point=_point(shape, pattern),
+            point=_point(shape, pattern) if is_whole else None,
         )
 
     # --- what is needed in memory ---
@@ -363,7 +388,7 @@ class _Maker:
                 self._need(argument, entities, nested)
             case ir.SubPattern(_, pattern):
                 inner, _, _ = self._pattern(pattern, entities)
-                shared = tuple(name for name in _variables_in(inner) if name in entities)
+                shared = _shared_variables(inner, entities)
                 if shared:
                     inner = replace(inner, live=_live_after(inner.operations, frozenset({ROW})))
                 nested[id(expression)] = NestedProgram(inner, shared)
@@ -381,7 +406,8 @@ class _Maker:
     def _need_column(self, column: ir.Column, entities: Mapping[str, EntityType]) -> None:
         if column.type is Scalar.BLOB or isinstance(column.type, Vector):
             raise NoProgram
-        self.tables[entities[column.variable].table_key].add(column.name)
+        if column.variable != ir.STAGE:
+            self.tables[entities[column.variable].table_key].add(column.name)
 
     # --- patterns ---
 
@@ -405,10 +431,10 @@ class _Maker:
                 entities[each.variable] = edge
         constants: list[KnownComparison] = []
         conditions = list(self._conditions(pattern, entities, constants))
-        operations = _Order(self.catalog, entities, set(around), conditions).operations(pattern)
+        operations = _Order(self.catalog, entities, {ir.STAGE, *around}, conditions).operations(pattern)
         for absent in pattern.absent:
             nested, _, _ = self._pattern(absent, entities)
-            operations.append(Without(nested, tuple(name for name in _variables_in(nested) if name in entities)))
+            operations.append(Without(nested, _shared_variables(nested, entities)))
         is_pinned = any(isinstance(each, ByIds) for each in operations)
         program = PatternProgram(tuple(constants), tuple(operations), (None,) * len(operations))
         return program, entities, is_pinned
@@ -422,29 +448,49 @@ class _Maker:
                     if entities[left].table_key != entities[right].table_key:
                         raise NoProgram
                     yield Identity(left, right, negated)
-                case ir.Comparison(ir.Column() as left, operator, ir.Column() as right):
+                case ir.Comparison(ir.Column() as left, operator, ir.Column() as right) if _are_plain(left, right):
                     _check_comparable(left.type, operator, right.type)
                     self._need_column(left, entities)
                     self._need_column(right, entities)
-                    both = entities[left.variable].table_key, entities[right.variable].table_key
+                    both = _table_key(left.variable, entities), _table_key(right.variable, entities)
                     yield ColumnComparison(left, operator, right, both)
                 case ir.Comparison(ir.Column() as column, operator, value) if is_known(value):
                     self._need_column(column, entities)
-                    table = entities[column.variable].table_key
+                    table = _table_key(column.variable, entities)
                     yield Test(column.variable, table, column, operator, value, is_mirrored=False)
                 case ir.Comparison(value, operator, ir.Column() as column) if is_known(value):
                     if operator is not Operator.CONTAINS and operator not in MIRRORED:
                         raise NoProgram
                     self._need_column(column, entities)
-                    table = entities[column.variable].table_key
+                    table = _table_key(column.variable, entities)
                     yield Test(column.variable, table, column, operator, value, is_mirrored=True)
                 case ir.Comparison(left, operator, right) if is_known(left) and is_known(right):
                     constants.append(KnownComparison(left, operator, right))
                 case _:
                     nested: dict[int, NestedProgram] = {}
                     self._need(condition, entities, nested)
-                    tables = {name: entity.table_key for name, entity in entities.items()}
-                    yield ComputedCondition(condition, Scope(tables, nested))
+                    yield ComputedCondition(condition, _scope(entities, nested))
+
+
+def _table_key(variable: str, entities: Mapping[str, EntityType]) -> str:
+    """The table that has the values of a variable; those of a stage have the name of its variable."""
+    return ir.STAGE if variable == ir.STAGE else entities[variable].table_key
+
+
+def _scope(entities: Mapping[str, EntityType], nested: Mapping[int, NestedProgram]) -> Scope:
+    return Scope({ir.STAGE: ir.STAGE, **{name: each.table_key for name, each in entities.items()}}, nested)
+
+
+def _shared_variables(nested: PatternProgram, around: Mapping[str, EntityType]) -> tuple[str, ...]:
+    return tuple(name for name in _variables_in(nested) if name in around or name == ir.STAGE)
+
+
+def _are_plain(left: ir.Column, right: ir.Column) -> bool:
+    """Whether two columns are compared as they are; others are converted, or searched in, as computed values are."""
+    if ir.STAGE not in (left.variable, right.variable):
+        return True
+    is_mixed = left.type != right.type and bool({left.type, right.type} & FLOATS)
+    return not is_mixed and not isinstance(left.type, List)
 
 
 def _point(shape: ir.Shape, pattern: PatternProgram) -> tuple[ByIds, tuple[str, ...]] | None:
@@ -461,6 +507,10 @@ def _point(shape: ir.Shape, pattern: PatternProgram) -> tuple[ByIds, tuple[str, 
 def entity_columns(entity: EntityType) -> list[str]:
     """The fields of a whole entity, in their order."""
     return [*entity.system_columns, *(name for name in entity.properties if name not in entity.system_columns)]
+
+
+def _schema(shape: ir.Shape, entities: Mapping[str, EntityType]) -> pa.Schema:
+    return pa.schema([pa.field(each.name, _output_type(each.expression, entities)) for each in shape.columns])
 
 
 def _output_type(expression: ir.Expression, entities: Mapping[str, EntityType]) -> pa.DataType:

@@ -15,7 +15,7 @@ from omnigraph.lazy import importing
 from omnigraph.parts.choice import choose_engine, spark_for
 from omnigraph.query.at_once import find_point, is_in_memory, run_bounded
 from omnigraph.query.cancelling import NEVER, Cancellation
-from omnigraph.query.levels import ALL_ROWS, KnownValues, page_of
+from omnigraph.query.levels import KnownValues, page_of
 from omnigraph.query.programs import NoProgram, Program
 from omnigraph.query.resident import run_program
 from omnigraph.query.results import AnswerColumn, arrow_values, python_values
@@ -104,13 +104,14 @@ def read_in_memory(
 ) -> QueryResult | None:
     """Answers a query from the tables that are in memory; None if it must be answered in another way."""
     values = KnownValues(bound_parameters(prepared, parameters), datetime.now(UTC))
-    page = page_of(program.read.shape, values, prepared.name) if program.read.shape.is_cut else ALL_ROWS
+    page = page_of(program.read.shape, values, prepared.name)
+    before = [page_of(stage.shape, values, prepared.name) for stage in program.read.stages]
     view = resident.view(snapshot, program.tables)
     if view is None:
         return None
     held_before = cancellation.held_bytes
     try:
-        columns = run_program(program, view, values, page=page, cancellation=cancellation)
+        columns = run_program(program, view, values, page=page, stages=before, cancellation=cancellation)
     except (NoProgram, DoesNotFit, StorageError) as reason:
         if isinstance(reason, DoesNotFit):
             resident.note_too_large(snapshot, program.tables)
@@ -138,8 +139,7 @@ def read_at_once(
     try:
         columns = find_point(program.point, view, values) if program.point is not None else None
         if columns is None and is_in_memory(program, view):
-            page = page_of(shape, values, prepared.name) if shape.is_cut else ALL_ROWS
-            columns = run_bounded(program, view, values, page)
+            columns = run_bounded(program, view, values, page_of(shape, values, prepared.name))
     except (NoProgram, DoesNotFit, StorageError):
         return None
     return None if columns is None else MemoryResult(columns, program, snapshot.commit_id, to_frame)

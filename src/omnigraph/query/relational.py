@@ -88,7 +88,7 @@ class Sql:
                 select = select.join(_table(relation), join_type="cross", copy=False)
         for condition in (*outer, *self._conditions(level)):
             select = select.where(condition, copy=False)
-        return select
+        return select.where(exp.false(), copy=False) if level.is_empty else select
 
     def _conditions(self, level: Level) -> list[exp.Expr]:
         conditions = [self._residual(each, level) for each in level.residual]
@@ -135,7 +135,7 @@ class Sql:
         """A known value, as a parameter of its type."""
         name = f"v{len(self.parameters)}"
         self.parameters[name] = value
-        return exp.Cast(this=exp.Placeholder(this=name), to=_sql_type(type))
+        return exp.Cast(this=exp.Placeholder(this=name), to=sql_type(type))
 
     # --- conditions ---
 
@@ -175,13 +175,13 @@ class Sql:
 
     def _constant(self, value: Value | None, type: PropertyType | None) -> exp.Expr:
         if isinstance(type, List):
-            element = exp.DataType(this=exp.DataType.Type.ARRAY, expressions=[_sql_type(type.element)], nested=True)
+            element = exp.DataType(this=exp.DataType.Type.ARRAY, expressions=[sql_type(type.element)], nested=True)
             if not isinstance(value, tuple):
                 return exp.Cast(this=exp.null(), to=element)
             items = [self.value(each, type.element) for each in value]
             return exp.Cast(this=exp.Array(expressions=items), to=element)
         if value is None:
-            return exp.Cast(this=exp.null(), to=_sql_type(type or Scalar.BOOL))
+            return exp.Cast(this=exp.null(), to=sql_type(type or Scalar.BOOL))
         assert not isinstance(value, tuple)
         assert type is not None
         return self.value(value, type)
@@ -246,7 +246,8 @@ class Sql:
         return self.value(operand.known.value, operand.type)
 
 
-def _sql_type(type: PropertyType) -> exp.DataType:
+def sql_type(type: PropertyType) -> exp.DataType:
+    """The type of SQL that holds all values of a scalar type, on both engines."""
     return _SQL_TYPES[Scalar.STRING if is_text(type) else Scalar(str(type))].copy()
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import field
+from itertools import pairwise
 
 from sqlglot import exp
 
@@ -13,19 +14,28 @@ from omnigraph.query import steps
 from omnigraph.query.answers import COMPUTED, Answer, entity_fields, nulls_first, typed_outputs
 from omnigraph.query.computing import ColumnTest, Resolved, resolve
 from omnigraph.query.levels import Bound, Page
-from omnigraph.query.relational import Sql
+from omnigraph.query.relational import Sql, sql_type
 from omnigraph.query.sql_text import operation_of
+from omnigraph.query.stages import PlannedStage
 
 
-def write_statement(answer: Answer, sql: Sql, page: Page) -> tuple[steps.Relational, tuple[steps.Output, ...]]:
-    """The statement of an answer, and how the answer is put together from what it selects."""
-    writer = _Columns(answer, sql)
-    outputs = tuple(writer.output(column) for column in answer.shape.columns)
-    statement = (writer.grouped_statement if answer.shape.grouped else writer.plain_statement)(answer.shape.order)
-    if page.count is not None:
-        statement = statement.limit(page.count, copy=False)
-    if page.first:
-        statement = statement.offset(page.first, copy=False)
+def write_statement(stages: Sequence[PlannedStage], sql: Sql) -> tuple[steps.Relational, tuple[steps.Output, ...]]:
+    """The statement of the last stage, and how the answer is put together from what it selects.
+
+    Each stage before is a relation of it. Where the next one keeps its order, this has the columns that sort it.
+    """
+    before: list[exp.Ordered] = []
+    written = []
+    for stage, following in pairwise(stages):
+        writer = _Columns(stage.answer, sql, before)
+        statement, before = writer.stage(stage, keeps_order=not following.answer.shape.grouped)
+        written.append((stage.relation.name, statement))
+    last = stages[-1]
+    writer = _Columns(last.answer, sql, before)
+    outputs = tuple(writer.output(column) for column in last.answer.shape.columns)
+    statement = writer.statement(last.page)
+    for name, each in written:
+        statement = statement.with_(name, as_=each, copy=False)
     return steps.Relational(statement, writer.sql.parameters), outputs
 
 
@@ -35,6 +45,8 @@ class _Columns:
 
     answer: Answer
     sql: Sql
+    before: Sequence[exp.Ordered] = ()
+    """The order of the rows of the stage before."""
     inner: dict[str, exp.Expr] = field(default_factory=dict)
     selected: list[exp.Expr] = field(default_factory=list)
     keys: list[str] = field(default_factory=list)
@@ -56,35 +68,69 @@ class _Columns:
             self.ordinals[expression] = self._select(self._outer(expression))
         return steps.ValueOutput(column.name, self.ordinals[expression], expression.type)
 
-    def plain_statement(self, order: Sequence[ir.SortKey]) -> exp.Select:
-        """A row of the answer for each row of the pattern."""
-        keys = [_sort_key(self._outer(key.expression), key) for key in self._sorting(order)]
+    def statement(self, page: Page) -> exp.Select:
+        """The wanted rows of the answer in their order, whose columns are called ``o0``, ``o1``, …"""
+        order = self._order()
+        return _cut(self._select_rows("o"), order, page)
+
+    def stage(self, stage: PlannedStage, *, keeps_order: bool) -> tuple[exp.Select, list[exp.Ordered]]:
+        """The rows of a stage as its relation, and the columns of it that have their order, if that is to be kept."""
+        for column, bound, name in stage.fields:
+            if bound.origin is not None:
+                self._entity_field(bound.origin, name)
+            else:
+                self._select(self._carried_value(column.expression))
+        order = self._order()
+        kept = []
+        for key in order if keeps_order else ():
+            place = exp.column(f"c{self._select(key.this.copy())}", table=stage.relation.name)
+            kept.append(exp.Ordered(this=place, desc=key.args["desc"], nulls_first=key.args["nulls_first"]))
+        rows = self._select_rows("c")
+        is_cut = stage.page.end is not None or stage.page.first
+        return (_cut(rows, order, stage.page) if is_cut else rows), kept
+
+    def _carried_value(self, expression: ir.Expression) -> exp.Expr:
+        """A value as one of its type. A sum that its type cannot hold is null, as what is computed of one is."""
+        value = self._outer(expression)
+        if isinstance(expression, ir.Aggregate) and expression.function is ir.AggregateFunction.SUM:
+            return exp.TryCast(this=value, to=sql_type(expression.type))
+        return value
+
+    def _order(self) -> list[exp.Ordered]:
+        """What the rows are sorted by: where two are equal in all of it, they are equal in what is returned."""
+        return self._order_of_groups() if self.answer.shape.grouped else self._order_of_rows()
+
+    def _order_of_rows(self) -> list[exp.Ordered]:
+        """There is a row of the answer for each row of the pattern."""
+        keys = [_sort_key(self._outer(key.expression), key) for key in self._sorting(self.answer.shape.order)]
+        for each in self.before:
+            row = self._row(each.this)
+            keys.append(exp.Ordered(this=row, desc=each.args["desc"], nulls_first=each.args["nulls_first"]))
         for bound in self.answer.level.own.values():
             keys += [_ascending_key(self._row(each)) for each in self.sql.identity(bound)]
-        if not self.selected:
-            self._select(keys[-1].this.copy())
-        return self._statement().order_by(*keys, copy=False)
+        return keys
 
-    def grouped_statement(self, order: Sequence[ir.SortKey]) -> exp.Select:
-        """A row for each group. A column that is the same in each row is a key too, so no rows make no group."""
+    def _order_of_groups(self) -> list[exp.Ordered]:
+        """There is a row for each group. What is the same in each row is a key too, so no rows make no group."""
         if any(self.answer.values.of(column.expression) is not None for column in self.answer.shape.columns):
             self._key(self._row(exp.Literal.number(0)))
+        # Without keys there is one group, and nothing to sort.
+        sorting = self._sorting(self.answer.shape.order) if self.keys else []
+        keys = [_sort_key(self._outer(key.expression), key) for key in sorting]
+        return [*keys, *(_ascending_key(exp.column(name)) for name in self.keys)]
+
+    def _select_rows(self, prefix: str) -> exp.Select:
         if not self.inner:
             self._row(exp.Literal.number(0))
-        # Without keys there is one group, and nothing to sort.
-        keys = [_sort_key(self._outer(key.expression), key) for key in self._sorting(order) if self.keys]
-        keys += [_ascending_key(exp.column(name)) for name in self.keys]
-        statement = self._statement()
-        if self.keys:
-            statement = statement.group_by(*(exp.column(name) for name in self.keys), copy=False)
-            statement = statement.order_by(*keys, copy=False)
-        return statement
-
-    def _statement(self) -> exp.Select:
+        if not self.selected:
+            self._select(exp.Literal.number(0))
         columns = [exp.alias_(expression, name) for name, expression in self.inner.items()]
         rows = self.sql.select(self.answer.level, columns).subquery("q")
-        returned = [exp.alias_(expression, f"o{index}") for index, expression in enumerate(self.selected)]
-        return exp.Select(expressions=returned).from_(rows)
+        returned = [exp.alias_(expression, f"{prefix}{index}") for index, expression in enumerate(self.selected)]
+        statement = exp.Select(expressions=returned).from_(rows)
+        if self.keys:
+            statement = statement.group_by(*(exp.column(name) for name in self.keys), copy=False)
+        return statement
 
     def _sorting(self, order: Sequence[ir.SortKey]) -> list[ir.SortKey]:
         return [key for key in order if self.answer.values.of(key.expression) is None]
@@ -194,6 +240,15 @@ class _Columns:
         for term in terms[1:]:
             total = exp.Add(this=total, expression=term)
         return total
+
+
+def _cut(statement: exp.Select, order: Sequence[exp.Ordered], page: Page) -> exp.Select:
+    """The wanted rows of a statement, in their order."""
+    if order:
+        statement = statement.order_by(*order, copy=False)
+    if page.count is not None:
+        statement = statement.limit(page.count, copy=False)
+    return statement.offset(page.first, copy=False) if page.first else statement
 
 
 def _ascending_key(expression: exp.Expr) -> exp.Ordered:

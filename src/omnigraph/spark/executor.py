@@ -120,7 +120,8 @@ def execute_on_spark(
 def _plan_result(plan: Plan, snapshot: PinnedTables, spark: SparkSession, embed: Embed | None) -> SparkResult:
     rest = plan.rest
     assert isinstance(rest, Relational), "a plan for Spark has no shortcuts"
-    last = plan.page.first if plan.page.end is None else plan.page.end
+    pages = [*(stage.page for stage in plan.stages), plan.page]
+    last = max(page.first if page.end is None else page.end for page in pages)
     if last > _LAST_ROW:
         message = f"on Spark, `offset` and `limit` reach {_LAST_ROW:,} rows at most, found {last:,}"
         raise UsageError(message)
@@ -151,7 +152,7 @@ class _Run:
 
     def relation(self, step: Step) -> DataFrame:
         """The rows of a step, under SQL names."""
-        if self.plan.is_empty:
+        if step.relation.name in self.plan.unread:
             return self.relations.local(step.relation.schema.empty_table())
         match step:
             case NodeScan():

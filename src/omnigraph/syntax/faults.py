@@ -49,7 +49,7 @@ _HINTS = {
     "!": "not equal is `!=`, and a pattern is negated by `not { … }`",
     "$": "a variable is a dollar and a name: `$x`",
 }
-_BLOCK_WORDS = frozenset({"match", "return", "order", "limit", "offset"})
+_BLOCK_WORDS = frozenset({"match", "with", "return", "order", "limit", "offset"})
 _WORD_BEFORE = re.compile(r"(?<![.$\w])([A-Za-z]{1,9})\s*\Z")
 
 

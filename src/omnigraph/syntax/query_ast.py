@@ -298,10 +298,15 @@ class Shape(Node):
 
 @dataclass(frozen=True, slots=True)
 class ReadBody(Node):
-    """``match { … }`` and what is made of the rows that match."""
+    """``match { … }`` and what is made of the rows that match.
+
+    The `stages` before it say ``with`` in place of ``return``; each continues from the rows of the one before, and the
+    read from those of the last. The span of a stage is its ``with``.
+    """
 
     match: tuple[Clause, ...]
     shape: Shape
+    stages: tuple["ReadBody", ...] = ()
 
 
 class OnConflict(StrEnum):

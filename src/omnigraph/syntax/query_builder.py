@@ -40,12 +40,7 @@ class QueryBuilder(Builder):
         *annotations, body = rest
         assert isinstance(body, ast.ReadBody | ast.MutationBody)
         if isinstance(body, ast.ReadBody):
-            names = {parameter.name for parameter in parameters or ()}
-            body = replace(
-                body,
-                match=_resolve_clauses(body.match, names),
-                shape=_resolve_within(body.shape, names),
-            )
+            body = _resolve_read(body, {parameter.name for parameter in parameters or ()})
         kept = tuple(annotation for annotation in annotations if isinstance(annotation, nodes.Annotation))
         return ast.Query(str(name), parameters or (), kept, body, span=self.at(name))
 
@@ -57,8 +52,22 @@ class QueryBuilder(Builder):
 
     # --- reads ---
 
-    def read(self, match: tuple[ast.Clause, ...], shape: ast.Shape) -> ast.ReadBody:
-        return ast.ReadBody(match, shape)
+    def read(self, match: tuple[ast.Clause, ...], *parts: Any) -> ast.ReadBody:
+        *written, shape = parts
+        stages = []
+        for stage, following in written:
+            stages.append(replace(stage, match=match))
+            match = following
+        if len(stages) > MAX_NESTING:
+            message = f"a query has at most {MAX_NESTING} stages"
+            raise SourceFault(self._language.code("NESTING"), message, stages[MAX_NESTING].span)
+        return ast.ReadBody(match, shape, tuple(stages))
+
+    def stage(
+        self, keyword: Token, shape: ast.Shape, following: tuple[ast.Clause, ...] | None
+    ) -> tuple[ast.ReadBody, tuple[ast.Clause, ...]]:
+        """A stage that lacks its pattern, and the pattern after it."""
+        return ast.ReadBody((), shape, span=self.at(keyword)), following or ()
 
     def shape(
         self,
@@ -82,7 +91,7 @@ class QueryBuilder(Builder):
     def _children(self, *children: Any) -> tuple[Any, ...]:
         return children
 
-    match = returns = order = _children
+    match = columns = order = _children
 
     def projection(self, expression: ast.Expression, _as: Token | None, alias: Token | None) -> ast.Projection:
         return ast.Projection(self._value(expression), str(alias) if alias else None, span=expression.span)
@@ -338,20 +347,38 @@ def _depth_of(part: ast.Expression | ast.KeywordArgument) -> int:
 # --- edges that are called as operators ---
 
 
-def _resolve_clauses(clauses: Iterable[ast.Clause], parameters: set[str]) -> tuple[ast.Clause, ...]:
-    """The clauses with `$a contains $b` read as a traversal unless one of the two is a parameter."""
-    return tuple(_resolve_clause(clause, parameters) for clause in clauses)
+def _resolve_read(read: ast.ReadBody, values: set[str]) -> ast.ReadBody:
+    """A read and its stages; `values` are the names that stand for values, as those of parameters do."""
+    stages = []
+    for stage in read.stages:
+        stages.append(_resolve_read(stage, values))
+        values = values | {name for each in stage.shape.returns if (name := _value_name(each, values)) is not None}
+    match, shape = _resolve_clauses(read.match, values), _resolve_within(read.shape, values)
+    return replace(read, match=match, shape=shape, stages=tuple(stages))
 
 
-def _resolve_clause(clause: ast.Clause, parameters: set[str]) -> ast.Clause:
+def _value_name(column: ast.Projection, values: set[str]) -> str | None:
+    """The variable that a column of a stage becomes, unless it is an entity."""
+    if isinstance(column.expression, ast.Variable):
+        name = column.expression.name
+        return (column.alias or name) if name in values else None
+    return column.alias
+
+
+def _resolve_clauses(clauses: Iterable[ast.Clause], values: set[str]) -> tuple[ast.Clause, ...]:
+    """The clauses with `$a contains $b` read as a traversal unless one of the two is a value."""
+    return tuple(_resolve_clause(clause, values) for clause in clauses)
+
+
+def _resolve_clause(clause: ast.Clause, values: set[str]) -> ast.Clause:
     if isinstance(clause, ast.Negation):
-        return ast.Negation(_resolve_clauses(clause.clauses, parameters), span=clause.span)
+        return ast.Negation(_resolve_clauses(clause.clauses, values), span=clause.span)
     if not isinstance(clause, ast.Filter):
         return clause
     step = _word_between(clause.condition)
-    if step is not None and not parameters & {step[0].name, step[2].name}:
+    if step is not None and not values & {step[0].name, step[2].name}:
         return ast.TraversalClause(step[0], step[1], step[2], span=clause.span)
-    return ast.Filter(_resolve_within(clause.condition, parameters), span=clause.span)
+    return ast.Filter(_resolve_within(clause.condition, values), span=clause.span)
 
 
 def _word_between(condition: ast.Expression) -> tuple[ast.Variable, str, ast.Variable] | None:
@@ -370,17 +397,15 @@ def _word_between(condition: ast.Expression) -> tuple[ast.Variable, str, ast.Var
     return None
 
 
-def _resolve_within(part: Any, parameters: set[str]) -> Any:
+def _resolve_within(part: Any, values: set[str]) -> Any:
     """The same, with the clauses of the patterns that are nested in it resolved."""
     if isinstance(part, ast.SubPatternExpression):
-        return replace(part, clauses=_resolve_clauses(part.clauses, parameters))
+        return replace(part, clauses=_resolve_clauses(part.clauses, values))
     if isinstance(part, tuple):
-        resolved = tuple(_resolve_within(each, parameters) for each in part)
+        resolved = tuple(_resolve_within(each, values) for each in part)
         return part if all(one is other for one, other in zip(part, resolved, strict=True)) else resolved
     if isinstance(part, _HOLDS_EXPRESSIONS):
         inner = {each.name: getattr(part, each.name) for each in fields(part)}
-        changed = {
-            name: found for name, each in inner.items() if (found := _resolve_within(each, parameters)) is not each
-        }
+        changed = {name: found for name, each in inner.items() if (found := _resolve_within(each, values)) is not each}
         return replace(part, **changed) if changed else part
     return part

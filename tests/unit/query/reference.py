@@ -16,6 +16,8 @@ from omnigraph.syntax.query_ast import SubPatternKind
 Entity = dict[str, Any]
 Binding = dict[str, tuple[str, Entity]]
 Keys = list[tuple[Any, bool]]
+PLACE = "place:"
+"""The column of a stage with the number of its row."""
 
 
 @dataclass(frozen=True)
@@ -29,22 +31,41 @@ class Reference:
 
     def answer(self, read: ir.Read) -> list[tuple[Any, ...]]:
         """The rows of a read, in their order."""
-        bindings = list(self.matches(read.pattern, {}))
+        around: list[Binding] = [{}]
+        for stage in read.stages:
+            around = [
+                self.carried(stage.shape, binding, output, place)
+                for place, (binding, output) in enumerate(self.rows_of(stage, around))
+            ]
+        return [output for _, output in self.rows_of(read, around)]
+
+    def carried(self, shape: ir.Shape, binding: Binding, output: tuple[Any, ...], place: int) -> Binding:
+        """What the next stage sees of a row of a stage, and the place of that row."""
+        values = {column.name: value for column, value in zip(shape.columns, output, strict=True)}
+        entities = {name: binding[variable] for name, variable in shape.entities}
+        return {**entities, ir.STAGE: (ir.STAGE, {**values, PLACE: place})}
+
+    def rows_of(self, read: ir.Read, around: list[Binding]) -> list[tuple[Binding, tuple[Any, ...]]]:
+        """The rows of a stage that continue others, in their order, each with one of the ways in which it is found."""
+        bindings = [found for each in around for found in self.matches(read.pattern, each)]
+        before = {name for each in around for name in each}
         shape, grouped = read.shape, read.shape.grouped
         rows = self._groups(shape, bindings) if grouped else [([binding], binding) for binding in bindings]
-        keyed: list[tuple[Keys, tuple[Any, ...]]] = []
+        keyed: list[tuple[Keys, tuple[Binding, tuple[Any, ...]]]] = []
         for group, first in rows:
             output = tuple(self.result(column.expression, group, first) for column in shape.columns)
             keys = [(self.result(key.expression, group, first), key.descending) for key in shape.order]
             if grouped:
                 ties = [self._plain(self.result(key, group, first)) for key in shape.keys]
             else:
-                ties = [each for type, entity in first.values() for each in (entity["id"], type)]
-            keyed.append(([*keys, *((tie, False) for tie in ties)], output))
+                ties = [first[ir.STAGE][1][PLACE]] if ir.STAGE in first else []
+                bound = [each for name, each in first.items() if name not in before]
+                ties += [each for type, entity in bound for each in (entity["id"], type)]
+            keyed.append(([*keys, *((tie, False) for tie in ties)], (first, output)))
         keyed.sort(key=cmp_to_key(_in_order))
         offset = 0 if shape.offset is None else self.value(shape.offset, {})
         limit = None if shape.limit is None else self.value(shape.limit, {})
-        return [output for _, output in keyed][offset:][:limit]
+        return [row for _, row in keyed][offset:][:limit]
 
     def _plain(self, value: Any) -> Any:
         return value["id"] if isinstance(value, dict) else value

@@ -60,6 +60,7 @@ class Writer:
     def __init__(self, draw: st.DrawFn) -> None:
         self._draw = draw
         self._names = (f"v{number}" for number in itertools.count())
+        self._values: dict[str, list[str]] = {}
 
     def one_of(self, *choices: Any) -> Any:
         return self._draw(st.sampled_from(choices))
@@ -119,7 +120,7 @@ class Writer:
 
     def expressions(self, seen: dict[str, str]) -> ExpressionWriter:
         """What can be computed of variables."""
-        columns: dict[str, list[str]] = {}
+        columns = {kind: [*values] for kind, values in self._values.items()}
         patterns = []
         for name, kind in seen.items():
             for property, type in COMPUTED[kind].items():
@@ -184,12 +185,51 @@ class Writer:
             people.append(new)
         return f"query q {{ match {{ {'  '.join(clauses)} }} return {{ count($v0) }} }}"
 
+    def stage(self, seen: dict[str, str]) -> tuple[str, dict[str, str]]:
+        """`with`, and the kinds of the entities that it carries on; values are used by expressions from now on."""
+        columns: dict[str, str] = {}
+        carried: dict[str, str] = {}
+        for name in self._draw(st.lists(st.sampled_from(sorted(seen)), unique=True, max_size=2)):
+            column = name if self.one_of(True, True, False) else next(self._names)
+            carried[column] = seen[name]
+            columns[column] = f"${name}" if column == name else f"${name} as {column}"
+        values: dict[str, list[str]] = {}
+        for _ in range(self._draw(st.integers(0 if columns else 1, 2))):
+            column, kind = next(self._names), self.one_of("whole", "real", "text", "truth")
+            expression = self.expressions(seen).of_kind(kind, self._draw(st.integers(0, 1)))
+            if self.one_of(True, True, False):
+                kind, expression = self.one_of(*STAGE_AGGREGATES)
+                expression = expression.format(self.one_of(*seen))
+            columns[column] = f"{expression} as {column}"
+            values.setdefault(kind, []).append(f"(${column} = true)" if kind == "truth" else f"${column}")
+        text = "with { " + ", ".join(columns.values()) + " }"
+        sortable = [name for name in columns if name not in carried]
+        if sortable and self.one_of(True, False):
+            text += f" order {{ {self.one_of(*sortable)} {self.one_of('asc', 'desc')} }}"
+        self._values = values
+        return text + self.page(), carried
+
+    def staged(self) -> str:
+        """A query with one stage or more."""
+        clauses, seen = self.pattern({}, 1)
+        text = f"query q {{ match {{ {'  '.join(clauses)} }}"
+        for _ in range(self._draw(st.integers(1, 2))):
+            stage, seen = self.stage(seen)
+            text += f" {stage}"
+            if not seen or self.one_of(True, True, False):
+                clauses, own = self.pattern(seen, 1)
+                text += f" match {{ {'  '.join(clauses)} }}"
+                seen = {**seen, **own}
+        return f"{text} {self.returns(seen)} }}"
+
     def returns(self, own: dict[str, str]) -> str:
         """`return`, `order`, `limit` and `offset`."""
         columns: dict[str, None] = {}
         for _ in range(self._draw(st.integers(1, 3))):
             name = self.one_of(*own)
             columns[f"${name}.{self.one_of(*PROPERTIES[own[name]])}"] = None
+        for values in self._values.values():
+            columns[self.one_of(*values)] = None
         if self.one_of(True, False):
             kind = self.one_of("whole", "real", "text", "truth")
             columns[self.expressions(own).of_kind(kind, self._draw(st.integers(1, 2)))] = None
@@ -249,9 +289,14 @@ COMPUTED_AGGREGATES = (
 )
 
 
+STAGE_AGGREGATES = (("whole", "count(${})"), ("text", "max(${}.id)"), ("whole", "sum(length(${}.id))"))
+
+
 @st.composite
 def queries(draw: st.DrawFn) -> str:
     writer = Writer(draw)
+    if writer.one_of(True, False, False):
+        return writer.staged()
     if writer.one_of(True, False, False, False):
         return writer.counted_tree()
     clauses, own = writer.pattern({}, 2)

@@ -57,7 +57,8 @@ def test_a_program_finds_what_the_language_means(
         for merged_rows in (512, 0):
             try:
                 with mock.patch.object(matching, "_MERGED_ROWS", merged_rows):
-                    columns = run_program(program, view, values, page=page_of(query.body.shape, values, query.name))
+                    page, *stages = (page_of(each.shape, values, "q") for each in (query.body, *query.body.stages))
+                    columns = run_program(program, view, values, page=page, stages=stages)
             except NoProgram:
                 return
             found = MemoryResult(columns, program, "commit", no_frame)

@@ -69,19 +69,26 @@ def _query(query: ast.Query) -> str:
 
 
 def _read(read: ast.ReadBody) -> Iterable[str]:
+    for stage in read.stages:
+        yield from _match(stage.match)
+        yield from _shape("with", stage.shape)
+    yield from _match(read.match)
+    yield from _shape("return", read.shape)
+
+
+def _match(clauses: Iterable[ast.Clause]) -> Iterable[str]:
     yield "match {"
-    for line in _clauses(read.match):
+    for line in _clauses(clauses):
         yield _INDENT + line
     yield "}"
-    yield from _shape(read.shape)
 
 
-def _shape(shape: ast.Shape) -> Iterable[str]:
+def _shape(keyword: str, shape: ast.Shape) -> Iterable[str]:
     columns = (
         print_expression(item.expression) + (f" as {item.alias}" if item.alias is not None else "")
         for item in shape.returns
     )
-    yield f"return {{ {', '.join(columns)} }}"
+    yield f"{keyword} {{ {', '.join(columns)} }}"
     if shape.order:
         directions = {None: "", True: " desc", False: " asc"}
         keys = (print_expression(key.expression) + directions[key.descending] for key in shape.order)

@@ -84,7 +84,7 @@ T = TypeVar("T")
 
 # Keywords are names too, wherever they are not keywords.
 _WORDS = (
-    "query match return order limit offset not as asc desc insert update delete set where and contains starts_with"
+    "query match with return order limit offset not as asc desc insert update delete set where and contains starts_with"
     " or in is case when then else end"
 )
 _KEYWORDS = frozenset(_WORDS.split())
@@ -250,11 +250,18 @@ def _clauses(parameters: frozenset[str]) -> st.SearchStrategy[Clause]:
     )
 
 
-def _shapes(parameters: frozenset[str]) -> st.SearchStrategy[Shape]:
+# Values of stages decide how a clause is read, so they have names that no variable of a clause has.
+_carried_names = st.none() | st.sampled_from(["carried_value", "another_value"])
+_column_names = st.none() | names
+
+
+def _shapes(
+    parameters: frozenset[str], column_names: st.SearchStrategy[str | None] = _column_names
+) -> st.SearchStrategy[Shape]:
     counts = st.none() | st.integers(0, 100).map(IntLiteral) | variables
     return st.builds(
         Shape,
-        returns=tuples_of(st.builds(Projection, _expressions(parameters), st.none() | names)),
+        returns=tuples_of(st.builds(Projection, _expressions(parameters), column_names)),
         order=tuples_of(st.builds(OrderKey, _expressions(parameters), st.none() | st.booleans()), most=2),
         limit=counts,
         offset=counts,
@@ -262,7 +269,9 @@ def _shapes(parameters: frozenset[str]) -> st.SearchStrategy[Shape]:
 
 
 def _reads(parameters: frozenset[str]) -> st.SearchStrategy[ReadBody]:
-    return st.builds(ReadBody, tuples_of(_clauses(parameters)), _shapes(parameters))
+    matches = tuples_of(_clauses(parameters))
+    stages = st.builds(ReadBody, matches, _shapes(parameters, _carried_names))
+    return st.builds(ReadBody, matches, _shapes(parameters), tuples_of(stages, most=2))
 
 
 own_names = (values_names.filter(lambda name: name not in ("true", "false", "null")) | system_names).map(BareName)
