@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from omnigraph.compiler import CompiledQuery, compile_queries, compile_query
     from omnigraph.embedding import EmbeddingFailed, ModelMismatch, UnsuitableModel
     from omnigraph.errors import (
+        BatchConflict,
         BranchExists,
         BranchInUse,
         ChangesGap,
@@ -74,6 +75,7 @@ if TYPE_CHECKING:
     __version__: str
 
 __all__ = [
+    "BatchConflict",
     "BranchExists",
     "BranchInUse",
     "BranchInfo",

@@ -311,6 +311,21 @@ class PreconditionFailed(Conflict):
     actual: str
 
 
+class BatchConflict(Conflict):
+    """A load whose key was used for other content, or whose batch comes too late; nothing was written.
+
+    Its number alone does not say which rows it has. To load them might double some, and to leave them out drop some.
+    """
+
+    code = "batch_conflict"
+    template = "batch {batch} of application `{application}` cannot be loaded: {problem}"
+
+    application: str
+    batch: int
+    last: int
+    problem: str
+
+
 class KeyConflict(Conflict):
     """A strict insert of an entity whose id is taken."""
 

@@ -17,6 +17,7 @@ from omnigraph.api.progress import Choice
 from omnigraph.errors import ExpectedVersionMismatch, StorageError
 from omnigraph.failpoints import Point, Writer
 from omnigraph.loading.inputs import load_input
+from omnigraph.loading.load import LoadOptions
 from omnigraph.loading.load import load as load_once
 from omnigraph.parts.engine import InProcess
 from omnigraph.session.writes import WriteOrder
@@ -294,7 +295,15 @@ def test_an_attempt_that_lost_the_first_write_to_another_is_a_conflict(graph: og
     request = WriteOrder(kind=Writer.LOAD, branch=BRANCH, actor=None, message="load")
     with pytest.raises(ExpectedVersionMismatch) as raised:
         graph._session.write(
-            request, lambda attempt: load_once(attempt, given, LoadMode.APPEND, InProcess(), Choice("local", ""))
+            request,
+            lambda attempt: load_once(
+                attempt,
+                given,
+                LoadOptions(mode=LoadMode.APPEND),
+                branches=graph._session.branches,
+                engine=InProcess(),
+                choice=Choice("local", ""),
+            ),
         )
     assert isinstance(raised.value, og.Conflict)
     assert raised.value.table_key == PERSON

@@ -39,6 +39,7 @@ else:
     pa = Cancellation = Any
 
 _SHOWN_ROWS = 20
+_LONGEST_NAME = 200
 TYPE, ID = "type", "id"
 """The columns of an analysis that say which node a row is about."""
 
@@ -182,6 +183,9 @@ class LoadResult(Result):
     engine: Annotated[str, Doc("Where it ran: `local` or `spark`.")]
     why: Annotated[str, Doc("Why it ran there.")]
     total: Annotated[int, Doc("How many records were loaded.")] = field(init=False, default=0)
+    repeated: Annotated[
+        bool, Doc("Whether this batch of the application was loaded before, by `commit`, so that nothing was done.")
+    ] = False
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "total", sum(self.nodes.values()) + sum(self.edges.values()))
@@ -344,9 +348,33 @@ class LoadRequest(Request[LoadResult]):
     from_: From = None
     actor: Actor = None
     message: Message = None
+    application: Annotated[
+        str | None, Doc("The name of the pipeline that loads: with `batch`, the key by which a load is done once.")
+    ] = None
+    batch: Annotated[
+        int | None,
+        Doc("The number of the batch of `application`. The same batch again is not loaded again."),
+        Bounds(least=0, most=2**63 - 1),
+    ] = None
+    edge_id: Annotated[
+        Collection[str] | None,
+        Doc(
+            "Columns that form the id of an edge that has none: `from,to`, or for one type `Type=from,to`. "
+            "By default the id is made up."
+        ),
+    ] = None
     engine: Engine = AUTO
     storage_options: StorageOptions = None
     report: OnProgress = no_report
+
+    def problem(self) -> str | None:
+        if (self.application is None) != (self.batch is None):
+            return "the key of a load is an `application` and a `batch`: expected both or neither"
+        if self.application is not None and not (
+            0 < len(self.application) <= _LONGEST_NAME and self.application.isprintable()
+        ):
+            return f"invalid application {self.application!r}: expected up to {_LONGEST_NAME} printable characters"
+        return None
 
 
 class ExplainLoadRequest(Request[str]):

@@ -53,6 +53,10 @@ class Commit(Result):
     message: Annotated[str | None, Doc("What it is about.")] = None
     created_at: Annotated[datetime, Doc("When it was made, in UTC.")]
     schema_id: Annotated[str, Doc("The schema that it was made under.")] = FIRST_SCHEMA
+    application: Annotated[str | None, Doc("Of a load with a key, the application whose batch it loaded.")] = None
+    batch: Annotated[int | None, Doc("Of a load with a key, the number of the batch.")] = None
+    digest: str | None = field(default=None, metadata=_INTERNAL)
+    """Of a load with a key, what identifies its content."""
     generation: int = field(default=0, metadata=_INTERNAL)
     """One more than that of its parents, so that an ancestor always has a smaller one."""
     incarnation: str = field(default=MAIN_INCARNATION, metadata=_INTERNAL)

@@ -53,7 +53,8 @@ SPELLINGS: Mapping[str, Spelling] = {
     "algorithm": Spelling(metavar="ANALYSIS"),
     "all": Spelling(("--all",)),
     "at": Spelling(metavar=f"{_STATE}|VERSION", default_text="main"),
-    "batch": Spelling(metavar="ROWS"),
+    "application": Spelling(metavar="NAME"),
+    "batch": Spelling(metavar="N"),
     "branch": Spelling(metavar="BRANCH"),
     "commit": Spelling(("--at",), f"{_STATE}|VERSION", default_text="main"),
     "commit_id": Spelling(metavar="COMMIT"),
@@ -64,6 +65,7 @@ SPELLINGS: Mapping[str, Spelling] = {
     "force": Spelling(text="With --confirm: publish everything that other programs committed."),
     "from_": Spelling(("--from",), _STATE),
     "grace": _AGE,
+    "edge_id": Spelling(metavar="COLUMNS"),
     "id": Spelling(metavar="ID"),
     "if_commit": Spelling(
         metavar="COMMIT",

@@ -92,6 +92,10 @@ def run_load(values: Values) -> None:
         print_json(result.as_json())
         return
     _print_engine(result)
+    if result.repeated:
+        typer.echo(f"batch {request.batch} of `{request.application}` was loaded before; nothing was done")
+        print_commit(result.commit)
+        return
     counts = {**result.nodes, **result.edges}
     print_table(("type", "records"), ((name, f"{count:,}") for name, count in counts.items()))
     print_commit(result.commit)

@@ -4,9 +4,9 @@ Tasks read the input, check every record alone and write the rows where no versi
 be compared, a bucket of keys at a time. Only when nothing is wrong is all of it staged and published, like every write.
 """
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
-from dataclasses import field
+from dataclasses import field, replace
 from functools import partial
 from typing import Any
 
@@ -17,7 +17,9 @@ from omnigraph.catalog import EdgeType, NodeType
 from omnigraph.dataclass_later import dataclass
 from omnigraph.embedding import current_settings
 from omnigraph.errors import ValidationError
+from omnigraph.loading.batches import LoadKey, digest_of, find_repeated
 from omnigraph.loading.checking import Verdict, check_bucket, keys_parts, needed_keys, spill_keys
+from omnigraph.loading.edge_ids import EdgeIds
 from omnigraph.loading.inputs import FRAME_NUMBERS, LoadInput, work_of
 from omnigraph.loading.records import Faults
 from omnigraph.loading.sources import (
@@ -37,6 +39,8 @@ from omnigraph.parts.scratch import Memory, Scratch, scratch_files
 from omnigraph.storage.carrying import TableAt
 from omnigraph.storage.environment import count_setting
 from omnigraph.storage.staging import WrittenRows, discard, join_written, stage_replacement, stage_written
+from omnigraph.versioning import Branches
+from omnigraph.versioning.publisher import Batch
 from omnigraph.violations import Violation
 from omnigraph.write import WriteAttempt
 from omnigraph.write.change import StagedTable
@@ -69,17 +73,36 @@ def _some(count: int, noun: str) -> str:
     return f"{count:,} {noun}{'s' * (count != 1)}"
 
 
-def load(attempt: WriteAttempt, given: LoadInput, mode: LoadMode, engine: Engine, choice: Choice) -> LoadResult:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoadOptions:
+    """How records are loaded: the mode, the columns that form ids of edges, and the key by which it is done once."""
+
+    mode: LoadMode
+    edge_ids: EdgeIds = field(default_factory=dict)
+    key: LoadKey | None = None
+
+
+def load(
+    attempt: WriteAttempt,
+    given: LoadInput,
+    options: LoadOptions,
+    *,
+    branches: Branches,
+    engine: Engine,
+    choice: Choice,
+) -> LoadResult:
     """Loads as one commit, or nothing.
 
     Append takes only new entities. Merge replaces what a record gives of an entity that is there, and keeps the rest.
-    Overwrite leaves nothing of the types that the input mentions but what it brings.
+    Overwrite leaves nothing of the types that the input mentions but what it brings. A load whose key and content were
+    loaded before changes nothing.
     """
     buckets = bucket_count(given.expected_keys)
     writing = engine_for_rows(engine)
     with _scratch(attempt, engine, buckets) as scratch:
         splitter = Splitter(attempt.catalog, scratch, buckets)
-        return _Load(attempt, given, engine, writing, mode=mode, choice=choice, splitter=splitter).run()
+        work = _Load(attempt, given, engine, writing, options=options, choice=choice, splitter=splitter)
+        return work.run(branches)
 
 
 def engine_for_rows(engine: Engine) -> Engine:
@@ -106,7 +129,7 @@ class _Load:
     engine: Engine
     writing: Engine
     """The one for the stages that write rows."""
-    mode: LoadMode = field(kw_only=True)
+    options: LoadOptions = field(kw_only=True)
     choice: Choice = field(kw_only=True)
     splitter: Splitter = field(kw_only=True)
     _parts: list[Part] = field(default_factory=list)
@@ -114,9 +137,17 @@ class _Load:
     _buckets: int = 1
     """How many are worked on apart, now that it is known how many rows there are."""
 
-    def run(self) -> LoadResult:
+    @property
+    def mode(self) -> LoadMode:
+        return self.options.mode
+
+    def run(self, branches: Branches) -> LoadResult:
         self._parts = self.given.parts(self.splitter.scratch)
-        job = LoadJob(self.attempt.catalog, self.mode, self._tables(), self.splitter, current_settings())
+        if (load_key := self.options.key) is not None:
+            commit = find_repeated(self.attempt, branches, load_key, self._read_digest)
+            if commit is not None:
+                return LoadResult(commit, {}, {}, self.choice.engine, self.choice.why, repeated=True)
+        job = self._job(self._tables())
         try:
             return self._load(job)
         except BaseException:
@@ -124,8 +155,26 @@ class _Load:
                 discard(job.tables[key].open(), written)
             raise
 
+    def _job(self, tables: Mapping[str, TableAt], *, only_content: bool = False) -> LoadJob:
+        return LoadJob(
+            self.attempt.catalog,
+            self.mode,
+            tables,
+            self.splitter,
+            current_settings(),
+            edge_ids=self.options.edge_ids,
+            has_key=self.options.key is not None,
+            only_content=only_content,
+        )
+
+    def _read_digest(self) -> str:
+        """What identifies the content of the input, which is read and not kept."""
+        return _digest(self._read(self._job({}, only_content=True)))
+
     def _load(self, job: LoadJob) -> LoadResult:
         read = self._read(job)
+        if (key := self.options.key) is not None:
+            self.attempt = replace(self.attempt, batch=Batch(key.application, key.batch, _digest(read)))
         touched = {key for outcome in read for key, count in outcome.rows.items() if count}
         if self.mode is LoadMode.OVERWRITE:
             touched |= self.given.named_tables
@@ -261,6 +310,10 @@ class _Load:
             key, _ = self.given.frames[number // FRAME_NUMBERS - 1]
             name, line = f"{key.partition(':')[2]} partition {number % FRAME_NUMBERS}", position + 1
         return violation._replace(file=name, line=line)
+
+
+def _digest(outcomes: Sequence[LoadOutcome]) -> str:
+    return digest_of(sum(each.count for each in outcomes), sum(each.content for each in outcomes))
 
 
 def _row_count(outcome: LoadOutcome) -> int:

@@ -32,6 +32,7 @@ from omnigraph.dataclass_later import dataclass
 from omnigraph.diagnostics import did_you_mean, quoted
 from omnigraph.loading.alike import rows_alike
 from omnigraph.loading.columns import json_column
+from omnigraph.loading.edge_ids import EdgeIds, formed_ids
 from omnigraph.strict_json import read_json
 from omnigraph.violations import Violation
 from omnigraph.write.change import Origins, Places
@@ -192,6 +193,17 @@ class TypeRows:
     given: Mapping[str, pa.Array]
     generated_ids: bool
     origins: Origins
+    stated: pa.Array | None = None
+    """Which records give their ids themselves, if some do not."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Ids:
+    """The ids of records, whether all of them are made up, and which are stated, if some are not."""
+
+    values: pa.Array
+    are_new: bool = False
+    stated: pa.Array | None = None
 
 
 @dataclass(slots=True)
@@ -210,8 +222,9 @@ class RecordReader:
     that the caller assigns.
     """
 
-    def __init__(self, catalog: Catalog, *, tells_null_apart: bool) -> None:
+    def __init__(self, catalog: Catalog, *, tells_null_apart: bool, edge_ids: EdgeIds | None = None) -> None:
         self.catalog = catalog
+        self._edge_ids = edge_ids or {}
         self.faults = Faults()
         self._tells_null_apart = tells_null_apart
         self._rows: list[TypeRows] = []
@@ -353,9 +366,10 @@ class RecordReader:
     ) -> None:
         """Gives every record its id and keeps the rows; `stated` are the ids that records give themselves."""
         before = self.faults.total
-        ids, generated = self._ids(entity, columns, stated, origins)
+        ids = self._ids(entity, columns, stated, origins)
         if self.faults.total == before:
-            self._rows.append(TypeRows(entity, pa.table({ID: ids, **columns}), given, generated, origins))
+            rows = pa.table({ID: ids.values, **columns})
+            self._rows.append(TypeRows(entity, rows, given, ids.are_new, origins, ids.stated))
 
     def _ends(self, edge: EdgeType, chunk: _Chunk, origins: Origins) -> dict[str, pa.Array]:
         columns = {}
@@ -374,24 +388,36 @@ class RecordReader:
         columns: Mapping[str, pa.Array],
         stated: pa.Array | Sequence[Any] | None,
         origins: Origins,
-    ) -> tuple[pa.Array, bool]:
-        """The ids of all records, and whether all of them are new."""
+    ) -> "_Ids":
+        """The ids of all records."""
         report = self.reporter(entity, ID, origins)
         assert origins.places is not None
         if isinstance(entity, NodeType) and entity.key:
             if ID in entity.key:
                 none = pa.nulls(len(origins.places), pa.string())
                 columns = {**columns, ID: none if stated is None else _texts(stated, report)}
-            return _derived_ids(entity, columns, stated, report), False
-        fresh = new_ids(len(origins.places))
-        if stated is None:
-            return fresh, True
-        texts = _texts(stated, report)
-        if texts.null_count == len(texts):
-            return fresh, True
+            return _Ids(_derived_ids(entity, columns, stated, report))
+        count = len(origins.places)
+        texts = pa.nulls(count, pa.string()) if stated is None else _texts(stated, report)
+        if isinstance(entity, EdgeType) and entity.table_key in self._edge_ids and texts.null_count:
+            return _Ids(self._with_formed_ids(entity, columns, texts, report), stated=texts.is_valid())
+        if texts.null_count == count:
+            return _Ids(new_ids(count), are_new=True)
         for position in pc.indices_nonzero(pc.equal(pc.binary_length(texts), 0)).to_pylist():
             report(position, _NO_ID)
-        return (pc.coalesce(texts, fresh) if texts.null_count else texts), False
+        if not texts.null_count:
+            return _Ids(texts)
+        return _Ids(pc.coalesce(texts, new_ids(count)), stated=texts.is_valid())
+
+    def _with_formed_ids(
+        self, edge: EdgeType, columns: Mapping[str, pa.Array], texts: pa.Array, report: Callable[[int, str], None]
+    ) -> pa.Array:
+        """The ids that edges give themselves, and those that are formed of other columns for the rest."""
+        names = self._edge_ids[edge.table_key]
+        lacking = pc.indices_nonzero(texts.is_null())
+        own = {name: columns[name].take(lacking) for name in {SOURCE, *names} & columns.keys()}
+        formed = formed_ids(edge, own, names, lambda at, problem: report(lacking[at].as_py(), problem))
+        return pc.replace_with_mask(texts, texts.is_null(), formed)
 
     def reporter(self, entity: EntityType, property: str | None, origins: Origins) -> Callable[[int, str], None]:
         """Takes the position of a record and what is wrong with it."""

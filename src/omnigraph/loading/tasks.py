@@ -16,7 +16,9 @@ from omnigraph.catalog.model import ID
 from omnigraph.compute_later import pc
 from omnigraph.dataclass_later import dataclass
 from omnigraph.embedding import EmbeddingSettings, embedded_properties, fill_vectors
+from omnigraph.loading.batches import content_of
 from omnigraph.loading.columns import flat
+from omnigraph.loading.edge_ids import EdgeIds
 from omnigraph.loading.records import Faults, RecordReader, TypeRows
 from omnigraph.loading.sources import Numbered, entities_of, place_in, read_part
 from omnigraph.loading.streams import PLACE, Bucket, Splitter, Stream, StreamShare, buckets_of, committed_stream, ids_of
@@ -44,6 +46,15 @@ class LoadJob:
     models: EmbeddingSettings
     """How the models that fill vectors are reached."""
 
+    edge_ids: EdgeIds = field(default_factory=dict)
+    """The columns that form the ids of edges."""
+
+    has_key: bool = False
+    """Whether the content of the input is identified while it is read."""
+
+    only_content: bool = False
+    """Whether nothing else is done with it."""
+
 
 @dataclass(slots=True)
 class LoadOutcome:
@@ -57,6 +68,8 @@ class LoadOutcome:
     shares: list[StreamShare] = field(default_factory=list)
     unreadable: Faults = field(default_factory=Faults)
     wrong: Faults = field(default_factory=Faults)
+    content: int = 0
+    """What identifies the records, if the load has a key; see `batches.content_of`."""
 
     @property
     def count(self) -> int:
@@ -102,7 +115,8 @@ class _RowWriter:
 
     def __init__(self, job: LoadJob) -> None:
         self._job = job
-        self.reader = RecordReader(job.catalog, tells_null_apart=job.mode is LoadMode.MERGE)
+        self._tells_null_apart = job.mode is LoadMode.MERGE
+        self.reader = RecordReader(job.catalog, tells_null_apart=self._tells_null_apart, edge_ids=job.edge_ids)
         self._waiting: dict[str, _Waiting] = {}
         self._outcome = LoadOutcome()
 
@@ -118,6 +132,11 @@ class _RowWriter:
 
     def _add(self, rows: TypeRows) -> None:
         key = rows.entity.table_key
+        if self._job.has_key:
+            self._outcome.content += content_of(rows, tells_null_apart=self._tells_null_apart)
+        if self._job.only_content:
+            self._outcome.rows[key] = self._outcome.rows.get(key, 0) + rows.rows.num_rows
+            return
         if self._job.mode is not LoadMode.MERGE:
             rows = replace(rows, rows=with_vectors(rows, complete_rows(rows, None), None, self._job.models), given={})
             change = TableChange(entity=rows.entity, rows=rows.rows, origins=rows.origins)

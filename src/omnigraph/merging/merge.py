@@ -21,6 +21,7 @@ from omnigraph.errors import MergeConflicts, NotFound, SchemaBehind
 from omnigraph.merging.sides import TypeMerge, changes_between, dropped_type, types_of
 from omnigraph.merging.three_way import Strategy, TableMerge, touched_ids
 from omnigraph.versioning import Branches, CommitGraph, MergedParent, Snapshot
+from omnigraph.versioning.manifest import LoadedBatch
 from omnigraph.violations import Rule, Violation
 from omnigraph.write import TableChange, WriteAttempt, write_changes
 from omnigraph.write.change import Origins
@@ -49,11 +50,16 @@ class MergeOptions:
 
 @dataclass(frozen=True, slots=True)
 class _PlannedMerge:
-    """What a merge would write. Without a parent it writes nothing."""
+    """What a merge would write, and the batches that it brings. Without a parent it writes nothing."""
 
     result: MergeResult
     changes: Mapping[str, TableChange] = field(default_factory=dict)
     parent: MergedParent | None = None
+    batches: Mapping[str, LoadedBatch] = field(default_factory=dict)
+
+    def continue_attempt(self, attempt: WriteAttempt) -> WriteAttempt:
+        """The attempt that writes it."""
+        return replace(attempt, merged_parent=self.parent, batches=self.batches)
 
 
 def merge(attempt: WriteAttempt, branches: Branches, source: str, options: MergeOptions) -> MergeResult:
@@ -65,7 +71,7 @@ def merge(attempt: WriteAttempt, branches: Branches, source: str, options: Merge
     planned = _plan_merge(attempt, branches, source, options)
     if planned.parent is None:
         return planned.result
-    attempt = replace(attempt, merged_parent=planned.parent)
+    attempt = planned.continue_attempt(attempt)
     commit = write_changes(attempt, planned.changes, unchanged=planned.changes)
     return replace(planned.result, commit=commit)
 
@@ -77,7 +83,7 @@ def decide_merge(
     planned = _plan_merge(attempt, branches, source, options, only_carried=True)
     if planned.parent is None:
         return SmallWrite(None, lambda _: planned.result)
-    attempt = replace(attempt, merged_parent=planned.parent)
+    attempt = planned.continue_attempt(attempt)
     publication = small_publication(attempt, planned.changes, unchanged=planned.changes)
     if publication is None:
         raise TooLargeToCarry
@@ -116,7 +122,7 @@ def _plan_merge(
     if result.conflicts:
         raise MergeConflicts(source, attempt.branch, result.conflicts)
     parent = MergedParent(theirs.commit_id, theirs.commit.place, theirs.commit.generation)
-    return _PlannedMerge(result, changes, parent)
+    return _PlannedMerge(result, changes, parent, theirs.manifest.batches)
 
 
 def _places(snapshot: Snapshot) -> tuple[str, Mapping[str, tuple[str, int]]]:

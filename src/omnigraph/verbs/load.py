@@ -5,8 +5,10 @@ from omnigraph.api.words import SPARK
 from omnigraph.branching.creation import branch_for_write
 from omnigraph.errors import UsageError
 from omnigraph.failpoints import Writer
+from omnigraph.loading.batches import LoadKey
+from omnigraph.loading.edge_ids import parse_edge_ids
 from omnigraph.loading.inputs import load_input
-from omnigraph.loading.load import describe_load
+from omnigraph.loading.load import LoadOptions, describe_load
 from omnigraph.loading.load import load as run_load
 from omnigraph.policy import Action
 from omnigraph.session.engines import choose_engine, start_engine
@@ -32,11 +34,23 @@ def load(session: Session, request: LoadRequest) -> LoadResult:
             schema_id=head.commit.schema_id,
             allowed=session.guard.changing(request.branch),
         )
-        return PreparedWrite(order, lambda attempt: run_load(attempt, given, LoadMode(request.mode), engine, choice))
+        options = LoadOptions(
+            mode=LoadMode(request.mode), edge_ids=parse_edge_ids(request.edge_id, head.catalog), key=_key_of(request)
+        )
+        return PreparedWrite(
+            order,
+            lambda attempt: run_load(attempt, given, options, branches=session.branches, engine=engine, choice=choice),
+        )
 
     session.guard.check_begun(request.branch, request.from_)
     with branch_for_write(session.location, session.branches, request.branch, request.from_):
         return session.write_prepared(request.branch, prepare, persistent=True)
+
+
+def _key_of(request: LoadRequest) -> LoadKey | None:
+    if request.application is None or request.batch is None:
+        return None
+    return LoadKey(request.application, request.batch)
 
 
 def explain_load(session: Session, request: ExplainLoadRequest) -> str:

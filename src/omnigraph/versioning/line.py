@@ -4,10 +4,10 @@ The file of the next number is created exclusively, on a disk by a link and on a
 creating it is a compare-and-swap: of several writers that start from one version, exactly one gets the next.
 
 A file holds lines of JSON: one with the layout, the version, the reservations and the checksum, one for the tables, one
-for each change that is carried, one for each commit, oldest first, and one that marks the end. On a disk, a file
-without its end was torn by a power cut, before it was acknowledged. A store has whole objects only. The checksum and
-the end are the same in every layout, so that a file of a newer version of OmniGraph is never taken for a torn or
-damaged one.
+for the last batches of applications if there are any, one for each change that is carried, one for each commit, oldest
+first, and one that marks the end. On a disk, a file without its end was torn by a power cut, before it was
+acknowledged. A store has whole objects only. The checksum and the end are the same in every layout, so that a file of a
+newer version of OmniGraph is never taken for a torn or damaged one.
 """
 
 import binascii
@@ -26,6 +26,7 @@ from omnigraph.storage.objects import objects_at
 from omnigraph.versioning.manifest import (
     LAYOUT,
     Claim,
+    LoadedBatch,
     Manifest,
     Pin,
     Reservation,
@@ -162,7 +163,10 @@ def encode_manifest(manifest: Manifest) -> bytes:
         for key, pin in pins
     }
     carried = [_encode_carried(key, pin.carried) for key, pin in pins]
-    rest = b"".join([_encode_line({"tables": tables}), *carried, *map(_encode_commit, manifest.commits), _END])
+    batches = [_encode_batches(manifest.batches)] if manifest.batches else []
+    rest = b"".join(
+        [_encode_line({"tables": tables}), *batches, *carried, *map(_encode_commit, manifest.commits), _END]
+    )
     described: dict[str, Any] = {"omnigraph": "manifest", "layout": LAYOUT, "version": manifest.version}
     if manifest.reservations:
         described["reserved"] = [_reservation_to_json(each) for each in manifest.reservations]
@@ -189,12 +193,14 @@ def decode_manifest(uri: str, content: bytes) -> Manifest:
     try:
         tables, *others = rest.splitlines()[:-1]
         carried = [_decode_delta(line) for line in others if line.startswith(_DELTA)]
-        commits = tuple(_decode_commit(line) for line in others if not line.startswith(_DELTA))
+        batches = [_decode_batches(line) for line in others if line.startswith(_BATCHES)]
+        commits = tuple(_decode_commit(line) for line in others if not line.startswith((_DELTA, _BATCHES)))
         if not commits:
             raise ValueError("it has no commit")
         version = commits[-1].manifest if layout == _WITHOUT_DELTAS else described["version"]
         reservations = tuple(_reservation_from_json(each) for each in described.get("reserved", ()))
-        return Manifest(version, _decode_tables(json.loads(tables)["tables"], carried, version), commits, reservations)
+        pins = _decode_tables(json.loads(tables)["tables"], carried, version)
+        return Manifest(version, pins, commits, reservations, dict(batches[0]) if batches else {})
     except (ValueError, TypeError, KeyError, AttributeError) as error:
         raise Damaged(uri, f"it cannot be understood: {error!r}") from error
 
@@ -222,6 +228,20 @@ def _reservation_to_json(reservation: Reservation) -> dict[str, Any]:
 def _reservation_from_json(data: Mapping[str, Any]) -> Reservation:
     claim = Claim(**{name: frozenset(data[name]) for name in _CLAIM_FIELDS})
     return Reservation(operation_id=data["operation"], lock=data["lock"], claim=claim)
+
+
+_BATCHES = b'{"batches": '
+
+
+def _encode_batches(batches: Mapping[str, LoadedBatch]) -> bytes:
+    return _encode_line(
+        {"batches": {name: [each.number, each.commit_id, each.digest] for name, each in batches.items()}}
+    )
+
+
+@lru_cache(_KEPT_ENCODED)
+def _decode_batches(line: bytes) -> Mapping[str, LoadedBatch]:
+    return {name: LoadedBatch(*each) for name, each in json.loads(line)["batches"].items()}
 
 
 # A version repeats what is carried, and the commits before it: each is encoded and decoded once by a process.

@@ -20,6 +20,9 @@ REMEMBERED_COMMITS = 32
 """Of how many versions a version repeats the commits."""
 
 _MERGED = ("merged_branch", "merged_incarnation", "merged_version")
+_LOADED = ("application", "batch", "digest")
+"""The fields that only the commits of loads with keys have."""
+
 COMMIT_FIELDS = (
     "graph_commit_id",
     "branch",
@@ -157,6 +160,15 @@ class Reservation:
 
 
 @dataclass(frozen=True, slots=True)
+class LoadedBatch:
+    """The last batch of an application that was loaded, with its commit and what identifies its content."""
+
+    number: int
+    commit_id: str
+    digest: str
+
+
+@dataclass(frozen=True, slots=True)
 class SchemaChange:
     """What a new schema changes in a manifest: which schema it names, and which tables it has.
 
@@ -182,6 +194,8 @@ class Manifest:
     commits: tuple[Commit, ...]
     reservations: tuple[Reservation, ...] = ()
     """The claims of writes that go through the four phases."""
+    batches: Mapping[str, LoadedBatch] = field(default_factory=dict)
+    """The last batch of each application that loads with keys, in this history, repeated by all later versions."""
     verified: bool = field(default=True, compare=False)
     """Whether it was verified with a checksum; older layouts have none."""
 
@@ -209,21 +223,30 @@ class Manifest:
         if commit is not None:
             remembered = (*remembered, self._follow(commit, version, change))
         if change is None:
-            return Manifest(version, {**self.pins, **pins}, remembered, self.reservations)
+            return replace(self, version=version, pins={**self.pins, **pins}, commits=remembered)
         kept = {key: pin for key, pin in self.pins.items() if key not in change.dropped}
-        return Manifest(version, {**kept, **change.pins, **pins}, remembered, self.reservations)
+        return replace(self, version=version, pins={**kept, **change.pins, **pins}, commits=remembered)
+
+    def with_batches(self, batches: Mapping[str, LoadedBatch]) -> "Manifest":
+        """The same version with these batches too; of two of one application, the later one counts."""
+        later = {
+            name: each
+            for name, each in batches.items()
+            if name not in self.batches or self.batches[name].number < each.number
+        }
+        return replace(self, batches={**self.batches, **later}) if later else self
 
     def together_with(self, commit: Commit, pins: Mapping[str, Pin]) -> "Manifest":
         """The same version with one more commit; when all are in it, `with_positions` completes it."""
         commits = (*self.commits, self._follow(commit, self.version, None))
-        return Manifest(self.version, {**self.pins, **pins}, commits, self.reservations)
+        return replace(self, pins={**self.pins, **pins}, commits=commits)
 
     def with_positions(self) -> "Manifest":
         """The same version, in which each of its own commits knows how many others it is behind the last one."""
         own = self.own_commits
         last = len(own) - 1
         commits = (*self.commits[: -len(own)], *(replace(each, ahead=last - at) for at, each in enumerate(own)))
-        return Manifest(self.version, self.pins, commits, self.reservations)
+        return replace(self, commits=commits)
 
     def before_last(self, ahead: int) -> "Manifest":
         """The state that the last commits of this version were made on; all of them are carried."""
@@ -237,7 +260,7 @@ class Manifest:
             key: replace(pin, carried=tuple(each for each in pin.carried if each.commit_id not in later))
             for key, pin in self.pins.items()
         }
-        return Manifest(self.version, pins, self.commits[:-ahead])
+        return Manifest(self.version, pins, self.commits[:-ahead], batches=self.batches)
 
     def _follow(self, commit: Commit, version: int, change: SchemaChange | None) -> Commit:
         """A commit as the next one after those of this manifest."""
@@ -265,7 +288,8 @@ def _commits_to_repeat(commits: tuple[Commit, ...], version: int) -> tuple[Commi
 def commit_to_json(commit: Commit) -> dict[str, Any]:
     """A commit as JSON values."""
     times = {"created_at": commit.created_at.isoformat()}
-    return {**commit_to_row(commit), **times, "manifest": commit.manifest, "ahead": commit.ahead}
+    loaded = {} if commit.batch is None else {name: getattr(commit, name) for name in _LOADED}
+    return {**commit_to_row(commit), **times, "manifest": commit.manifest, "ahead": commit.ahead, **loaded}
 
 
 def commit_from_json(data: Mapping[str, Any]) -> Commit:
@@ -294,4 +318,7 @@ def commit_from_row(row: Mapping[str, Any]) -> Commit:
         schema_id=row.get("schema_id") or FIRST_SCHEMA,
         manifest=row.get("manifest", row["manifest_version"]),
         ahead=row.get("ahead", 0),
+        application=row.get("application"),
+        batch=row.get("batch"),
+        digest=row.get("digest"),
     )

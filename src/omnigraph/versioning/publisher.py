@@ -21,10 +21,27 @@ from omnigraph.errors import (
 )
 from omnigraph.storage.environment import seconds_setting
 from omnigraph.versioning.log import ManifestLog
-from omnigraph.versioning.manifest import CarriedUpdate, Claim, Manifest, Reservation, SchemaChange, TableUpdate
+from omnigraph.versioning.manifest import (
+    CarriedUpdate,
+    Claim,
+    LoadedBatch,
+    Manifest,
+    Reservation,
+    SchemaChange,
+    TableUpdate,
+)
 
 _MOST_SECONDS = seconds_setting("OMNIGRAPH_WRITE_WAIT", 60.0)
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.005, 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """The key of a load, and what identifies its content."""
+
+    application: str
+    number: int
+    digest: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +91,10 @@ class Publication:
     message: str | None = None
     if_commit: str | None = None
     merged_parent: MergedParent | None = None
+    batch: Batch | None = None
+    """The key of a load: no batch of its application with this number or a greater one may have been loaded."""
+    batches: Mapping[str, LoadedBatch] = field(default_factory=dict)
+    """What applications have loaded into the branch that is merged."""
     rival_id: str | None = None
     """The commit that this one excludes: a write may be completed or undone, never both."""
     since: int | None = None
@@ -172,6 +193,7 @@ def check_expectations(head: Manifest, publication: Publication) -> None:
         raise PreconditionFailed(publication.branch, publication.if_commit, head.commit.graph_commit_id)
     if publication.schema_id not in (None, head.commit.schema_id):
         raise SchemaChanged(publication.branch)
+    _check_batch(head, publication)
     _check_reservations(head, publication)
     for table_key in sorted(publication.unchanged):
         if (changed_at := head.pins[table_key].changed_at) > publication.based_on:
@@ -182,6 +204,14 @@ def check_expectations(head: Manifest, publication: Publication) -> None:
     for table_key, version in sorted(publication.places.items()):
         if (actual := head.pins[table_key].version) != version:
             raise ExpectedVersionMismatch(table_key, version, actual)
+
+
+def _check_batch(head: Manifest, publication: Publication) -> None:
+    """Raises where another load has brought the batch of this one, or a later one, since it began. It starts over."""
+    if publication.batch is not None and (last := head.batches.get(publication.batch.application)) is not None:
+        number = publication.batch.number
+        if last.number >= number:
+            raise ExpectedVersionMismatch(f"application `{publication.batch.application}`", number - 1, last.number)
 
 
 def _check_reservations(head: Manifest, publication: Publication) -> None:
@@ -207,7 +237,7 @@ def _following(head: Manifest, publication: Publication, log: ManifestLog) -> Ma
     }
     pins |= {key: update.applied_to(head.pins[key], version) for key, update in publication.carried.items()}
     commit = _commit(publication, log) if publication.is_commit else None
-    following = head.after(commit, pins, publication.schema_change)
+    following = head.after(commit, pins, publication.schema_change).with_batches(_batches_of(publication))
     ended = {*publication.releases, *([publication.commit_id] if publication.is_reserved else [])}
     kept = tuple(each for each in head.reservations if each.operation_id not in ended)
     reserved = (publication.reserves,) if publication.reserves is not None else ()
@@ -223,7 +253,15 @@ def join_writes(head: Manifest, so_far: Manifest, publication: Publication, log:
     if so_far is head:
         return _following(head, publication, log)
     pins = {key: update.applied_to(so_far.pins[key], so_far.version) for key, update in publication.carried.items()}
-    return so_far.together_with(_commit(publication, log), pins)
+    return so_far.together_with(_commit(publication, log), pins).with_batches(_batches_of(publication))
+
+
+def _batches_of(publication: Publication) -> Mapping[str, LoadedBatch]:
+    """The batches that a write brings: its own, or those of the branch that it merges."""
+    batch = publication.batch
+    if batch is None or not publication.is_commit:
+        return publication.batches if publication.is_commit else {}
+    return {batch.application: LoadedBatch(batch.number, publication.commit_id, batch.digest)}
 
 
 def _check_not_settled(log: ManifestLog, head: Manifest, publication: Publication) -> None:
@@ -242,7 +280,7 @@ def _check_not_settled(log: ManifestLog, head: Manifest, publication: Publicatio
 
 def _commit(publication: Publication, log: ManifestLog) -> Commit:
     """The commit of a publication. Fields that depend on the previous commit are filled in later."""
-    merged = publication.merged_parent
+    merged, batch = publication.merged_parent, publication.batch
     return Commit(
         graph_commit_id=publication.commit_id,
         branch=log.branch,
@@ -255,6 +293,9 @@ def _commit(publication: Publication, log: ManifestLog) -> Commit:
         actor=publication.actor,
         message=publication.message,
         created_at=datetime.now(UTC),
+        application=batch.application if batch else None,
+        batch=batch.number if batch else None,
+        digest=batch.digest if batch else None,
     )
 
 

@@ -8,7 +8,8 @@ from omnigraph.catalog import Catalog
 from omnigraph.dataclass_later import dataclass
 from omnigraph.failpoints import Writer
 from omnigraph.versioning import ManifestLog, MergedParent, SchemaChange, Snapshot, new_commit_id
-from omnigraph.versioning.publisher import TablesReserved
+from omnigraph.versioning.manifest import LoadedBatch
+from omnigraph.versioning.publisher import Batch, TablesReserved
 from omnigraph.versioning.schemas import AcceptedSchema
 from omnigraph.write.fence import WriteFence
 
@@ -47,6 +48,10 @@ class WriteAttempt:
     """The id of the commit that the write will be."""
 
     merged_parent: MergedParent | None = None
+    batch: Batch | None = None
+    """The key of a load."""
+    batches: Mapping[str, LoadedBatch] = field(default_factory=dict)
+    """What applications have loaded into the branch that it merges."""
     new_schema: NewSchema | None = None
     allowed: Allowed = field(default=anything, repr=False)
     await_release: Callable[[TablesReserved, float], None] | None = field(default=None, repr=False)

@@ -63,6 +63,7 @@ def carried_publication(
         message=attempt.message,
         if_commit=attempt.if_commit,
         merged_parent=attempt.merged_parent,
+        batches=attempt.batches,
         is_reserved=attempt.is_reserved,
     )
 

@@ -381,6 +381,8 @@ def _sidecar(
         intact=tuple(sorted(relied_on.intact)),
         if_commit=attempt.if_commit,
         merged_parent=attempt.merged_parent,
+        batch=attempt.batch,
+        batches=attempt.batches,
         schema_id=attempt.base.commit.schema_id,
         schema_change=None if new is None else new.change,
         is_commit=attempt.kind is not Writer.FOLD,

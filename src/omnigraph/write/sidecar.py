@@ -5,7 +5,7 @@ that it can end in are chosen beforehand: whoever finds one of them in the histo
 """
 
 from collections.abc import Mapping
-from dataclasses import asdict, replace
+from dataclasses import asdict, field, replace
 from typing import Any
 
 from omnigraph import failpoints
@@ -16,12 +16,14 @@ from omnigraph.storage.location import Location
 from omnigraph.storage.objects import objects_at
 from omnigraph.storage.records import decode_record, encode_record, from_content
 from omnigraph.versioning import MergedParent, Publication, SchemaChange
-from omnigraph.versioning.manifest import TableUpdate
+from omnigraph.versioning.manifest import LoadedBatch, TableUpdate
+from omnigraph.versioning.publisher import Batch
 from omnigraph.write.fence import EXISTENCE
 
 RECOVERY_FOLDER = "__recovery"
 _SUFFIX = ".json"
 _FORMAT = 2
+_KEYS = ("batch", "batches")
 _BY_TABLE_VERSIONS = 1
 """The format that named what a write relied on by versions of tables."""
 
@@ -94,6 +96,10 @@ class Sidecar:
     """Whether it will be a commit; one that only moves rows to another place is none."""
     is_reserved: bool = False
     """Whether the manifest keeps other writes away from its tables."""
+    batch: Batch | None = None
+    """The key of a load."""
+    batches: Mapping[str, LoadedBatch] = field(default_factory=dict)
+    """What applications have loaded into the branch that it merges."""
 
     @property
     def table_keys(self) -> list[str]:
@@ -126,6 +132,8 @@ class Sidecar:
             message=message,
             if_commit=self.if_commit,
             merged_parent=self.merged_parent,
+            batch=self.batch,
+            batches=self.batches,
             rival_id=self.undo_id,
             since=self.manifest_version,
         )
@@ -232,7 +240,9 @@ def _without_table_versions(data: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _encode_sidecar(sidecar: Sidecar) -> bytes:
-    return encode_record({"format": _FORMAT, **asdict(sidecar)})
+    content = {"format": _FORMAT, **asdict(sidecar)}
+    # Without keys, versions of OmniGraph that know none can read it. Those that would lose a key refuse it.
+    return encode_record({name: value for name, value in content.items() if name not in _KEYS or value})
 
 
 def _name(operation_id: str) -> str:
