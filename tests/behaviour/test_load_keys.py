@@ -16,6 +16,7 @@ from omnigraph.cli.main import app
 from omnigraph.failpoints import Point, Writer, WriteStep
 from omnigraph.loading import batches
 from omnigraph.recovery.apply import RECOVERY_ACTOR
+from omnigraph.write.protocol import write_staged
 from tests import nursery
 from tests.behaviour.http_graph import LINES, RECORDS, Door, door
 from tests.servers import running_server
@@ -73,7 +74,8 @@ def test_an_earlier_batch_is_known_by_its_content(graph: og.Graph) -> None:
 
 def test_other_content_under_the_key_of_the_last_batch_is_an_error(graph: og.Graph) -> None:
     graph.load(people("Ada"), application="etl", batch=0)
-    for data in (people("Ada", "Bob"), {"Person": [{"name": "Ada", "age": 5}]}, {"Knows": []}):
+    others: list[Any] = [people("Ada", "Bob"), {"Person": [{"name": "Ada", "age": 5}]}, {"Knows": []}]
+    for data in others:
         with pytest.raises(og.BatchConflict, match="batch 0 of application `etl` cannot be loaded"):
             graph.load(data, mode="merge", application="etl", batch=0)
     assert graph.export(ordered=True) is not None
@@ -259,6 +261,7 @@ graph = og.open(sys.argv[1])
 loaded = graph.load({"Person": [{"name": "Ada"}, {"name": "Bob"}]}, application="etl", batch=1)
 print("repeated" if loaded.repeated else "loaded", flush=True)
 """
+_WRITE = "omnigraph.loading.load.write_staged"
 _STEPS = [f"{Writer.LOAD}.{step}" for step in WriteStep] + [
     f"{point}@{time}" for point in (Point.PUBLISH_BEFORE_SWAP, Point.PUBLISH_AFTER_SWAP) for time in (1, 2)
 ]
@@ -300,17 +303,15 @@ def test_a_key_that_another_used_while_a_load_was_running_is_not_used_twice(
     graph: og.Graph, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The other loads another type, so their tables do not conflict."""
-    from omnigraph.loading import load as loading  # noqa: PLC0415 - the module, whose name the verb has too
-
     graph.load(people("Ada", "Bob"))
-    real, other = loading.write_staged, og.open(graph.uri)
+    other = og.open(graph.uri)
 
     def beaten(*given: Any, **options: Any) -> Any:
-        monkeypatch.setattr(loading, "write_staged", real)
+        monkeypatch.setattr(_WRITE, write_staged)
         other.load({"Person": [{"name": "Zoe"}]}, application="etl", batch=1)
-        return real(*given, **options)
+        return write_staged(*given, **options)
 
-    monkeypatch.setattr(loading, "write_staged", beaten)
+    monkeypatch.setattr(_WRITE, beaten)
     with pytest.raises(og.BatchConflict, match="with other content"):
         graph.load({"Knows": KNOWS}, application="etl", batch=1)
     assert (edges(graph), names(graph)) == (0, ["Ada", "Bob", "Zoe"])

@@ -75,12 +75,13 @@ def _commits_with(attempt: WriteAttempt, branches: Branches, key: LoadKey) -> It
 def content_of(records: TypeRows, *, tells_null_apart: bool) -> int:
     """A number that identifies the content of records, whatever their order: the sum of the hashes of all rows.
 
-    Ids that records do not give themselves are left out. Whether null was given or nothing counts where it makes a difference.
+    Ids that records do not give themselves are left out. That null was given, and not nothing, counts where it makes a
+    difference.
     """
     entity, rows = records.entity, records.rows
     columns = {name: rows[name] for name in rows.column_names}
     if records.generated_ids:
-        del columns[ID]
+        columns[ID] = pa.nulls(rows.num_rows, pa.string())
     elif records.stated is not None:
         columns[ID] = pc.if_else(records.stated, flat(rows[ID]), pa.scalar(None, pa.string()))
     for name, declared in entity.properties.items():
