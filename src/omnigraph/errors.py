@@ -686,6 +686,17 @@ class SumOutOfRange(OmnigraphError):
     type: str
 
 
+class NegativeWeight(OmnigraphError):
+    """Paths are weighed by a property that is below zero for some edge."""
+
+    code = "negative_weight"
+    http_status = 400
+    template = "paths cannot be weighed by `{property}`: an edge has {value}, and weights are 0 or more"
+
+    property: str
+    value: float
+
+
 class UnsuitableModel(OmnigraphError):
     """A schema names a model that cannot fill the vector property."""
 

@@ -64,7 +64,7 @@ def access_of(body: ir.Read | ir.Mutation, catalog: Catalog) -> Access:
 def _pattern(pattern: ir.Pattern, around: _Tables, touched: _Touched) -> _Tables:
     """Adds what a pattern touches. Returns the tables of its variables and of those around it."""
     tables = dict(around)
-    reached = {end for traversal in pattern.traversals for end in traversal.ends_with_ids}
+    reached = {end for each in pattern.connections for end in each.ends_with_ids}
     for binding in pattern.nodes:
         tables[binding.variable] = tuple(touched.catalog.nodes[name] for name in binding.types)
         for node in tables[binding.variable]:
@@ -78,10 +78,25 @@ def _pattern(pattern: ir.Pattern, around: _Tables, touched: _Touched) -> _Tables
         if isinstance(traversal, ir.EdgeBinding):
             tables[traversal.variable] = (edge,)
             touched.read(edge, (ID,))
+    for path in pattern.paths:
+        _path(path, touched)
+        tables[path.variable] = ()
+    for step in pattern.path_steps:
+        if step.variable is not None:
+            tables[step.variable] = tuple(touched.catalog.edges[name] for name in step.edges)
     _expressions(pattern.conditions, tables, touched)
     for absent in pattern.absent:
         _pattern(absent, tables, touched)
     return tables
+
+
+def _path(path: ir.PathSearch, touched: _Touched) -> None:
+    """Adds what a search of paths touches. A path tells about all nodes on it, of which only the edges are read."""
+    for name in path.edges:
+        edge = touched.catalog.edges[name]
+        touched.read(edge, (ID, SOURCE, DESTINATION, *(() if path.weight is None else (path.weight,))))
+        touched.asks.add(edge.table_key)
+        touched.asks.update(touched.catalog.nodes[end].table_key for end in (edge.source, edge.destination))
 
 
 def _expressions(expressions: Iterable[ir.Expression], tables: _Tables, touched: _Touched) -> None:

@@ -10,7 +10,8 @@ from omnigraph.catalog.types import PARAMETER_TYPE_CODES, resolve_type
 from omnigraph.codes import Code
 from omnigraph.compiler import ir
 from omnigraph.compiler.functions import Comparisons, Functions
-from omnigraph.compiler.scope import VariableScope
+from omnigraph.compiler.paths import LENGTH
+from omnigraph.compiler.scope import PathVariable, VariableScope
 from omnigraph.compiler.values import AGGREGATES, RANKINGS, SEARCHES, Values, kind_of, type_of
 from omnigraph.diagnostics import Findings, Span, any_of, did_you_mean, quoted
 from omnigraph.operations import (
@@ -135,7 +136,9 @@ class Expressions(Values):
         if value is None:
             return None
         if isinstance(value, ir.Entity):
-            value = ir.Column(value.variable, "id", Scalar.STRING, nullable=False)
+            is_path = isinstance(self.scope.lookup(value.variable), PathVariable)
+            name, type = (LENGTH, Scalar.I64) if is_path else ("id", Scalar.STRING)
+            value = ir.Column(value.variable, name, type, nullable=False)
         found = call("is null", value)
         return call("not", found) if expression.negated else found
 

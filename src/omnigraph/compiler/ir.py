@@ -322,6 +322,53 @@ class EdgeBinding(_Path):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class PathSearch:
+    """The shortest path between each pair of ends that one connects, or with `every` each of the shortest.
+
+    A path has at least one edge, unless `minimum` is 0, where the path from a node to itself has none. The shortest
+    paths are those of the fewest edges, or with `weight` those with the least sum of this property of their edges, of
+    all that have at most `maximum` edges. A pair whose shortest path has fewer than `minimum` edges has none.
+    """
+
+    variable: str
+    source: str
+    destination: str
+    edges: tuple[str, ...]
+    ends: tuple[str, str]
+    """The types of the first and of the last node."""
+    direction: Direction
+    minimum: int
+    maximum: int | None
+    every: bool = False
+    weight: str | None = None
+
+    @property
+    def ends_with_ids(self) -> tuple[str, ...]:
+        """The ends whose ids the edges themselves hold; a path of no edge holds none."""
+        return () if self.minimum == 0 else (self.source, self.destination)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PathStep:
+    """One row for each edge of a path: the node before it, the node after it, and the edge itself as `variable`."""
+
+    path: str
+    source: str
+    destination: str
+    edges: tuple[str, ...]
+    """The types of the edges of the path; only one if the edge is bound."""
+    ends: tuple[str, str]
+    """The types of the two nodes; an edge between nodes of other types makes no row."""
+    direction: Direction
+    variable: str | None = None
+
+    @property
+    def ends_with_ids(self) -> tuple[str, ...]:
+        """The ends whose ids the path holds."""
+        return self.source, self.destination
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Pattern:
     """What must be there, and in `absent` what must not; a nested pattern sees the variables around it.
 
@@ -330,8 +377,25 @@ class Pattern:
 
     nodes: tuple[NodeBinding, ...] = ()
     traversals: tuple[Traversal | EdgeBinding, ...] = ()
+    paths: tuple[PathSearch, ...] = ()
+    path_steps: tuple[PathStep, ...] = ()
     conditions: tuple[Condition, ...] = ()
     absent: tuple["Pattern", ...] = ()
+
+    @property
+    def connections(self) -> tuple[Traversal | EdgeBinding | PathSearch | PathStep, ...]:
+        """Everything that connects two nodes."""
+        return (*self.traversals, *self.paths, *self.path_steps)
+
+    @property
+    def bound_edges(self) -> Iterator[tuple[str, str]]:
+        """The variables that are bound to edges, each with the type of the edge."""
+        for each in self.traversals:
+            if isinstance(each, EdgeBinding):
+                yield each.variable, each.edge
+        for step in self.path_steps:
+            if step.variable is not None:
+                yield step.variable, step.edges[0]
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,13 +3,15 @@
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import fields, replace
-from typing import Any
+from typing import Any, TypeVar
 
 from omnigraph.codes import Code
 from omnigraph.compiler import ir
 from omnigraph.diagnostics import Findings, quoted
 from omnigraph.syntax.nodes import Node
-from omnigraph.syntax.query_ast import THROWAWAY, Binding, Query, ReadBody, TraversalClause, Variable
+from omnigraph.syntax.query_ast import THROWAWAY, Binding, PathClause, Query, ReadBody, TraversalClause, Variable
+
+ClauseT = TypeVar("ClauseT")
 
 
 def lint_query(query: Query, body: ir.Read | ir.Mutation, findings: Findings) -> None:
@@ -21,6 +23,7 @@ def lint_query(query: Query, body: ir.Read | ir.Mutation, findings: Findings) ->
         for written, lowered in zip((*query.body.stages, last), (*body.stages, body), strict=True):
             carried = {column.name for column in before.columns} if before is not None else set()
             _check_traversals(written, carried, _unbounded_edges(lowered), findings)
+            _check_paths(written, lowered, findings)
             _cross_product(written, lowered.pattern, before, findings)
             before = lowered
 
@@ -36,13 +39,17 @@ def _unbounded_edges(read: ir.Read) -> frozenset[str]:
     """The edges that a read follows as far as they go, by their names in lower case."""
     return frozenset(
         each.edge.lower()
-        for pattern in (
-            *_patterns_below(read.pattern),
-            *(found for each in read.shape.expressions for found in _patterns_of(each)),
-        )
+        for pattern in _all_patterns(read)
         for each in pattern.traversals
         if isinstance(each, ir.Traversal) and each.maximum is None
     )
+
+
+def _all_patterns(read: ir.Read) -> Iterator[ir.Pattern]:
+    """Every pattern of a read, also those that its values ask for."""
+    yield from _patterns_below(read.pattern)
+    for each in read.shape.expressions:
+        yield from _patterns_of(each)
 
 
 def _patterns_below(pattern: ir.Pattern) -> Iterator[ir.Pattern]:
@@ -63,7 +70,7 @@ def _patterns_of(expression: ir.Expression) -> Iterator[ir.Pattern]:
 
 def _check_traversals(body: ReadBody, carried: Collection[str], unbounded: frozenset[str], findings: Findings) -> None:
     mentions = Counter(variable.name for variable in _variables_in(body))
-    for traversal in _traversals(body):
+    for traversal in _clauses(body, TraversalClause):
         for end in (traversal.source, traversal.destination):
             if end.name != THROWAWAY and end.name not in carried and mentions[end.name] == 1:
                 message = f"{quoted('$' + end.name)} is bound and never used"
@@ -71,6 +78,35 @@ def _check_traversals(body: ReadBody, carried: Collection[str], unbounded: froze
         if traversal.hops is not None and traversal.hops.maximum is None and traversal.edge.lower() in unbounded:
             message = f"{quoted(traversal.edge)} is followed as far as it goes, perhaps through the whole graph"
             findings.report(Code.UNBOUNDED_HOPS, message, traversal.hops.span, "give a maximum: `{1,4}`")
+
+
+def _check_paths(body: ReadBody, read: ir.Read, findings: Findings) -> None:
+    mentions = Counter(variable.name for variable in _variables_in(body))
+    unbounded = {
+        path.variable
+        for pattern in _all_patterns(read)
+        for path in pattern.paths
+        if path.maximum is None and not _concerned_variables(pattern) >= {path.source, path.destination}
+    }
+    for clause in _clauses(body, PathClause):
+        name = clause.variable.name
+        if mentions[name] == 1:
+            message = f"{quoted('$' + name)} is bound and never used"
+            hint = "without the path, write the step alone: `$a knows{1,6} $b`"
+            findings.report(Code.UNUSED_VARIABLE, message, clause.variable.span, hint)
+        if name in unbounded:
+            message = "paths are searched as far as edges go, because no other clause concerns one of their ends"
+            findings.report(Code.UNBOUNDED_HOPS, message, clause.hops.span, "give a maximum: `{1,4}`")
+
+
+def _concerned_variables(pattern: ir.Pattern) -> set[str]:
+    """The variables of a pattern that a condition or an edge concerns, and those of the patterns around it."""
+    found = {end for each in pattern.traversals for end in (each.source, each.destination)}
+    own = {node.variable for node in pattern.nodes}
+    found |= {end for path in pattern.paths for end in (path.source, path.destination) if end not in own}
+    for condition in pattern.conditions:
+        found |= {each.variable for each in ir.expressions_in(condition) if isinstance(each, ir.Column | ir.Entity)}
+    return found
 
 
 def _cross_product(body: ReadBody, pattern: ir.Pattern, before: ir.Read | None, findings: Findings) -> None:
@@ -128,22 +164,26 @@ def _links(pattern: ir.Pattern) -> Iterator[set[str]]:
     for traversal in pattern.traversals:
         bound = {traversal.variable} if isinstance(traversal, ir.EdgeBinding) else set()
         yield {traversal.source, traversal.destination} | bound
+    for path in pattern.paths:
+        yield {path.source, path.destination, path.variable}
+    for step in pattern.path_steps:
+        yield {step.source, step.destination, step.path, *(() if step.variable is None else (step.variable,))}
     for condition in pattern.conditions:
         named = {each.variable for each in ir.expressions_in(condition) if isinstance(each, ir.Column | ir.Entity)}
         if len(named) > 1:
             yield named
 
 
-def _traversals(part: Any) -> Iterator[TraversalClause]:
-    """Every traversal in clauses, also in patterns that are nested in them."""
-    if isinstance(part, TraversalClause):
+def _clauses(part: Any, kind: type[ClauseT]) -> Iterator[ClauseT]:
+    """Every clause of a kind, also in patterns that are nested in clauses."""
+    if isinstance(part, kind):
         yield part
     elif isinstance(part, Node):
         for field in fields(part):
-            yield from _traversals(getattr(part, field.name))
+            yield from _clauses(getattr(part, field.name), kind)
     elif isinstance(part, tuple):
         for item in part:
-            yield from _traversals(item)
+            yield from _clauses(item, kind)
 
 
 def _variables_in(node: Any) -> Iterator[Variable]:

@@ -73,6 +73,8 @@ class ReadCompiler:
         return ir.Pattern(
             nodes=scope.own_nodes(),
             traversals=tuple(scope.traversals),
+            paths=tuple(scope.paths),
+            path_steps=tuple(scope.path_steps),
             conditions=tuple(conditions),
             absent=tuple(absent),
         )

@@ -15,12 +15,23 @@ from typing import TypeAlias
 
 from omnigraph.catalog import Catalog, EdgeType, Embedding, EntityType, NodeType, PropertyType, Scalar
 from omnigraph.catalog.model import ID
+from omnigraph.catalog.types import NUMBERS
 from omnigraph.codes import Code
 from omnigraph.compiler import ir
 from omnigraph.compiler.ir import Direction
+from omnigraph.compiler.paths import PathType, fitting_ends, node_types, possible_ends
 from omnigraph.dataclass_later import dataclass
 from omnigraph.diagnostics import Findings, Span, any_of, did_you_mean, quoted
-from omnigraph.syntax.query_ast import THROWAWAY, Binding, Clause, Hops, TraversalClause, Variable
+from omnigraph.syntax.query_ast import (
+    THROWAWAY,
+    Binding,
+    Clause,
+    Hops,
+    PathClause,
+    PathStepClause,
+    TraversalClause,
+    Variable,
+)
 
 # --- the directions of traversals ---
 
@@ -116,6 +127,17 @@ def _narrow_ends(step: TraversalStep, possible: Sequence[Direction], domains: Do
     return changed
 
 
+@dataclass(frozen=True, slots=True)
+class _PossiblePath:
+    """A path clause with its edges, variables for its ends, and the directions in which it may be followed."""
+
+    clause: PathClause
+    edges: tuple[EdgeType, ...]
+    source: str
+    destination: str
+    directions: tuple[Direction, ...]
+
+
 # --- variables ---
 
 
@@ -145,13 +167,27 @@ class ValueVariable:
 
 
 @dataclass(frozen=True, slots=True)
+class PathVariable:
+    """A variable that ranges over paths."""
+
+    name: str
+    search: ir.PathSearch
+
+    @property
+    def type(self) -> PathType:
+        """What its paths have."""
+        return PathType("path", self.search.weight is not None)
+
+
+@dataclass(frozen=True, slots=True)
 class Unresolved:
     """A variable whose meaning was lost to an error that is reported already."""
 
     name: str
 
 
-Meaning: TypeAlias = NodeVariable | EdgeVariable | ValueVariable | Unresolved
+Bound: TypeAlias = NodeVariable | EdgeVariable | PathVariable
+Meaning: TypeAlias = Bound | ValueVariable | Unresolved
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,6 +210,8 @@ class VariableScope:
     parent: "VariableScope | None" = None
     variables: dict[str, Meaning] = field(default_factory=dict)
     traversals: list[ir.Traversal | ir.EdgeBinding] = field(default_factory=list)
+    paths: list[ir.PathSearch] = field(default_factory=list)
+    path_steps: list[ir.PathStep] = field(default_factory=list)
     is_impossible: bool = False
     """Whether a traversal of this level can have no path, whatever the data."""
     dropped: frozenset[str] = frozenset()
@@ -208,8 +246,11 @@ class VariableScope:
             return one.edge == other.edge
         return False
 
-    def property_of(self, variable: NodeVariable | EdgeVariable, name: str) -> ResolvedProperty | None:
+    def property_of(self, variable: Bound, name: str) -> ResolvedProperty | None:
         """A property of what a variable stands for: one that all its types have alike."""
+        if isinstance(variable, PathVariable):
+            value = variable.type.properties.get(name)
+            return None if value is None else ResolvedProperty(value.type, nullable=False, indexed=False)
         if isinstance(variable, EdgeVariable):
             return entity_property(variable.edge, name)
         if not variable.types:
@@ -225,8 +266,10 @@ class VariableScope:
             embedding=known[0].embedding if len({each.embedding for each in known}) == 1 else None,
         )
 
-    def column_of(self, variable: NodeVariable | EdgeVariable, name: str) -> str:
+    def column_of(self, variable: Bound, name: str) -> str:
         """The column behind a property that a variable has."""
+        if isinstance(variable, PathVariable):
+            return name
         if isinstance(variable, EdgeVariable):
             return variable.edge.column_of(name)
         return self.catalog.nodes[variable.types[0]].column_of(name) if variable.types else name
@@ -239,8 +282,10 @@ class VariableScope:
         declared = shared.get(name)
         return ResolvedProperty(declared.type, nullable=declared.nullable, indexed=False) if declared else None
 
-    def property_names(self, variable: NodeVariable | EdgeVariable) -> list[str]:
+    def property_names(self, variable: Bound) -> list[str]:
         """The properties that can be asked of a variable."""
+        if isinstance(variable, PathVariable):
+            return list(variable.type.properties)
         if isinstance(variable, EdgeVariable):
             return [*variable.edge.system_columns, *variable.edge.properties]
         names = [set(self.catalog.nodes[each].properties) for each in variable.types]
@@ -253,7 +298,14 @@ class VariableScope:
         for clause in clauses:
             if isinstance(clause, Binding):
                 self._bind_node(clause)
-        self._traverse([clause for clause in clauses if isinstance(clause, TraversalClause)])
+        found = [self._possible_path(clause) for clause in clauses if isinstance(clause, PathClause)]
+        paths = [path for path in found if path is not None]
+        self._traverse([clause for clause in clauses if isinstance(clause, TraversalClause)], paths)
+        for path in paths:
+            self._add_path(path)
+        for clause in clauses:
+            if isinstance(clause, PathStepClause):
+                self._add_path_step(clause)
 
     def own_nodes(self) -> tuple[ir.NodeBinding, ...]:
         """The node variables that this level introduces."""
@@ -298,12 +350,169 @@ class VariableScope:
             self.findings.report(Code.VARIABLE_REUSED, problem, variable.span, "choose another name")
         return problem is None
 
+    # --- paths ---
+
+    def _possible_path(self, clause: PathClause) -> "_PossiblePath | None":
+        """A path with its edges found and its ends named; None after reporting what is wrong with it."""
+        found = [self._edge_named(each.name, each.span) for each in clause.edges]
+        edges = tuple({each.name: each for each in found if each is not None}.values())
+        source, destination = self._end_name(clause.source), self._end_name(clause.destination)
+        if source is None or destination is None or None in found or not self._can_be_weighed(clause, edges):
+            self._give_up(clause)
+            return None
+        ways = (Direction.EITHER,) if clause.undirected else (Direction.FORWARD, Direction.BACKWARD)
+        if all(each.source == each.destination for each in edges):
+            ways = ways[:1]
+        return _PossiblePath(clause, edges, source, destination, ways)
+
+    def _can_be_weighed(self, clause: PathClause, edges: Sequence[EdgeType]) -> bool:
+        """Whether all edges have the number that the clause weighs paths by, if it names one; reports if not."""
+        weight = clause.weight
+        if weight is None:
+            return True
+        for edge in edges:
+            found = edge.properties.get(weight.name)
+            if found is None:
+                message = f"{quoted(edge.name)} has no property {quoted(weight.name)}"
+                numbers = [name for name, each in edge.properties.items() if each.type in NUMBERS]
+                self.findings.report(Code.UNKNOWN_PROPERTY, message, weight.span, did_you_mean(weight.name, numbers))
+                return False
+            if found.type not in NUMBERS:
+                message = f"paths are weighed by a number, but {quoted(weight.name)} is {found.type}"
+                self.findings.report(Code.OPERATOR_NOT_DEFINED, message, weight.span)
+                return False
+        if clause.hops.minimum > 1:
+            message = "the bounds of a weighted path begin with 0 or 1"
+            hint = "test `$path.length` in a condition; it concerns the path of the least weight"
+            self.findings.report(Code.HOPS_NOT_POSSIBLE, message, clause.hops.span, hint)
+            return False
+        return True
+
+    def _path_ends(
+        self, path: "_PossiblePath", direction: Direction, known: Mapping[str, frozenset[str] | None]
+    ) -> frozenset[tuple[str, str]]:
+        """The types that the ends of a path can have together, followed in a direction."""
+        ends = possible_ends(path.edges, direction, path.clause.hops.minimum)
+        fitting = fitting_ends(
+            ends,
+            known[path.source] if path.source in known else self._domain(path.source),
+            known[path.destination] if path.destination in known else self._domain(path.destination),
+        )
+        return frozenset(each for each in fitting if path.source != path.destination or each[0] == each[1])
+
+    def _add_path(self, path: "_PossiblePath") -> None:
+        """Decides the direction of a path when the types of its ends are known, and binds its variable."""
+        clause = path.clause
+        direction, ends = path.directions[0], frozenset[tuple[str, str]]()
+        for direction in path.directions:
+            ends = self._path_ends(path, direction, {})
+            if ends:
+                break
+        if len(ends) != 1:
+            self._report_path_ends(path, ends)
+            self._give_up(clause)
+            return
+        ((begin, end),) = ends
+        self._settle(path.source, frozenset({begin}))
+        self._settle(path.destination, frozenset({end}))
+        if not self._is_free(clause.variable):
+            return
+        search = ir.PathSearch(
+            variable=clause.variable.name,
+            source=path.source,
+            destination=path.destination,
+            edges=tuple(sorted(each.name for each in path.edges)),
+            ends=(begin, end),
+            direction=direction,
+            minimum=clause.hops.minimum,
+            maximum=clause.hops.maximum,
+            every=clause.every,
+            weight=None if clause.weight is None else clause.weight.name,
+        )
+        self.paths.append(search)
+        self.variables[search.variable] = PathVariable(search.variable, search)
+
+    def _report_path_ends(self, path: "_PossiblePath", ends: frozenset[tuple[str, str]]) -> None:
+        names = " and ".join(quoted(each.query_name) for each in path.edges)
+        first = path.clause.edges[0].span
+        if not ends:
+            kinds = " and ".join(
+                f"{quoted('$' + name)} is {self._describe_types(name, self._domain(name))}"
+                for name in dict.fromkeys((path.source, path.destination))
+            )
+            message = f"no path over {names} connects these ends: {kinds}"
+            self.findings.report(Code.TRAVERSAL_ENDS, message, first)
+            return
+        for name, types in ((path.source, {one for one, _ in ends}), (path.destination, {one for _, one in ends})):
+            if len(types) > 1:
+                message = f"{quoted('$' + name)}, an end of a path over {names}, may be {any_of(sorted(types))}"
+                hint = f"bind it to one type: `${name.partition(':')[0]}: {min(types)}`"
+                self.findings.report(Code.TRAVERSAL_ENDS, message, first, hint)
+                return
+
+    def _add_path_step(self, clause: PathStepClause) -> None:
+        """Binds the nodes, and perhaps the edge, of the steps of a path."""
+        path = self.lookup(clause.path.name)
+        ends = self._end_name(clause.source), self._end_name(clause.destination)
+        if not isinstance(path, PathVariable):
+            if not isinstance(path, Unresolved):
+                message = f"{quoted('$' + clause.path.name)} is not a path"
+                hint = f"bind it: `${clause.path.name}: shortest $a knows{{1,6}} $b`"
+                self.findings.report(Code.UNKNOWN_VARIABLE, message, clause.path.span, hint)
+            self._give_up(clause)
+            return
+        edges = [self.catalog.edges[name] for name in path.search.edges]
+        if clause.binding is not None and len(edges) > 1:
+            message = f"{quoted('$' + clause.binding.name)} could be an edge of several types"
+            hint = f"leave it out: `${clause.source.name} ${path.name} ${clause.destination.name}`"
+            self.findings.report(Code.VARIABLE_REUSED, message, clause.binding.span, hint)
+            self._give_up(clause)
+            return
+        types = node_types(edges)
+        found = []
+        for name, written in zip(ends, (clause.source, clause.destination), strict=True):
+            domain = None if name is None else self._domain(name)
+            fitting = [each for each in types if domain is None or each in domain]
+            if name is not None and len(fitting) != 1:
+                message = f"{quoted('$' + written.name)}, a node of this path, is not of one type"
+                hint = f"bind it to one of its types: `${written.name}: {types[0]}`"
+                self.findings.report(Code.TRAVERSAL_ENDS, message, written.span, hint)
+            if name is None or len(fitting) != 1:
+                self._give_up(clause)
+                return
+            self._settle(name, frozenset(fitting))
+            found.append((name, fitting[0]))
+        (source, begin), (destination, end) = found
+        variable = clause.binding
+        if variable is not None:
+            if not self._is_free(variable):
+                return
+            self.variables[variable.name] = EdgeVariable(variable.name, edges[0])
+        self.path_steps.append(
+            ir.PathStep(
+                path=path.name,
+                source=source,
+                destination=destination,
+                edges=path.search.edges,
+                ends=(begin, end),
+                direction=path.search.direction,
+                variable=None if variable is None else variable.name,
+            )
+        )
+
     # --- traversals ---
 
-    def _traverse(self, clauses: Sequence[TraversalClause]) -> None:
-        """Finds the ends of all traversals together, so that their order does not matter."""
+    def _traverse(self, clauses: Sequence[TraversalClause], paths: Sequence["_PossiblePath"]) -> None:
+        """Finds the ends of all traversals together, so that their order does not matter.
+
+        What paths say about their ends is known before.
+        """
         steps = [step for clause in clauses if (step := self._step(clause)) is not None]
         known = {name: self._domain(name) for step in steps for name in (step.source, step.destination)}
+        for path in paths:
+            ends = [found for each in path.directions for found in self._path_ends(path, each, known)]
+            known[path.source] = frozenset(begin for begin, _ in ends)
+            known[path.destination] = frozenset(end for _, end in ends)
         directions, domains = settle_steps(steps, known)
         for name, types in domains.items():
             if types:
@@ -317,7 +526,7 @@ class VariableScope:
 
     def _step(self, clause: TraversalClause) -> TraversalStep | None:
         """A traversal with its edge found and its ends named; None after reporting what is wrong with it."""
-        edge = self._edge_named(clause)
+        edge = self._edge_named(clause.edge, clause.span)
         ends = self._end_name(clause.source), self._end_name(clause.destination)
         if edge is None or None in ends or not self._can_be_followed(clause, edge):
             self._give_up(clause)
@@ -327,12 +536,12 @@ class VariableScope:
         assert destination is not None
         return TraversalStep(clause, edge, source, destination)
 
-    def _edge_named(self, clause: TraversalClause) -> EdgeType | None:
-        edge = self.catalog.edge(clause.edge)
+    def _edge_named(self, name: str, span: Span) -> EdgeType | None:
+        edge = self.catalog.edge(name)
         if edge is None:
             names = [each.query_name for each in self.catalog.edges.values()]
-            message = f"unknown edge {quoted(clause.edge)}"
-            self.findings.report(Code.UNKNOWN_EDGE, message, clause.span, did_you_mean(clause.edge, names))
+            message = f"unknown edge {quoted(name)}"
+            self.findings.report(Code.UNKNOWN_EDGE, message, span, did_you_mean(name, names))
         return edge
 
     def _end_name(self, end: Variable) -> str | None:
@@ -341,9 +550,10 @@ class VariableScope:
             self._thrown_away += 1
             return f"{THROWAWAY}:{self._depth}.{self._thrown_away}"
         known = self.lookup(end.name)
-        if isinstance(known, EdgeVariable | ValueVariable) or end.name in self.parameters:
+        if isinstance(known, EdgeVariable | PathVariable | ValueVariable) or end.name in self.parameters:
             is_value = isinstance(known, ValueVariable)
             what = "a value" if is_value else "an edge" if isinstance(known, EdgeVariable) else "a parameter"
+            what = "a path" if isinstance(known, PathVariable) else what
             message = f"{quoted('$' + end.name)} is {what} and cannot be the end of a traversal"
             self.findings.report(Code.VARIABLE_REUSED, message, end.span)
             return None
@@ -381,9 +591,10 @@ class VariableScope:
             self.variables[binding.name] = EdgeVariable(binding.name, step.edge)
             self.traversals.append(ir.EdgeBinding(**ends, variable=binding.name, direction=direction))
 
-    def _give_up(self, clause: TraversalClause) -> None:
-        """After an error: what only this traversal could have explained is not reported again at each use."""
-        introduced = [clause.source, clause.destination, *([clause.binding] if clause.binding else [])]
+    def _give_up(self, clause: TraversalClause | PathClause | PathStepClause) -> None:
+        """After an error: what only this clause could have explained is not reported again at each use."""
+        bound = clause.variable if isinstance(clause, PathClause) else clause.binding
+        introduced = [clause.source, clause.destination, *([bound] if bound else [])]
         for variable in introduced:
             name = variable.name
             if name != THROWAWAY and name not in self.parameters and self.lookup(name) is None:

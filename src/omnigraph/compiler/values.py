@@ -22,8 +22,9 @@ from omnigraph.catalog.types import FLOATS, INTEGERS, NUMBERS
 from omnigraph.codes import Code
 from omnigraph.compiler import ir
 from omnigraph.compiler.scope import (
+    Bound,
     EdgeVariable,
-    NodeVariable,
+    PathVariable,
     ResolvedProperty,
     Unresolved,
     ValueVariable,
@@ -144,7 +145,7 @@ class Values:
         """Whether an expression is a value of the stage before."""
         return isinstance(expression, ast.Variable) and isinstance(self.scope.lookup(expression.name), ValueVariable)
 
-    def _meaning(self, variable: ast.Variable) -> NodeVariable | EdgeVariable | ValueVariable | None:
+    def _meaning(self, variable: ast.Variable) -> Bound | ValueVariable | None:
         """What a variable that is not a parameter stands for."""
         meaning = None if variable.name == ast.THROWAWAY else self.scope.lookup(variable.name)
         if isinstance(meaning, Unresolved):
@@ -183,9 +184,11 @@ class Values:
         name = self.scope.column_of(meaning, access.name)
         return ir.Column(meaning.name, name, resolved.type, resolved.nullable), resolved
 
-    def _describe_meaning(self, meaning: NodeVariable | EdgeVariable) -> str:
+    def _describe_meaning(self, meaning: Bound) -> str:
         if isinstance(meaning, EdgeVariable):
             return quoted(meaning.edge.name)
+        if isinstance(meaning, PathVariable):
+            return "a path"
         return quoted(meaning.types[0] if len(meaning.types) == 1 else meaning.interface or "this")
 
     def constant(

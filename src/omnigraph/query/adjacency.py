@@ -122,10 +122,10 @@ def adjacency_of(sources: pa.ChunkedArray, destinations: pa.ChunkedArray, *, is_
     """The adjacency of edges between these ids."""
     if is_one_type:
         chunks = [*sources.chunks, *destinations.chunks]
-        ids, codes = _encode_ids(pa.chunked_array(chunks, type=pa.string()))
+        ids, codes = encode_ids(pa.chunked_array(chunks, type=pa.string()))
         return Adjacency(ids, ids, (codes[: len(sources)], codes[len(sources) :]))
-    source_ids, begin = _encode_ids(sources)
-    destination_ids, end = _encode_ids(destinations)
+    source_ids, begin = encode_ids(sources)
+    destination_ids, end = encode_ids(destinations)
     return Adjacency(source_ids, destination_ids, (begin, end))
 
 
@@ -139,7 +139,7 @@ def adjacency_of_numbers(numbered: NumberedEnds, late: LateEnds) -> Adjacency:
         return Adjacency(numbered.ids, numbered.ids, (begin, end))
     count = len(late.rows)
     texts = pa.concat_arrays([numbered.ids, *late.ends[SOURCE].chunks, *late.ends[DESTINATION].chunks])
-    ids, ranks = _encode_ids(pa.chunked_array([texts]))
+    ids, ranks = encode_ids(pa.chunked_array([texts]))
     is_known = begin >= 0
     for numbers, codes in ((begin, ranks[len(numbered.ids) :][:count]), (end, ranks[len(numbered.ids) + count :])):
         numbers[is_known] = ranks[numbers[is_known]]
@@ -147,7 +147,7 @@ def adjacency_of_numbers(numbered: NumberedEnds, late: LateEnds) -> Adjacency:
     return Adjacency(ids, ids, (begin, end))
 
 
-def _encode_ids(values: pa.ChunkedArray) -> tuple[pa.Array, Codes]:
+def encode_ids(values: pa.ChunkedArray) -> tuple[pa.Array, Codes]:
     """The distinct values, ascending, and the position of each value among them."""
     encoded = pc.dictionary_encode(pa.chunked_array(values.chunks, type=pa.string()).combine_chunks())
     if isinstance(encoded, pa.ChunkedArray):

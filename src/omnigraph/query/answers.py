@@ -6,6 +6,7 @@ from typing import TypeAlias
 
 from omnigraph.catalog.model import ID
 from omnigraph.compiler import ir
+from omnigraph.compiler.paths import PathType
 from omnigraph.dataclass_later import dataclass
 from omnigraph.query import steps
 from omnigraph.query.levels import Bound, KnownValues, Level, LevelBuilder
@@ -134,6 +135,8 @@ class Answer:
 
 def entity_fields(bound: Bound) -> list[tuple[str, str]]:
     """The fields of a whole entity: how each is called, and which column it is."""
+    if bound.path is not None:
+        return [(name, name) for name in PathType("", bound.path.weight is not None).properties]
     if bound.interface is not None:
         shared = [name for name in bound.interface.properties if name != ID]
         return [(TYPE_FIELD, steps.TYPE), (ID, ID), *((name, name) for name in shared)]

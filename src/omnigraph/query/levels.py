@@ -17,6 +17,7 @@ from omnigraph.catalog.keys import node_id
 from omnigraph.catalog.model import ID
 from omnigraph.catalog.types import NUMBERS
 from omnigraph.compiler import ir
+from omnigraph.compiler.paths import PathType
 from omnigraph.dataclass_later import dataclass
 from omnigraph.errors import ParameterError
 from omnigraph.operations import evaluate
@@ -194,6 +195,10 @@ class Bound:
     entities: tuple[EntityType, ...]
     interface: Interface | None = None
     is_reached: bool = False
+    path: ir.PathSearch | None = None
+    """The search whose paths the variable is bound to."""
+    is_stepped: bool = False
+    """Whether the edges of its paths are asked for one by one."""
     needs: dict[str, None] = field(default_factory=dict)
     predicates: list[ColumnPredicate] = field(default_factory=list)
     computed: list[ComputedField] = field(default_factory=list)
@@ -205,7 +210,7 @@ class Bound:
     @property
     def is_tagged(self) -> bool:
         """Whether an id alone does not tell an entity, because nodes of several types are meant."""
-        return len(self.entities) != 1
+        return len(self.entities) != 1 and self.path is None
 
     @property
     def is_pinned(self) -> bool:
@@ -224,6 +229,8 @@ class Bound:
 
     def type_of(self, column: str) -> PropertyType:
         """The type of a property or system column, which all types of the variable share."""
+        if self.path is not None:
+            return PathType("", self.path.weight is not None).properties[column].type
         properties = (
             self.entities[0].properties if self.entities else self.interface.properties if self.interface else {}
         )
@@ -330,7 +337,7 @@ class LevelBuilder:
     def level(self, pattern: ir.Pattern, parent: Level | None = None) -> Level:
         """A pattern with everything it asks of its variables and of those around it."""
         level = Level(pattern, parent)
-        reached = {end for each in pattern.traversals for end in each.ends_with_ids}
+        reached = {end for each in pattern.connections for end in each.ends_with_ids}
         suffix = "" if parent is None else f"'{self._count}"
         self._count += 1
         for node in pattern.nodes:
@@ -339,10 +346,12 @@ class LevelBuilder:
             level.own[node.variable] = Bound(
                 node.variable + suffix, types, interface, is_reached=node.variable in reached
             )
-        for traversal in pattern.traversals:
-            if isinstance(traversal, ir.EdgeBinding):
-                edge = self._catalog.edges[traversal.edge]
-                level.own[traversal.variable] = Bound(traversal.variable + suffix, (edge,))
+        for variable, edge in pattern.bound_edges:
+            level.own[variable] = Bound(variable + suffix, (self._catalog.edges[edge],))
+        for path in pattern.paths:
+            level.own[path.variable] = Bound(path.variable + suffix, (), path=path)
+        for step in pattern.path_steps:
+            level.lookup(step.path).is_stepped = True
         for condition in pattern.conditions:
             self._place(condition, level)
         for nested in pattern.absent:
@@ -420,7 +429,7 @@ class LevelBuilder:
         bound = level.lookup(column.variable)
         if isinstance(found, bool):
             level.is_empty |= not found
-        elif level.is_own(bound):
+        elif level.is_own(bound) and bound.path is None:
             bound.predicates.append(found)
         else:
             bound.needs[column.name] = None

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from dataclasses import field
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
@@ -18,6 +18,9 @@ from omnigraph.query.plan import Plan
 from omnigraph.query.results import assemble_answer
 from omnigraph.query.walks import Walker, row_count
 from omnigraph.resident.numbers import distinct, numbers_of
+
+if TYPE_CHECKING:
+    from omnigraph.query.path_tables import TablePaths
 
 _ROWS_AT_ONCE = 64 * 1024
 
@@ -62,6 +65,7 @@ class _Run:
     walker: Walker
     cancellation: Cancellation
     narrowed: dict[str, dict[str, Ids]] = field(default_factory=dict)
+    paths: dict[str, "TablePaths"] = field(default_factory=dict)
 
     def relation(self, step: steps.Step, plan: Plan) -> pa.Table:
         """The rows of a step, under SQL names."""
@@ -75,6 +79,12 @@ class _Run:
                 return self._edges(step, plan)
             case steps.Walk():
                 return self._walk(step, plan)
+            case steps.PathWalk():
+                return self._search_paths(step, plan)
+            case steps.PathEdges():
+                table = self.paths[step.path].edge_rows(step)
+                self._learn_ends(step, table["c0"], table["c1"], narrowing=True)
+                return table
 
     def only(self, plan: Plan, rest: steps.Direct) -> pa.Table:
         """The rows of the only step; those that come after the limit may be missing."""
@@ -131,6 +141,17 @@ class _Run:
         self._learn_ends(step, sources, destinations, narrowing=narrowing)
         return pa.table([sources, destinations], names=step.relation.schema.names)
 
+    def _search_paths(self, step: steps.PathWalk, plan: Plan) -> pa.Table:
+        from omnigraph.query.path_tables import search_tables  # noqa: PLC0415 - few reads search paths
+
+        ends = self._ids(step.source, plan), self._ids(step.destination, plan)
+        found = self.paths[step.variable] = search_tables(self.walker.reader, step, *ends, self.cancellation)
+        table = found.rows(step)
+        self.cancellation.hold(table.nbytes)
+        narrowing = any(each is not None and each.narrowing for each in ends)
+        self._learn_ends(step, table["c0"], table["c1"], narrowing=narrowing)
+        return table
+
     def _ids(self, end: steps.End, plan: Plan) -> Ids | None:
         """What is known of the ids of a variable, of those that have the type."""
         learnt = self.narrowed.get(end.variable)
@@ -143,7 +164,12 @@ class _Run:
         return None
 
     def _learn_ends(
-        self, step: steps.Walk | steps.EdgeScan, sources: Any, destinations: Any, *, narrowing: bool
+        self,
+        step: steps.Walk | steps.EdgeScan | steps.PathWalk | steps.PathEdges,
+        sources: Any,
+        destinations: Any,
+        *,
+        narrowing: bool,
     ) -> None:
         """Every row of the answer has these ends, so later steps need no others."""
         for end, values in ((step.source, sources), (step.destination, destinations)):

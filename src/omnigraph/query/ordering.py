@@ -4,22 +4,30 @@ The order is decided without statistics: first what conditions pin down, then al
 step finds its variable narrowed by the steps before it.
 """
 
+from collections.abc import Sequence
 from dataclasses import field
+from typing import TypeAlias
 
 import pyarrow as pa
 
 from omnigraph.catalog import Catalog, EdgeType, NodeType, arrow_type
 from omnigraph.catalog.model import DESTINATION, ID, SOURCE
 from omnigraph.compiler import ir
+from omnigraph.compiler.paths import EDGES, NODES, node_types
 from omnigraph.dataclass_later import dataclass
 from omnigraph.query.levels import EXACT, Bound, Level, OnColumn, by_id
 from omnigraph.query.steps import (
     DESTINATION_END,
+    EDGE,
+    PATH,
     SOURCE_END,
     TYPE,
     EdgeScan,
     End,
     NodeScan,
+    PathEdges,
+    PathTable,
+    PathWalk,
     Relation,
     Step,
     TableScan,
@@ -27,6 +35,8 @@ from omnigraph.query.steps import (
     Walk,
 )
 from omnigraph.storage.predicates import lance_filter
+
+Connection: TypeAlias = ir.Traversal | ir.EdgeBinding | ir.PathSearch | ir.PathStep
 
 _PINNED, _EQUAL, _FILTERED, _OPEN, _UNSCANNED = range(5)
 
@@ -74,26 +84,26 @@ class StepOrder:
     def add(self, level: Level) -> None:
         """Adds the steps of a level; those of the levels around it are there already."""
         self.relations.setdefault(id(level), [])
-        pending = list(level.pattern.traversals)
+        pending: list[Connection] = list(level.pattern.connections)
         nodes = [level.own[node.variable] for node in level.pattern.nodes]
         for bound in nodes:
             if not bound.needs_scan:
                 self._move_conditions(bound, level)
         while True:
-            following = [each for each in pending if self._ends_resolved(each, level)]
-            if following:
-                best = min(following, key=lambda each: (2 - self._ends_resolved(each, level), _hops(each)))
-                pending.remove(best)
-                self._traverse(best, level)
-                continue
             rest = [bound for bound in nodes if id(bound) not in self._resolved]
+            following = [each for each in pending if self._may_follow(each, rest, level)]
+            if following:
+                best = min(following, key=lambda each: self._effort(each, level))
+                pending.remove(best)
+                self._connect(best, level)
+                continue
             if not rest:
                 return
             start = min(rest, key=_rank)
             first = _leading_edge(pending, level, _rank(start))
             if first is not None:
                 pending.remove(first)
-                self._traverse(first, level)
+                self._connect(first, level)
             else:
                 self._resolve(start, level)
 
@@ -108,8 +118,33 @@ class StepOrder:
         if bound.key in self.known:
             self._resolved.add(id(bound))
 
-    def _ends_resolved(self, traversal: ir.Traversal | ir.EdgeBinding, level: Level) -> int:
-        return sum(id(level.lookup(name)) in self._resolved for name in (traversal.source, traversal.destination))
+    def _ends_resolved(self, connection: Connection, level: Level) -> int:
+        return sum(id(level.lookup(name)) in self._resolved for name in (connection.source, connection.destination))
+
+    def _may_follow(self, connection: Connection, rest: Sequence[Bound], level: Level) -> bool:
+        """Whether what is resolved leads on over a connection.
+
+        A search of paths between two given nodes sees little of the graph, so it waits for nodes that are given.
+        """
+        if isinstance(connection, ir.PathStep):
+            return id(level.lookup(connection.path)) in self._resolved
+        if isinstance(connection, ir.PathSearch) and any(_rank(bound) == _PINNED for bound in rest):
+            return False
+        return self._ends_resolved(connection, level) > 0
+
+    def _effort(self, connection: Connection, level: Level) -> tuple[bool, int, float]:
+        """What connections are ordered by: searches of paths come late, when both of their ends are known."""
+        is_path = isinstance(connection, ir.PathSearch)
+        return is_path, 2 - self._ends_resolved(connection, level), _hops(connection)
+
+    def _connect(self, connection: Connection, level: Level) -> None:
+        match connection:
+            case ir.PathSearch():
+                self._search_paths(connection, level)
+            case ir.PathStep():
+                self._step_along(connection, level)
+            case _:
+                self._traverse(connection, level)
 
     def _resolve(self, bound: Bound, level: Level) -> None:
         self._resolved.add(id(bound))
@@ -177,9 +212,75 @@ class StepOrder:
         self._meet(FieldPlace(step.relation, SOURCE_END), source, types[0])
         self._meet(FieldPlace(step.relation, DESTINATION_END), destination, types[1])
         self.steps.append(step)
-        for bound in (source, destination):
+        self._resolve_ends((source, destination), level)
+
+    def _resolve_ends(self, ends: tuple[Bound, Bound], level: Level) -> None:
+        for bound in ends:
             if id(bound) not in self._resolved or (bound.needs_scan and bound.relation is None):
                 self._resolve(bound, level)
+
+    def _ends_of(self, connection: ir.PathSearch | ir.PathStep, level: Level) -> tuple[End, End]:
+        source, destination = level.lookup(connection.source), level.lookup(connection.destination)
+        return (
+            End(source.key, connection.ends[0], is_outer=not level.is_own(source)),
+            End(destination.key, connection.ends[1], is_outer=not level.is_own(destination)),
+        )
+
+    def _search_paths(self, search: ir.PathSearch, level: Level) -> None:
+        bound = level.own[search.variable]
+        source, destination = level.lookup(search.source), level.lookup(search.destination)
+        fields = [SOURCE_END, DESTINATION_END, ID, *(name for name in bound.needs if name != ID)]
+        types = [pa.string(), pa.string(), pa.int64(), *(arrow_type(bound.type_of(name)) for name in fields[3:])]
+        relation = self._relation(bound, fields, types, level)
+        edges = [self.catalog.edges[name] for name in search.edges]
+        ends = self._ends_of(search, level)
+        self.anchors[id(bound)] = FieldPlace(relation, ID)
+        self._resolved.add(id(bound))
+        self._meet(FieldPlace(relation, SOURCE_END), source, search.ends[0])
+        self._meet(FieldPlace(relation, DESTINATION_END), destination, search.ends[1])
+        self.steps.append(
+            PathWalk(
+                relation=relation,
+                variable=bound.key,
+                search=search,
+                tables=tuple(PathTable(each.table_key, each.name, each.source, each.destination) for each in edges),
+                node_types=node_types(edges),
+                source=ends[0],
+                destination=ends[1],
+                is_traced=bound.is_stepped or bool({NODES, EDGES} & bound.needs.keys()),
+            )
+        )
+        self._resolve_ends((source, destination), level)
+
+    def _step_along(self, step: ir.PathStep, level: Level) -> None:
+        """A relation of the edges of paths; the edges themselves are read where more than their ids is needed."""
+        path = level.lookup(step.path)
+        source, destination = level.lookup(step.source), level.lookup(step.destination)
+        fields = [SOURCE_END, DESTINATION_END, PATH, *(() if step.variable is None else (EDGE,))]
+        types = [pa.string(), pa.string(), pa.int64(), pa.string()][: len(fields)]
+        relation = self._relation(None, fields, types, level)
+        ends = self._ends_of(step, level)
+        self.steps.append(PathEdges(relation=relation, path=path.key, source=ends[0], destination=ends[1]))
+        self._meet(FieldPlace(relation, PATH), path, None)
+        self._meet(FieldPlace(relation, SOURCE_END), source, step.ends[0])
+        self._meet(FieldPlace(relation, DESTINATION_END), destination, step.ends[1])
+        if step.variable is not None:
+            place, bound = FieldPlace(relation, EDGE), level.own[step.variable]
+            self.anchors[id(bound)] = place
+            if any(name != ID for name in bound.needs) or bound.predicates or bound.computed:
+                binding = ir.EdgeBinding(
+                    source=step.source,
+                    destination=step.destination,
+                    edge=step.edges[0],
+                    direction=step.direction,
+                    variable=step.variable,
+                )
+                scan = self._edge_scan(binding, self.catalog.edges[step.edges[0]], ends, level)
+                self._meet(FieldPlace(scan.relation, SOURCE_END), source, step.ends[0])
+                self._meet(FieldPlace(scan.relation, DESTINATION_END), destination, step.ends[1])
+                self.meetings[scan.relation.name].append(FieldMatch(FieldPlace(scan.relation, ID), bound, place))
+                self.steps.append(scan)
+        self._resolve_ends((source, destination), level)
 
     def _walk(self, traversal: ir.Traversal, edge: EdgeType, ends: tuple[End, End], level: Level) -> Walk:
         relation = self._relation(None, [SOURCE_END, DESTINATION_END], [pa.string()] * 2, level)
@@ -226,10 +327,10 @@ class StepOrder:
             self.meetings[place.relation.name].append(FieldMatch(place, bound, anchor, needed))
 
 
-def _hops(traversal: ir.Traversal | ir.EdgeBinding) -> float:
-    if isinstance(traversal, ir.EdgeBinding):
+def _hops(connection: Connection) -> float:
+    if isinstance(connection, ir.EdgeBinding | ir.PathStep):
         return 1
-    return float("inf") if traversal.maximum is None else traversal.maximum
+    return float("inf") if connection.maximum is None else connection.maximum
 
 
 def _rank(bound: Bound) -> int:
@@ -247,10 +348,8 @@ def _rank(bound: Bound) -> int:
     return _OPEN if is_node and bound.needs_scan else _UNSCANNED
 
 
-def _leading_edge(
-    pending: list[ir.Traversal | ir.EdgeBinding], level: Level, rank: int
-) -> ir.Traversal | ir.EdgeBinding | None:
-    """The traversal to begin with when no node is a better start: an edge with conditions, or any if none is read."""
+def _leading_edge(pending: list[Connection], level: Level, rank: int) -> Connection | None:
+    """What to begin with when no node is a better start: an edge with conditions, or any if no node is read."""
     bindings = [each for each in pending if isinstance(each, ir.EdgeBinding)]
     if bindings:
         best = min(bindings, key=lambda each: _rank(level.own[each.variable]))
@@ -258,4 +357,5 @@ def _leading_edge(
             return best
     if rank < _UNSCANNED:
         return None
-    return next(each for each in pending if isinstance(each, ir.EdgeBinding) or each.minimum > 0)
+    leading = [each for each in pending if each.ends_with_ids and not isinstance(each, ir.PathStep)]
+    return min(leading, key=lambda each: isinstance(each, ir.PathSearch))

@@ -27,7 +27,18 @@ from omnigraph.query.levels import (
 from omnigraph.query.ordering import StepOrder
 from omnigraph.query.searching import describe_search
 from omnigraph.query.stages import PlannedStage, resolve_stages
-from omnigraph.query.steps import Count, EdgeScan, GraphReader, NodeScan, Output, Rest, Step, ValueOutput, Walk
+from omnigraph.query.steps import (
+    Count,
+    EdgeScan,
+    GraphReader,
+    NodeScan,
+    Output,
+    PathWalk,
+    Rest,
+    Step,
+    ValueOutput,
+    Walk,
+)
 
 
 class Shortcuts(Enum):
@@ -83,6 +94,8 @@ class Plan:
                     keys.add(table.table_key)
                 case Walk(table_key=key):
                     keys.add(key)
+                case PathWalk(tables=edges):
+                    keys.update(edge.table_key for edge in edges)
         return frozenset(keys)
 
     def explain(self, reader: GraphReader | None = None) -> str:
@@ -159,7 +172,7 @@ def _rest(
 def _is_direct(answer: Answer) -> bool:
     """Whether the scan of one variable does everything but sorting, cutting and naming the columns."""
     level = answer.level
-    is_alone = len(level.own) == 1 and not level.pattern.traversals and not level.absent and not level.residual
+    is_alone = len(level.own) == 1 and not level.pattern.connections and not level.absent and not level.residual
     fused = any(isinstance(each, ir.RankFusion) for each in answer.expressions())
     return is_alone and not answer.shape.grouped and not fused and not answer.is_computed
 
@@ -247,6 +260,12 @@ def _explain_step(step: steps.Step, reader: GraphReader | None) -> Iterator[str]
             ends = f"${step.source.variable} → ${step.destination.variable}"
             yield f"{step.relation.name}: walk {step.table_key} {hops} {step.direction}, {ends}, from ${step.start}"
             return
+        case steps.PathWalk(search=search):
+            yield f"{step.relation.name}: {describe_path_search(search)}, {'traced' if step.is_traced else 'measured'}"
+            return
+        case steps.PathEdges():
+            yield f"{step.relation.name}: edges of ${step.path}, ${step.source.variable} → ${step.destination.variable}"
+            return
     for index, computed in enumerate(step.computed):
         field = f"@{index}"
         what = (
@@ -262,6 +281,16 @@ def _explain_step(step: steps.Step, reader: GraphReader | None) -> Iterator[str]
                 yield f"    in {scan.table_key} {how}"
     if isinstance(step, steps.NodeScan) and step.best is not None:
         yield f"  only the best {step.best.count} by {step.best.field} are needed"
+
+
+def describe_path_search(search: ir.PathSearch) -> str:
+    """A search of paths for people."""
+    most = "" if search.maximum is None else search.maximum
+    kind = "all shortest paths" if search.every else "a shortest path"
+    by = "" if search.weight is None else f" by {search.weight}"
+    edges = "|".join(search.edges)
+    ends = f"${search.source} → ${search.destination}"
+    return f"search {kind}{by} over {edges} {{{search.minimum},{most}}} {search.direction}, {ends}"
 
 
 def _explain_table(table: steps.TableScan) -> Iterator[str]:

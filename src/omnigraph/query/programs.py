@@ -415,6 +415,8 @@ class _Maker:
         self, pattern: ir.Pattern, around: Mapping[str, EntityType]
     ) -> tuple[PatternProgram, dict[str, EntityType], bool]:
         entities = dict(around)
+        if pattern.paths or pattern.path_steps:
+            raise NoProgram
         for node in pattern.nodes:
             if node.interface is not None or len(node.types) != 1:
                 raise NoProgram

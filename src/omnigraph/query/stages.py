@@ -51,7 +51,9 @@ def _carry(stage: PlannedStage) -> None:
     own[ir.STAGE] = Bound(ir.STAGE, (), is_carried=True)
     for name, variable in stage.answer.shape.entities:
         origin = stage.answer.level.lookup(variable)
-        own[name] = Bound(origin.key, origin.entities, origin.interface, is_carried=True, origin=origin)
+        own[name] = Bound(
+            origin.key, origin.entities, origin.interface, path=origin.path, is_carried=True, origin=origin
+        )
 
 
 def _make_relation(stage: PlannedStage, name: str) -> None:
@@ -75,6 +77,7 @@ def _make_relation(stage: PlannedStage, name: str) -> None:
 
 def _ask_origin(bound: Bound, names: Sequence[str] | dict[str, None]) -> None:
     assert bound.origin is not None
+    bound.origin.is_stepped |= bound.is_stepped
     for name in names:
         if name == TYPE or not name.startswith("@"):
             bound.origin.needs[name] = None

@@ -159,6 +159,8 @@ class _Columns:
             return self._select(column)
         if name in (ID, steps.TYPE):
             return self._select(self._key(column))
+        if bound.path is not None:
+            self._key(self._row(self.sql.id(bound)))
         # The id decides all other columns, so any of a group's values is the value.
         return self._select(exp.AnyValue(this=column))
 

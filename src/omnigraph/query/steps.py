@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Protocol, TypeAlias
 import pyarrow as pa
 
 from omnigraph.catalog import PropertyType, Value
-from omnigraph.compiler.ir import Direction, TextMatchKind
+from omnigraph.compiler.ir import Direction, PathSearch, TextMatchKind
 from omnigraph.dataclass_later import dataclass
 from omnigraph.storage.tables import Table
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from sqlglot import exp
 
 # Fields of relations that are not columns of a table; a property cannot have such a name.
-SOURCE_END, DESTINATION_END, TYPE = "@source", "@destination", "@type"
+SOURCE_END, DESTINATION_END, TYPE, PATH, EDGE = "@source", "@destination", "@type", "@path", "@edge"
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,7 +162,45 @@ class Walk:
     start: str
 
 
-Step: TypeAlias = NodeScan | EdgeScan | Walk
+@dataclass(frozen=True, slots=True)
+class PathTable:
+    """A table of edges that a path may have, with the types of their ends."""
+
+    table_key: str
+    type: str
+    source: str
+    destination: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PathWalk:
+    """The shortest paths between each pair of ends, numbered in their order.
+
+    Without `is_traced`, it is not needed over which nodes and edges they lead.
+    """
+
+    relation: Relation
+    variable: str
+    search: PathSearch
+    tables: tuple[PathTable, ...]
+    node_types: tuple[str, ...]
+    source: End
+    destination: End
+    is_traced: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PathEdges:
+    """A row for each edge of each path of a search, and for the nodes before and after it."""
+
+    relation: Relation
+    path: str
+    """The variable of the path."""
+    source: End
+    destination: End
+
+
+Step: TypeAlias = NodeScan | EdgeScan | Walk | PathWalk | PathEdges
 
 
 # --- the answer ---

@@ -187,11 +187,11 @@ def _flat(values: pa.Array | pa.ChunkedArray) -> pa.Array:
 # How many pairs are kept at once, about: sorting is fastest in the processor's cache, and memory stays bounded.
 _BLOCK_PAIRS = 1 << 18
 # Up to this many (start, node) combinations, a table of flags finds the visited nodes faster than sorting does.
-_FLAGS = 1 << 24
+FLAGS = 1 << 24
 
 
-class Followed(Protocol):
-    """Edges that can be followed from nodes, which are numbers below `count`."""
+class Sized(Protocol):
+    """How many edges there are, about, between nodes, which are numbers below `count`."""
 
     @property
     def count(self) -> int:
@@ -206,6 +206,10 @@ class Followed(Protocol):
     def degrees(self, nodes: NDArray[Any]) -> Codes:
         """About how many neighbours some nodes have."""
         ...
+
+
+class Followed(Sized, Protocol):
+    """Edges that can be followed from nodes."""
 
     def expand(self, nodes: NDArray[Any], labels: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
         """The neighbours of nodes, each once, and for each of them the label of the node that it was reached from."""
@@ -232,7 +236,7 @@ def reachable_pairs(
     if (minimum, maximum) == (1, 1):
         yield neighbours.expand(starts, starts)
         return
-    for block in _blocks(neighbours, starts, maximum):
+    for block in blocks_of(neighbours, starts, maximum):
         keys = _keys(_pairs_of_block(neighbours, block, minimum, maximum, cancellation=cancellation))
         if len(block) == 1:
             yield np.repeat(block, len(keys)), keys
@@ -251,10 +255,10 @@ def reachable_counts(
 ) -> Codes:
     """For each start, the number of its pairs in `reachable_pairs`, which are not made where they can be counted."""
     counts = []
-    for block in _blocks(neighbours, starts, maximum):
+    for block in blocks_of(neighbours, starts, maximum):
         found = _pairs_of_block(neighbours, block, minimum, maximum, cancellation=cancellation)
         if len(block) == 1:
-            number = int(np.count_nonzero(found.flags)) if isinstance(found, _Flags) else len(_keys(found))
+            number = int(np.count_nonzero(found.flags)) if isinstance(found, VisitedFlags) else len(_keys(found))
             counts.append(np.array([number], np.int64))
         else:
             counts.append(np.bincount(_keys(found) // max(neighbours.count, 1), minlength=len(block)))
@@ -263,25 +267,25 @@ def reachable_counts(
 
 def _pairs_of_block(
     neighbours: Followed, block: Codes, minimum: int, maximum: int | None, *, cancellation: Cancellation
-) -> "_Flags | NDArray[Any]":
+) -> "VisitedFlags | NDArray[Any]":
     """The pairs of a block of starts, as ``start's position * count of nodes + node``: as flags, or ascending."""
-    keys: _Flags | NDArray[Any] = block[:0]
+    keys: VisitedFlags | NDArray[Any] = block[:0]
     if maximum != 0:
         keys = _levels(neighbours, block, max(minimum, 1), maximum, cancellation=cancellation)
     if minimum == 0:
         themselves = np.arange(len(block), dtype=np.int64) * neighbours.count + block
-        if isinstance(keys, _Flags):
+        if isinstance(keys, VisitedFlags):
             keys.add(themselves)
         else:
             keys = distinct(np.concatenate((keys, themselves)))
     return keys
 
 
-def _keys(found: "_Flags | NDArray[Any]") -> NDArray[Any]:
-    return found.all() if isinstance(found, _Flags) else found
+def _keys(found: "VisitedFlags | NDArray[Any]") -> NDArray[Any]:
+    return found.all() if isinstance(found, VisitedFlags) else found
 
 
-def _blocks(neighbours: Followed, starts: Codes, maximum: int | None) -> Iterator[Codes]:
+def blocks_of(neighbours: Sized, starts: Codes, maximum: int | None) -> Iterator[Codes]:
     """Starts in groups that make about as many pairs as fit a block, by what two steps are expected to reach."""
     if len(starts) < 2:
         if len(starts):
@@ -299,7 +303,7 @@ def _blocks(neighbours: Followed, starts: Codes, maximum: int | None) -> Iterato
 
 def _levels(
     neighbours: Followed, starts: Codes, minimum: int, maximum: int | None, *, cancellation: Cancellation
-) -> "_Flags | NDArray[Any]":
+) -> "VisitedFlags | NDArray[Any]":
     """Every pair whose distance is within the bounds, as ``start's position * count of nodes + node``.
 
     From distance 1 on, they are all that were visited, so those of the last level may be marked several times.
@@ -308,7 +312,7 @@ def _levels(
     size = len(starts) * count
     # Twice the size must fit, because visited pairs are marked in an additional bit.
     width = np.int32 if 2 * size < 2**31 else np.int64
-    visited: _Flags | _Sorted = _Flags(size) if size <= _FLAGS else _Sorted(width)
+    visited: VisitedFlags | VisitedInOrder = VisitedFlags(size) if size <= FLAGS else VisitedInOrder(width)
     is_one = len(starts) == 1
     level: NDArray[Any] = starts if is_one else np.arange(0, size, count, dtype=width) + starts.astype(width)
     kept = []
@@ -322,18 +326,18 @@ def _levels(
             pairs = origins + nodes
         distance += 1
         cancellation.check()
-        if distance == maximum and minimum <= 1 and isinstance(visited, _Flags):
+        if distance == maximum and minimum <= 1 and isinstance(visited, VisitedFlags):
             visited.add(pairs)
             return visited
         level = visited.fresh(pairs)
         if distance >= minimum:
             kept.append(level)
     if minimum <= 1:
-        return visited if isinstance(visited, _Flags) else visited.all()
+        return visited if isinstance(visited, VisitedFlags) else visited.all()
     return np.sort(np.concatenate(kept)) if len(kept) > 1 else (kept or [level[:0]])[0]
 
 
-class _Flags:
+class VisitedFlags:
     """Remembers pairs by a flag for every possible one."""
 
     def __init__(self, size: int) -> None:
@@ -354,7 +358,7 @@ class _Flags:
         return np.flatnonzero(self.flags)
 
 
-class _Sorted:
+class VisitedInOrder:
     """Remembers pairs in their order. Old and new ones are sorted together, distinguished by the lowest bit."""
 
     def __init__(self, width: type[np.int32 | np.int64]) -> None:

@@ -21,7 +21,8 @@ from omnigraph.catalog.model import ID
 from omnigraph.dataclass_later import dataclass
 from omnigraph.errors import UsageError
 from omnigraph.query.cancelling import NEVER, Cancellation
-from omnigraph.query.leaves import Embed
+from omnigraph.query.leaves import Embed, Ids
+from omnigraph.query.path_tables import TablePaths, search_tables
 from omnigraph.query.plan import Plan
 from omnigraph.query.reading import embed_query_text
 from omnigraph.query.results import assemble_answer
@@ -29,9 +30,12 @@ from omnigraph.query.steps import (
     TYPE,
     ConstantOutput,
     EdgeScan,
+    End,
     EntityOutput,
     NodeScan,
     Output,
+    PathEdges,
+    PathWalk,
     Relational,
     Step,
     ValueOutput,
@@ -40,7 +44,7 @@ from omnigraph.query.steps import (
 from omnigraph.spark.engine import find_failure
 from omnigraph.spark.jobs import tag_jobs
 from omnigraph.spark.paths import Paths, Start
-from omnigraph.spark.relations import STAGE, PinnedTables, Relations
+from omnigraph.spark.relations import STAGE, PinnedTables, Relations, known_ids
 from omnigraph.spark.sessions import session
 from omnigraph.spark.statements import spark_arguments, spark_sql
 from omnigraph.spark.types import local_frame, spark_type
@@ -106,18 +110,20 @@ def execute_on_spark(
 ) -> SparkResult:
     """The result of a read that was planned without shortcuts.
 
-    Statistics of texts and walks of more than one edge are computed at once, because the frame depends on them. With a
-    cancellation, the rows are fetched at once too: it can stop only what runs in this call.
+    Statistics of texts, walks of more than one edge and shortest paths are computed at once, because the frame depends
+    on them. With a cancellation, the rows are fetched at once too: it can stop only what runs in this call.
     """
     if cancellation is NEVER:
-        return _plan_result(plan, snapshot, spark, embed)
+        return _plan_result(plan, snapshot, spark, embed, cancellation)
     with tag_jobs(spark, f"omnigraph-{ULID()}") as cancel, cancellation.watching(cancel):
-        result = _plan_result(plan, snapshot, spark, embed)
+        result = _plan_result(plan, snapshot, spark, embed, cancellation)
         cancellation.hold(result.table.nbytes)
         return result
 
 
-def _plan_result(plan: Plan, snapshot: PinnedTables, spark: SparkSession, embed: Embed | None) -> SparkResult:
+def _plan_result(
+    plan: Plan, snapshot: PinnedTables, spark: SparkSession, embed: Embed | None, cancellation: Cancellation
+) -> SparkResult:
     rest = plan.rest
     assert isinstance(rest, Relational), "a plan for Spark has no shortcuts"
     pages = [*(stage.page for stage in plan.stages), plan.page]
@@ -125,7 +131,7 @@ def _plan_result(plan: Plan, snapshot: PinnedTables, spark: SparkSession, embed:
     if last > _LAST_ROW:
         message = f"on Spark, `offset` and `limit` reach {_LAST_ROW:,} rows at most, found {last:,}"
         raise UsageError(message)
-    run = _Run(plan, Relations(spark, snapshot, embed))
+    run = _Run(plan, Relations(spark, snapshot, embed), cancellation)
     with _translate_errors():
         frames = {step.relation.name: run.relation(step) for step in plan.steps}
         rows = spark.sql(spark_sql(rest.statement), spark_arguments(dict(rest.parameters)), **frames)
@@ -148,6 +154,8 @@ class _Run:
 
     plan: Plan
     relations: Relations
+    cancellation: Cancellation
+    paths: dict[str, TablePaths] = field(default_factory=dict)
     ids: dict[str, dict[str, DataFrame]] = field(default_factory=dict)
 
     def relation(self, step: Step) -> DataFrame:
@@ -166,6 +174,13 @@ class _Run:
                 )
             case Walk():
                 frame = Paths(self.relations).pairs(step, self._start(step))
+            case PathWalk():
+                ends = self._known_ids(step.source), self._known_ids(step.destination)
+                found = search_tables(self.relations.snapshot, step, *ends, self.cancellation)
+                self.paths[step.variable] = found
+                frame = self.relations.local(found.rows(step))
+            case PathEdges():
+                frame = self.relations.local(self.paths[step.path].edge_rows(step))
         for end, name in zip((step.source, step.destination), step.relation.schema.names[:2], strict=True):
             if not end.is_outer:
                 # Every row of the result has these ends, so later steps need no others.
@@ -173,7 +188,17 @@ class _Run:
         return frame
 
     def _start(self, walk: Walk) -> Start:
-        end = walk.source if walk.start == walk.source.variable else walk.destination
+        return self._ids_of(walk.source if walk.start == walk.source.variable else walk.destination)
+
+    def _known_ids(self, end: End) -> Ids | None:
+        """The ids that an end of paths can have, in the driver, where paths are searched."""
+        start = self._ids_of(end)
+        if start.frame is None:
+            return known_ids(start.given)
+        ids = start.frame.distinct().toArrow().column(0)
+        return Ids(lambda: ids, narrowing=True)
+
+    def _ids_of(self, end: End) -> Start:
         if end.variable not in self.ids:
             return Start(self.plan.known.get(end.variable))
         # A variable has no ids of a type that it cannot have.

@@ -120,6 +120,8 @@ def _token_hint(token: Token, before: str, expected: set[str], parser: Lark) -> 
         return "clauses of `match` are separated by white space only"
     if found.lower() in WORD_HINTS:
         return WORD_HINTS[found.lower()]
+    if found in _HINTS:
+        return _HINTS[found]
     if found == "?":
         return "only a whole property or parameter can be nullable: `[String]?`, not `[String?]`"
     keywords = [text for name in expected if (text := _fixed_text(name, parser)) is not None and text.isalpha()]

@@ -145,10 +145,24 @@ class _Printer:
                 maximum = "" if hops is None or hops.maximum is None else hops.maximum
                 bounds = "" if hops is None else f"{{{hops.minimum},{maximum}}}"
                 return f"{self._sigil}{source.name} {bound}{step}{bounds} {self._sigil}{destination.name}"
+            case ast.PathClause():
+                return self._path(clause)
+            case ast.PathStepClause(source, path, destination, binding):
+                bound = f"{self._sigil}{binding.name}:" if binding is not None else ""
+                return f"{self._sigil}{source.name} {bound}{self._sigil}{path.name} {self._sigil}{destination.name}"
             case ast.Filter(condition):
                 return self.text(condition)
             case ast.Negation(clauses):
                 return f"not {self._block(clauses)}"
+
+    def _path(self, clause: ast.PathClause) -> str:
+        edges = "|".join(each.name for each in clause.edges)
+        edges = f"<{edges}>" if clause.undirected else edges
+        bounds = f"{{{clause.hops.minimum},{'' if clause.hops.maximum is None else clause.hops.maximum}}}"
+        kind = "all shortest" if clause.every else "shortest"
+        by = "" if clause.weight is None else f" by {clause.weight.name}"
+        ends = f"{self._sigil}{clause.source.name} {edges}{bounds} {self._sigil}{clause.destination.name}"
+        return f"{self._sigil}{clause.variable.name}: {kind} {ends}{by}"
 
     def _block(self, clauses: Sequence[ast.Clause]) -> str:
         return f"{{ {'  '.join(map(self.clause, clauses))} }}"

@@ -253,6 +253,30 @@ class TraversalClause(Node):
     binding: Variable | None = None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PathClause(Node):
+    """``$path: shortest $a edge|other{1,6} $b by weight``, with `every` ``all shortest``, where its span is."""
+
+    variable: Variable
+    source: Variable
+    edges: tuple[BareName, ...]
+    destination: Variable
+    hops: Hops
+    every: bool = False
+    undirected: bool = False
+    weight: BareName | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PathStepClause(Node):
+    """``$x $path $y`` or ``$x $w:$path $y``: nodes that follow each other on a path; its span is that of the path."""
+
+    source: Variable
+    path: Variable
+    destination: Variable
+    binding: Variable | None = None
+
+
 @dataclass(frozen=True, slots=True)
 class Filter(Node):
     """A condition that stands as a clause of its own."""
@@ -267,7 +291,7 @@ class Negation(Node):
     clauses: tuple["Clause", ...]
 
 
-Clause: TypeAlias = Binding | TraversalClause | Filter | Negation
+Clause: TypeAlias = Binding | TraversalClause | PathClause | PathStepClause | Filter | Negation
 
 
 @dataclass(frozen=True, slots=True)

@@ -141,6 +141,47 @@ class QueryBuilder(Builder):
             f"write `{{{count},{count}}}` for exactly that many, or `{{{count},}}` for at least that many",
         )
 
+    def path(self, variable: Token, words: Token, source: Token, edges: Any, *rest: Any) -> ast.PathClause:
+        hops, destination, _by, weight = rest
+        if hops is None:
+            names = "|".join(each.name for each in edges[0])
+            raise SourceFault(
+                Code.HOP_BOUNDS,
+                "a shortest path needs hop bounds",
+                edges[0][0].span,
+                f"write `{names}{{1,6}}`, or `{names}{{1,}}` without a maximum",
+            )
+        return ast.PathClause(
+            variable=self.variable(variable),
+            source=self.variable(source),
+            edges=edges[0],
+            destination=self.variable(destination),
+            hops=hops,
+            every=words.type == "ALL_SHORTEST",
+            undirected=edges[1],
+            weight=None if weight is None else ast.BareName(str(weight), span=self.at(weight)),
+            span=self.at(words),
+        )
+
+    def path_edges(self, *names: Token) -> tuple[tuple[ast.BareName, ...], bool]:
+        """The edges of a path, and whether they are followed either way."""
+        if names[0].type != "EITHER_WAY_OF_SEVERAL":
+            return tuple(ast.BareName(str(each), span=self.at(each)) for each in names), False
+        start, found, at = self.at(names[0]).start, [], 1
+        for part in names[0][1:-1].split("|"):
+            name = part.strip()
+            begin = start + at + part.index(name)
+            found.append(ast.BareName(name, span=Span(begin, begin + len(name))))
+            at += len(part) + 1
+        return tuple(found), True
+
+    def path_step(self, source: Token, path: Token, destination: Token) -> ast.PathStepClause:
+        ends = self.variable(source), self.variable(destination)
+        return ast.PathStepClause(ends[0], self.variable(path), ends[1], span=self.at(path))
+
+    def bound_path_step(self, source: Token, binding: Token, *rest: Token) -> ast.PathStepClause:
+        return replace(self.path_step(source, *rest), binding=self.variable(binding))
+
     def filter(self, condition: ast.Expression | ast.TraversalClause) -> ast.Filter | ast.TraversalClause:
         if isinstance(condition, ast.TraversalClause):
             return condition

@@ -28,6 +28,8 @@ class Reference:
     rows: Mapping[str, Sequence[Entity]]
     parameters: Mapping[str, Any]
     now: Any
+    weighted: bool = False
+    """Whether whole paths have weights."""
 
     def answer(self, read: ir.Read) -> list[tuple[Any, ...]]:
         """The rows of a read, in their order."""
@@ -68,6 +70,8 @@ class Reference:
         return [row for _, row in keyed][offset:][:limit]
 
     def _plain(self, value: Any) -> Any:
+        if isinstance(value, dict) and "id" not in value:
+            return value["nodes"][0], value["nodes"][-1], value["length"], value["edges"]
         return value["id"] if isinstance(value, dict) else value
 
     def _groups(self, shape: ir.Shape, bindings: list[Binding]) -> list[tuple[list[Binding], Binding]]:
@@ -88,6 +92,13 @@ class Reference:
             bindings = [{**binding, node.variable: choice} for binding in bindings for choice in choices]
         for traversal in pattern.traversals:
             bindings = [found for binding in bindings for found in self.traversed(traversal, binding)]
+        for search in pattern.paths:
+            bindings = [{**binding, **found} for binding in bindings for found in self.searched(search, binding)]
+        for step in pattern.path_steps:
+            bindings = [found for binding in bindings for found in self.stepped(step, binding)]
+        # Paths decide the order of rows last.
+        for search in pattern.paths:
+            bindings = [{**binding, search.variable: binding.pop(search.variable)} for binding in bindings]
         for binding in bindings:
             holds = all(self.holds(condition, binding) for condition in pattern.conditions)
             if holds and not any(next(self.matches(absent, binding), None) for absent in pattern.absent):
@@ -124,6 +135,60 @@ class Reference:
             if end in frontier:
                 return distance >= traversal.minimum
         return False
+
+    # --- paths ---
+
+    def searched(self, search: ir.PathSearch, binding: Binding) -> Iterator[Binding]:
+        """The shortest paths between two nodes: out of all paths, the first or those that are as good as the first."""
+        (left, source), (right, destination) = binding[search.source], binding[search.destination]
+        if (left, right) != search.ends:
+            return
+        begin, end = (left, source["id"]), (right, destination["id"])
+        paths: list[tuple[Any, ...]] = [()]
+        if search.minimum > 0 or begin != end:
+            steps = [
+                ((name, row), a, b)
+                for name in search.edges
+                for row in self.rows[self.catalog.edges[name].table_key]
+                for a, b in dict.fromkeys(self.typed_ends(name, row, search.direction))
+            ]
+            most = len(steps) if search.maximum is None else search.maximum
+            paths = list(paths_between(steps, begin, end, most))
+        measured = []
+        for path in paths:
+            weights = [1 if search.weight is None else row[search.weight] for (_, row), _, _ in path]
+            if None not in weights:
+                measured.append((sum(weights), len(path), [(row["id"], name) for (name, row), _, _ in path], path))
+        measured.sort(key=lambda each: each[:3])
+        best = [each for each in measured if each[0] == measured[0][0]]
+        for weight, length, order, path in best if search.every else best[:1]:
+            if length < search.minimum:
+                continue
+            found: Entity = {
+                "nodes": [begin[1], *(b[1] for _, _, b in path)],
+                "edges": [row["id"] for (_, row), _, _ in path],
+                "length": length,
+                "weight": float(weight),
+                "id": (length, order),
+                "steps": [(row, a, b) for (_, row), a, b in path],
+            }
+            yield {search.variable: ("path", found)}
+
+    def typed_ends(self, name: str, row: Entity, direction: ir.Direction) -> list[tuple[Any, Any]]:
+        edge = self.catalog.edges[name]
+        forward = (edge.source, row["src"]), (edge.destination, row["dst"])
+        back = forward[::-1]
+        return {
+            ir.Direction.FORWARD: [forward],
+            ir.Direction.BACKWARD: [back],
+            ir.Direction.EITHER: [forward, back],
+        }[direction]
+
+    def stepped(self, step: ir.PathStep, binding: Binding) -> Iterator[Binding]:
+        (left, source), (right, destination) = binding[step.source], binding[step.destination]
+        for row, before, after in binding[step.path][1]["steps"]:
+            if (before, after) == ((left, source["id"]), (right, destination["id"])):
+                yield binding if step.variable is None else {**binding, step.variable: (step.edges[0], row)}
 
     # --- conditions ---
 
@@ -169,7 +234,8 @@ class Reference:
             case ir.Column(variable, name):
                 return binding[variable][1][name]
             case ir.Entity(variable):
-                return binding[variable][1]
+                type, entity = binding[variable]
+                return whole_path(entity, self.weighted) if type == "path" else entity
             case ir.Comparison():
                 return self.compared(expression, binding)
             case ir.SubPattern():
@@ -325,6 +391,29 @@ def oriented(row: Entity, direction: ir.Direction) -> list[tuple[str, str]]:
         ir.Direction.BACKWARD: [forward[::-1]],
         ir.Direction.EITHER: [forward, forward[::-1]],
     }[direction]
+
+
+def paths_between(steps: Sequence[Any], begin: Any, end: Any, most: int) -> Iterator[tuple[Any, ...]]:
+    """All paths of at least one edge that visit no node twice, but may end where they began."""
+    pending: list[tuple[Any, tuple[Any, ...], frozenset[Any]]] = [(begin, (), frozenset())]
+    while pending:
+        at, path, visited = pending.pop()
+        if len(path) == most:
+            continue
+        for step in steps:
+            _, before, after = step
+            if before != at or after in visited or (after == begin and end != begin):
+                continue
+            if after == end:
+                yield (*path, step)
+            else:
+                pending.append((after, (*path, step), visited | {after}))
+
+
+def whole_path(path: Entity, weighted: bool) -> Entity:
+    """A path as it is returned."""
+    names = ("nodes", "edges", "length", *(("weight",) if weighted else ()))
+    return {name: path[name] for name in names}
 
 
 def _in_order(one: tuple[Keys, Any], other: tuple[Keys, Any]) -> int:

@@ -87,13 +87,13 @@ def test_a_walk_finds_pairs_by_their_distance(
             distance += 1
             if distance >= minimum:
                 expected |= {(start, node) for node in frontier}
-    before = walks._FLAGS, walks._BLOCK_PAIRS
-    walks._FLAGS, walks._BLOCK_PAIRS = limits
+    before = walks.FLAGS, walks._BLOCK_PAIRS
+    walks.FLAGS, walks._BLOCK_PAIRS = limits
     try:
         starts = np.arange(len(ids), dtype=np.int64)
         blocks = list(reachable_pairs(found.neighbours(Direction.FORWARD), starts, minimum, maximum))
     finally:
-        walks._FLAGS, walks._BLOCK_PAIRS = before
+        walks.FLAGS, walks._BLOCK_PAIRS = before
     pairs = [(ids[a], ids[b]) for begin, end in blocks for a, b in zip(begin.tolist(), end.tolist(), strict=True)]
     assert len(pairs) == len(set(pairs))
     assert set(pairs) == expected

@@ -74,6 +74,7 @@ ERRORS = [
     errors.InternalError("locks are taken at once"),
     NoEmbeddingModel("mock/x", 4),
     SumOutOfRange("sum(age)", "I64"),
+    errors.NegativeWeight("Road.cost", -1.5),
     WrongEmbedding(None, 4, 5),
 ]
 GUARDED = [

@@ -59,6 +59,8 @@ from omnigraph.syntax.query_ast import (
     Operator,
     OrderKey,
     ParameterDeclaration,
+    PathClause,
+    PathStepClause,
     Projection,
     PropertyAccess,
     Query,
@@ -85,7 +87,7 @@ T = TypeVar("T")
 # Keywords are names too, wherever they are not keywords.
 _WORDS = (
     "query match with return order limit offset not as asc desc insert update delete set where and contains starts_with"
-    " or in is case when then else end"
+    " or in is case when then else end shortest all by"
 )
 _KEYWORDS = frozenset(_WORDS.split())
 names = st.one_of(
@@ -233,7 +235,19 @@ def _clauses(parameters: frozenset[str]) -> st.SearchStrategy[Clause]:
 
     edges = names | st.sampled_from(words)
     flat = st.one_of(
-        st.builds(Binding, variables, names, assignments),
+        st.builds(Binding, variables, names.filter(lambda name: name not in ("shortest", "all")), assignments),
+        st.builds(
+            PathClause,
+            variable=variables,
+            source=variables,
+            edges=tuples_of(st.builds(BareName, edges), least=1),
+            destination=variables,
+            hops=hops,
+            every=st.booleans(),
+            undirected=st.booleans(),
+            weight=st.none() | st.builds(BareName, names),
+        ),
+        st.builds(PathStepClause, variables, variables, variables, st.none() | variables),
         st.builds(TraversalClause, variables, edges, variables, st.none() | hops, st.booleans()).filter(
             reads_as_traversal
         ),

@@ -1,5 +1,7 @@
 """How query text is read."""
 
+from dataclasses import replace
+
 import pytest
 
 from omnigraph.codes import Code
@@ -22,6 +24,8 @@ from omnigraph.syntax.query_ast import (
     Negation,
     NullTest,
     Operator,
+    PathClause,
+    PathStepClause,
     PropertyAccess,
     Query,
     ReadBody,
@@ -52,6 +56,9 @@ def refusal(text: str) -> tuple[Code, str, str | None]:
 
 A, B, W = Variable("a"), Variable("b"), Variable("w")
 KNOWS = TraversalClause(A, "knows", B)
+P = Variable("p")
+HAS = BareName("has")
+PATH = PathClause(variable=P, source=A, edges=(BareName("knows"),), destination=B, hops=Hops(1, 6))
 ONE = ListLiteral((IntLiteral(1),))
 EXISTS = SubPatternKind.EXISTS
 
@@ -104,6 +111,19 @@ def test_a_text_without_an_end_is_one_finding_where_it_begins(text: str, place: 
         ("$a < 3", Filter(ComparisonExpression(A, Operator.LESS, IntLiteral(3)))),
         ("$a < b", Filter(ComparisonExpression(A, Operator.LESS, BareName("b")))),
         ("[1] contains $b.x", Filter(ComparisonExpression(ONE, Operator.CONTAINS, PropertyAccess(B, "x")))),
+        ("$p: shortest $a knows{1,6} $b", PATH),
+        ("$p: all shortest $a knows{1,6} $b", replace(PATH, every=True)),
+        (
+            "$p: all /* of them */ shortest $a < knows >{1,} $b",
+            replace(PATH, every=True, undirected=True, hops=Hops(1, None)),
+        ),
+        ("$p: shortest $a knows|has{1,6} $b", replace(PATH, edges=(*PATH.edges, HAS))),
+        ("$p: shortest $a <knows | has>{1,6} $b", replace(PATH, edges=(*PATH.edges, HAS), undirected=True)),
+        ("$p: shortest $a knows{1,6} $b by has", replace(PATH, weight=HAS)),
+        ("$a $p $b", PathStepClause(A, P, B)),
+        ("$a $w:$p $b", PathStepClause(A, P, B, W)),
+        ("$a by $b", TraversalClause(A, "by", B)),
+        ("$a shortest $b", TraversalClause(A, "shortest", B)),
         ("not { $a knows $b }", Negation((TraversalClause(A, "knows", B),))),
         (
             "not exists { $a knows $b }",
@@ -230,6 +250,8 @@ def test_positions_are_those_of_the_source() -> None:
         ("qurey q { match { $a: A } return { 1 } }", Code.QUERY_SYNTAX, "`query`"),
         ("query q { match { $a knows{2} $b } return { 1 } }", Code.HOP_BOUNDS, "{2,2}"),
         ("query q { match { $a knows{3,2} $b } return { 1 } }", Code.HOP_BOUNDS, None),
+        ("query q { match { $p: shortest $a knows $b } return { 1 } }", Code.HOP_BOUNDS, "knows{1,6}"),
+        ("query q { match { $p: shortest $a <x | y> $b } return { 1 } }", Code.HOP_BOUNDS, "x|y{1,}"),
         ('query q { match { $a.x = "\\q" } return { 1 } }', Code.QUERY_ESCAPE, "known escapes"),
         ('query q { match { $a.x = date("2026-02-30") } return { 1 } }', Code.QUERY_DATE, "2026-01-31"),
         ('query q { match { $a.x = datetime("2026-02-03T10:00:00") } return { 1 } }', Code.QUERY_DATE, "zone"),
