@@ -10,7 +10,7 @@ from omnigraph.first_imports import around_import, let_idle_threads_sleep
 from omnigraph.lazy import importing
 
 if TYPE_CHECKING:
-    from omnigraph import spark
+    from omnigraph import pipelines, spark
     from omnigraph.api.data import EmbedResult, LoadResult, MutationResult, QueryResult
     from omnigraph.api.history import BranchInfo, Change, ChangeBlock, MergeConflict, MergeResult, Tag
     from omnigraph.api.progress import Progress
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
         Damaged,
         DataStillNeeded,
         EngineFailed,
+        ExpectationFailed,
         ExpectedVersionMismatch,
         FenceHeld,
         FenceLost,
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
         OmnigraphError,
         OutcomeUnknown,
         ParameterError,
+        PipelineError,
         PolicyDenied,
         PolicyError,
         PreconditionFailed,
@@ -92,6 +94,7 @@ __all__ = [
     "EmbedResult",
     "EmbeddingFailed",
     "EngineFailed",
+    "ExpectationFailed",
     "ExpectedVersionMismatch",
     "FenceHeld",
     "FenceLost",
@@ -114,6 +117,7 @@ __all__ = [
     "OptimizeResult",
     "OutcomeUnknown",
     "ParameterError",
+    "PipelineError",
     "PolicyDenied",
     "PolicyError",
     "PreconditionFailed",
@@ -152,6 +156,7 @@ __all__ = [
     "connect",
     "init",
     "open",
+    "pipelines",
     "spark",
 ]
 
@@ -189,6 +194,7 @@ _HOMES = {
     "open": "omnigraph.graph.opening",
 }
 """The modules of the names that are not errors."""
+_PACKAGES = ("pipelines", "spark")
 
 
 around_import("numpy", let_idle_threads_sleep)
@@ -199,8 +205,8 @@ def __getattr__(name: str) -> Any:
         from importlib.metadata import version  # noqa: PLC0415 - reading the metadata costs as much as the command line
 
         return version("omnigraph")
-    if name == "spark":
-        return import_module("omnigraph.spark")
+    if name in _PACKAGES:
+        return import_module(f"omnigraph.{name}")
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     with importing:

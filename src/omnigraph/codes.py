@@ -2,7 +2,8 @@
 
 Scripts, editors and agents match on these codes, so a code never changes its meaning and is never reused. The
 letter says who speaks: ``S`` the schema language, ``OG-M`` the plan from one schema to another, ``Q`` the
-query parser, ``T`` the query typechecker, ``P`` a policy, ``L`` lint advice that does not stop anything.
+query parser, ``T`` the query typechecker, ``P`` a policy, ``D`` a pipeline of data, ``L`` lint advice that does not
+stop anything.
 `docs/reference/codes.md` explains each with an example.
 """
 
@@ -117,6 +118,20 @@ class Code(StrEnum):
     POLICY_TYPES = "P109", "types are named for an action that is not about types"
     POLICY_PATTERN = "P110", "a pattern or a group where only a name can stand"
     POLICY_TOO_MANY = "P111", "a list has too many patterns"
+
+    PIPELINE_SYNTAX = "D001", "a pipeline is not YAML as it is read here"
+    PIPELINE_TOO_LARGE = "D002", "a pipeline is too large"
+    PIPELINE_UNREADABLE = "D003", "a pipeline is not readable text"
+    PIPELINE_SHAPE = "D101", "a value of a pipeline has the wrong shape"
+    PIPELINE_KEY = "D102", "unknown key or option in a pipeline"
+    PIPELINE_DUPLICATE = "D103", "a name is defined twice in a pipeline"
+    PIPELINE_MISSING = "D104", "a pipeline lacks something that it needs"
+    PIPELINE_WORD = "D105", "a word has no meaning where it stands in a pipeline"
+    PIPELINE_RELATION = "D106", "unknown source or view"
+    PIPELINE_SQL = "D107", "SQL or a source that cannot be read"
+    PIPELINE_TYPE = "D108", "an expression has the wrong type"
+    PIPELINE_ENTITY = "D109", "unknown node or edge type"
+    PIPELINE_PROPERTY = "D110", "unknown property"
 
     UNUSED_PARAMETER = "L001", "a parameter is never used"
     UNUSED_VARIABLE = "L002", "a variable is bound and never used"

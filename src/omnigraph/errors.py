@@ -82,6 +82,13 @@ class PolicyError(_SourceError):
     code = "policy_error"
 
 
+class PipelineError(_SourceError):
+    """A pipeline that is not accepted, or does not fit the schema or its sources."""
+
+    code = "pipeline_error"
+    http_status = 400
+
+
 class QueryError(_SourceError):
     """A query that does not parse or does not typecheck."""
 
@@ -268,6 +275,19 @@ class ValidationError(OmnigraphError):
     @property
     def details(self) -> dict[str, Any]:
         return {"total": self.total, "violations": [violation._asdict() for violation in self.violations]}
+
+
+class ExpectationFailed(OmnigraphError):
+    """Rows of a pipeline violate what must hold for them, so nothing was written."""
+
+    code = "expectation_failed"
+    http_status = 422
+
+    pipeline: str
+    problems: Sequence[str]
+
+    def __str__(self) -> str:
+        return f"pipeline `{self.pipeline}` wrote nothing: " + "; ".join(self.problems)
 
 
 class Conflict(OmnigraphError, init=False):

@@ -1,7 +1,7 @@
 """Every code is documented in `docs/reference/codes.md`, and what is shown there is what happens."""
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -13,6 +13,10 @@ from omnigraph.compiler import check_queries
 from omnigraph.diagnostics import Diagnostic, Source
 from omnigraph.embedding import EmbeddingSettings, model_findings, with_models
 from omnigraph.evolution.migration import migration_plan
+from omnigraph.pipelines.checking import check_pipeline
+from omnigraph.pipelines.duck_rows import DuckRows
+from omnigraph.pipelines.inputs import find_input
+from omnigraph.pipelines.reading import read_definition
 from omnigraph.policy.checking import MAX_BYTES, MAX_PATTERNS, check_rules
 from omnigraph.syntax import MAX_NESTING, MAX_SOURCE_BYTES, QUERY, SCHEMA, Language, decode_source
 
@@ -23,9 +27,10 @@ SECTIONS = {
     "Query syntax": "Q",
     "Typecheck": "T",
     "Policy": "P",
+    "Pipelines": "D",
     "Lint advice": "L",
 }
-SUFFIXES = {"S": "pg", "O": "pg", "Q": "gq", "T": "gq", "P": "yaml"}
+SUFFIXES = {"S": "pg", "O": "pg", "Q": "gq", "T": "gq", "P": "yaml", "D": "yaml"}
 
 _HEADING = re.compile(r"^(?P<level>###?) (?P<title>.+)$", re.MULTILINE)
 _BLOCK = re.compile(r"^```(?P<info>[^\n]*)\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -105,6 +110,28 @@ def _policy_findings(text: str) -> tuple[Diagnostic, ...]:
     return check_rules(Source("example.yaml", text)).diagnostics
 
 
+@pytest.fixture(scope="module", autouse=True)
+def people(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """The file that the pipelines of the page read."""
+    folder = tmp_path_factory.mktemp("people")
+    (folder / "people.csv").write_text("name\nAda\n")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        yield
+
+
+def _pipeline_findings(text: str) -> tuple[Diagnostic, ...]:
+    found = read_definition(Source("example.yaml", text), Path())
+    if found.definition is None:
+        return found.diagnostics
+    catalog = compile_schema("node Person { name: String @key }")
+    rows = DuckRows()
+    try:
+        return check_pipeline(found.definition, catalog, rows, find_input(found.definition, {})).diagnostics
+    finally:
+        rows.close()
+
+
 def _undecodable(data: bytes, language: Language) -> tuple[Diagnostic, ...]:
     _, problem = decode_source(f"example.{'pg' if language is SCHEMA else 'gq'}", data, language)
     return (problem,) if problem is not None else ()
@@ -160,6 +187,8 @@ UNSHOWN: dict[Code, tuple[Callable[[], tuple[Diagnostic, ...]], ...]] = {
         lambda: _policy_findings("rules: []  # \0"),
         lambda: _policy_findings('rules: [{id: "\\udc00", actors: any, actions: any}]'),
     ),
+    Code.PIPELINE_TOO_LARGE: (lambda: _pipeline_findings("pipeline: p\n" + "# and so on\n" * (1 << 17)),),
+    Code.PIPELINE_UNREADABLE: (lambda: _pipeline_findings("pipeline: shop  # \0"),),
     Code.POLICY_TOO_MANY: (
         lambda: _policy_findings(f"protected: {[f'{at}*' for at in range(MAX_PATTERNS + 1)]}\nrules: []"),
     ),
@@ -225,7 +254,7 @@ def test_the_example_of_a_code_provokes_that_code_and_no_other(code: str, catalo
     if code.startswith("OG-M"):
         findings = migration_plan(catalog, source).refused
     elif info == "yaml":
-        findings = _policy_findings(text)
+        findings = (_pipeline_findings if code.startswith("D") else _policy_findings)(text)
     else:
         findings = (check_schema(source) if info == "pg" else check_queries(source, catalog)).diagnostics
     assert _codes(findings) == {code}

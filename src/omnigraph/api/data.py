@@ -40,6 +40,8 @@ else:
 
 _SHOWN_ROWS = 20
 _LONGEST_NAME = 200
+MOST_DETAILS = 48 * 1024
+"""How long the text may be that a batch keeps: the manifest repeats it for some commits, and an address may have it."""
 TYPE, ID = "type", "id"
 """The columns of an analysis that say which node a row is about."""
 
@@ -356,6 +358,9 @@ class LoadRequest(Request[LoadResult]):
         Doc("The number of the batch of `application`. The same batch again is not loaded again."),
         Bounds(least=0, most=2**63 - 1),
     ] = None
+    details: Annotated[
+        str | None, Doc("A text that the commit keeps with the key, such as the offsets that were read.")
+    ] = None
     edge_id: Annotated[
         Collection[str] | None,
         Doc(
@@ -374,6 +379,10 @@ class LoadRequest(Request[LoadResult]):
             0 < len(self.application) <= _LONGEST_NAME and self.application.isprintable()
         ):
             return f"invalid application {self.application!r}: expected up to {_LONGEST_NAME} printable characters"
+        if self.details is not None and self.application is None:
+            return "`details` are kept with the key of a load: expected an `application` and a `batch` too"
+        if self.details is not None and len(self.details.encode(errors="replace")) > MOST_DETAILS:
+            return f"the details of a batch are longer than {MOST_DETAILS:,} bytes"
         return None
 
 

@@ -55,6 +55,7 @@ class Commit(Result):
     schema_id: Annotated[str, Doc("The schema that it was made under.")] = FIRST_SCHEMA
     application: Annotated[str | None, Doc("Of a load with a key, the application whose batch it loaded.")] = None
     batch: Annotated[int | None, Doc("Of a load with a key, the number of the batch.")] = None
+    details: Annotated[str | None, Doc("Of a load with a key, what it was given to keep.")] = None
     digest: str | None = field(default=None, metadata=_INTERNAL)
     """Of a load with a key, what identifies its content."""
     generation: int = field(default=0, metadata=_INTERNAL)

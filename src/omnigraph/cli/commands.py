@@ -60,6 +60,7 @@ SPELLINGS: Mapping[str, Spelling] = {
     "commit_id": Spelling(metavar="COMMIT"),
     "cursor": Spelling(metavar="CURSOR"),
     "damping": Spelling(default_text="0.85"),
+    "details": Spelling(metavar="TEXT"),
     "directed": Spelling(("--directed/--undirected",)),
     "edges": Spelling(("--edge",), _TYPE),
     "force": Spelling(text="With --confirm: publish everything that other programs committed."),

@@ -56,6 +56,7 @@ GROUPS = {
     "tag": "Names for commits. A commit with a tag is kept.",
     "schema": "Schema of a graph.",
     "recovery": "Writes that did not finish.",
+    "pipeline": "From raw tables to a graph, again and again.",
     "policy": "Rules on who may do what.",
 }
 
@@ -434,12 +435,83 @@ def policy_explain(
     run_explain(file, action=action, actor=actor, graph=graph, branch=branch, type=type, cedar=cedar, as_json=as_json)
 
 
+PipelineFile = Annotated[Path, typer.Argument(metavar="FILE", help="The file of the pipeline (YAML).")]
+PipelineEngine = Annotated[
+    str, typer.Option(metavar="auto|local|spark", help="Where the work runs; `auto` decides by what is to be read.")
+]
+Full = Annotated[bool, typer.Option("--full", help="Read everything, as if no batch had.")]
+
+
+def pipeline_validate(file: PipelineFile, engine: PipelineEngine = "auto", as_json: AsJson = False) -> None:
+    """Check a pipeline against the schema of a graph and the columns of its sources. No row is read.
+
+    All mistakes are reported, each with its line. The exit code is 1 if there is one.
+    """
+    from omnigraph.cli.pipeline import run_validate
+
+    raise typer.Exit(run_validate(file, engine, as_json=as_json))
+
+
+def pipeline_plan(
+    file: PipelineFile,
+    engine: PipelineEngine = "auto",
+    full: Full = False,
+    count: Annotated[bool, typer.Option("--count/--no-count", help="Read the rows to count them.")] = True,
+    as_json: AsJson = False,
+) -> None:
+    """Show what a run of a pipeline would read and write, and where it would run."""
+    from omnigraph.cli.pipeline import run_plan
+
+    run_plan(file, engine, full=full, count=count, as_json=as_json)
+
+
+def pipeline_run(
+    file: PipelineFile,
+    engine: PipelineEngine = "auto",
+    full: Full = False,
+    replay: Annotated[
+        list[str] | None,
+        plain_option(metavar="RUN", help="Read the rejected rows of a run, and no sources; may be repeated."),
+    ] = None,
+    once: Annotated[bool, typer.Option("--once/--continuous", help="Run once, or until it is interrupted.")] = True,
+    every: Annotated[float, typer.Option(metavar="SECONDS", help="With --continuous: the pause between runs.")] = 10.0,
+    as_json: AsJson = False,
+) -> None:
+    """Run a pipeline: read what is new, check it, and write it as one commit.
+
+    If nothing is new, there is no commit. A run that is interrupted is repeated by the next one.
+    """
+    from omnigraph.cli.pipeline import run_run
+
+    continuous = None if once else every
+    run_run(file, engine, full=full, replay=replay or (), continuous=continuous, as_json=as_json)
+
+
+def pipeline_status(file: PipelineFile, as_json: AsJson = False) -> None:
+    """Show how far a pipeline has come, as the commits of the graph say."""
+    from omnigraph.cli.pipeline import run_status
+
+    run_status(file, as_json=as_json)
+
+
+def pipeline_history(file: PipelineFile, as_json: AsJson = False) -> None:
+    """List the batches of a pipeline, newest first."""
+    from omnigraph.cli.pipeline import run_history
+
+    run_history(file, as_json=as_json)
+
+
 COMMANDS: dict[str, PlainCommand | VerbCommand] = {
     "init": PlainCommand(function=init, kind=NewGraphCommand),
     **VERBS,
     "policy validate": PlainCommand(function=policy_validate),
     "policy test": PlainCommand(function=policy_test),
     "policy explain": PlainCommand(function=policy_explain),
+    "pipeline validate": PlainCommand(function=pipeline_validate, kind=GraphCommand),
+    "pipeline plan": PlainCommand(function=pipeline_plan, kind=GraphCommand),
+    "pipeline run": PlainCommand(function=pipeline_run, kind=GraphCommand),
+    "pipeline status": PlainCommand(function=pipeline_status, kind=GraphCommand),
+    "pipeline history": PlainCommand(function=pipeline_history, kind=GraphCommand),
     "serve": PlainCommand(function=serve),
     "lint": PlainCommand(function=lint, kind=FilesCommand),
     "doctor": PlainCommand(function=doctor, kind=GraphCommand),

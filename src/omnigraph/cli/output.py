@@ -16,6 +16,7 @@ from omnigraph.diagnostics import Diagnostic, Severity, any_of
 from omnigraph.errors import (
     MergeConflicts,
     OmnigraphError,
+    PipelineError,
     PolicyError,
     QueryError,
     SchemaError,
@@ -70,7 +71,7 @@ def print_error(error: OmnigraphError, *, as_json: bool) -> None:
     if as_json:
         document = {"code": error.code, "message": str(error), "details": error.details}
         print_json({"error": {**document, "notes": notes} if notes else document})
-    elif isinstance(error, SchemaError | SchemaRefused | QueryError | PolicyError):
+    elif isinstance(error, SchemaError | SchemaRefused | QueryError | PipelineError | PolicyError):
         typer.secho(str(error), fg=typer.colors.RED, err=True)
     else:
         typer.secho(f"error[{error.code}]: {error}", fg=typer.colors.RED, err=True)

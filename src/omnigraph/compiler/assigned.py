@@ -72,7 +72,7 @@ class AssignedValues(Expressions):
                 return None
         return super().column(access)
 
-    def assigned(
+    def assigned_value(
         self, expression: ast.Expression, type: PropertyType, *, nullable: bool, name: str
     ) -> ir.Expression | None:
         """The value that is assigned to the property `name`, which must hold it.

@@ -486,7 +486,7 @@ class NodeReference:
 
 @dataclass(frozen=True, slots=True)
 class InsertNode:
-    """A new node, or what becomes of the node that has its key or its id."""
+    """A new node, or new values of the node that has its key or its id."""
 
     type: str
     values: tuple[tuple[str, Expression], ...]
@@ -495,7 +495,7 @@ class InsertNode:
 
 @dataclass(frozen=True, slots=True)
 class InsertEdge:
-    """A new edge between two nodes, or what becomes of the edge that has its id."""
+    """A new edge between two nodes, or new values of the edge that has its id."""
 
     type: str
     source: NodeReference

@@ -121,15 +121,15 @@ class MutationCompiler:
                 self._report(Code.NOT_ASSIGNABLE, message, end.value.span)
                 return None
             parts = [
-                self._given.assigned(item, type, nullable=False, name=name)
+                self._given.assigned_value(item, type, nullable=False, name=name)
                 for item, type, name in zip(end.value.items, types, node.key, strict=True)
             ]
             key = tuple(part for part in parts if part is not None)
             return ir.NodeReference(node.name, key=key) if len(key) == len(parts) else None
         if len(types) == 1 and types[0] is not Scalar.STRING and not _is_text(end.value, self._parameters):
-            value = self._given.assigned(end.value, types[0], nullable=False, name=end.property)
+            value = self._given.assigned_value(end.value, types[0], nullable=False, name=end.property)
             return ir.NodeReference(node.name, key=(value,)) if value is not None else None
-        identity = self._given.assigned(end.value, Scalar.STRING, nullable=False, name=end.property)
+        identity = self._given.assigned_value(end.value, Scalar.STRING, nullable=False, name=end.property)
         return ir.NodeReference(node.name, id=identity) if identity is not None else None
 
     def _require_properties(self, entity: EntityType, assignments: Iterable[ast.Assignment], span: Span) -> None:
@@ -178,7 +178,7 @@ class MutationCompiler:
                     hint = "the ends of an edge are given as `from` and `to`"
                 self._report(Code.UNKNOWN_PROPERTY, message, assignment.span, hint)
                 continue
-            value = written.assigned(assignment.value, resolved.type, nullable=resolved.nullable, name=name)
+            value = written.assigned_value(assignment.value, resolved.type, nullable=resolved.nullable, name=name)
             if value is not None:
                 values.append((entity.column_of(name), value))
         return tuple(values)

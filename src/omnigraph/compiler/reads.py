@@ -106,7 +106,7 @@ class ReadCompiler:
 
     # --- return, order, limit, offset ---
 
-    def _shape(self, shape: ast.Shape, scope: VariableScope) -> ir.Shape:
+    def _shape(self, shape: ast.ShapeClause, scope: VariableScope) -> ir.Shape:
         values = self._expressions(scope, in_result=True)
         columns = self._columns(shape.returns, values)
         grouped = any(ir.has_aggregate(column.expression) for column in columns)

@@ -26,10 +26,11 @@ _MODULUS = 2**64
 
 @dataclass(frozen=True, slots=True)
 class LoadKey:
-    """The key of a load: the application, and the number of its batch."""
+    """The key of a load: the application, and the number of its batch. The commit keeps `details` with it."""
 
     application: str
     batch: int
+    details: str | None = None
 
 
 def find_repeated(

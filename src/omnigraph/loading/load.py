@@ -174,7 +174,7 @@ class _Load:
     def _load(self, job: LoadJob) -> LoadResult:
         read = self._read(job)
         if (key := self.options.key) is not None:
-            self.attempt = replace(self.attempt, batch=Batch(key.application, key.batch, _digest(read)))
+            self.attempt = replace(self.attempt, batch=Batch(key.application, key.batch, _digest(read), key.details))
         touched = {key for outcome in read for key, count in outcome.rows.items() if count}
         if self.mode is LoadMode.OVERWRITE:
             touched |= self.given.named_tables

@@ -152,7 +152,7 @@ def convert_column(values: pa.Array, type: PropertyType, report: Report) -> pa.A
         return pa.nulls(len(values), target)
     if pa.types.is_dictionary(values.type):
         values = values.dictionary_decode()
-    if _fits(values.type, type):
+    if fits_property(values.type, type):
         try:
             cast = _cast(values, target)
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError):
@@ -165,13 +165,13 @@ def convert_column(values: pa.Array, type: PropertyType, report: Report) -> pa.A
     return json_column(plain, type, report)
 
 
-def _fits(source: pa.DataType, type: PropertyType) -> bool:
+def fits_property(source: pa.DataType, type: PropertyType) -> bool:
     """Whether Arrow's cast from one to the other means what we mean, apart from values that do not fit."""
     types = pa.types
     if isinstance(type, Vector):
         return _is_list(source) and (types.is_floating(source.value_type) or types.is_integer(source.value_type))
     if isinstance(type, List):
-        return _is_list(source) and _fits(source.value_type, type.element)
+        return _is_list(source) and fits_property(source.value_type, type.element)
     if not isinstance(type, Scalar) or type is Scalar.STRING:
         return _is_text(source)
     if type is Scalar.BOOL:

@@ -1,1 +1,1 @@
-"""Mutations: statements decide on one snapshot what becomes of entities, in memory, and the result is one commit."""
+"""Mutations: statements change entities of one snapshot in memory, and the result is one commit."""

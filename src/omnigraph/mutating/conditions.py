@@ -30,7 +30,7 @@ _NAMING = (PredicateKind.EQUAL, PredicateKind.ONE_OF)
 
 
 @dataclass(frozen=True, slots=True)
-class Selection:
+class RowConditions:
     """Conditions with their values. `tests` are about one column each, and are pushed into scans."""
 
     tests: tuple[ColumnPredicate, ...]
@@ -74,7 +74,7 @@ def _columns_in(expression: Resolved) -> Iterable[ir.Column]:
         yield expression.column
 
 
-def select(conditions: Iterable[ir.Condition], values: RunValues) -> Selection | None:
+def select(conditions: Iterable[ir.Condition], values: RunValues) -> RowConditions | None:
     """Conditions with the values of a run; None if no row can meet them, as when one compares with null."""
     tests: list[ColumnPredicate] = []
     computed: list[Resolved] = []
@@ -86,7 +86,7 @@ def select(conditions: Iterable[ir.Condition], values: RunValues) -> Selection |
             tests.append(found)
         elif found is not True:
             computed.append(found)
-    return Selection(tuple(tests), tuple(computed))
+    return RowConditions(tuple(tests), tuple(computed))
 
 
 def _reduce(condition: ir.Condition, values: RunValues) -> Reduced | Resolved:

@@ -12,7 +12,7 @@ from omnigraph.compute_later import pc
 from omnigraph.dataclass_later import dataclass
 from omnigraph.embedding import current_settings, embedded_properties, fill_vectors
 from omnigraph.errors import KeyConflict, ValidationError
-from omnigraph.mutating.conditions import Selection, derived_id, named_ids
+from omnigraph.mutating.conditions import RowConditions, derived_id, named_ids
 from omnigraph.mutating.values import Row, is_same
 from omnigraph.syntax.query_ast import OnConflict
 from omnigraph.versioning import Snapshot
@@ -140,7 +140,9 @@ class MutationStaging:
         kept = [each for each in committed if each not in pending.rows and each not in pending.deleted]
         return kept + [row[ID] for row in pending.rows.values() if any(row[column] in ids for column in columns)]
 
-    def matching(self, entity: EntityType, selection: Selection, columns: tuple[str, ...] | None = None) -> list[Row]:
+    def matching(
+        self, entity: EntityType, selection: RowConditions, columns: tuple[str, ...] | None = None
+    ) -> list[Row]:
         """The entities that meet conditions, as the mutation sees them now; some columns of them, or all."""
         pending = self._table(entity)
         ids = named_ids(entity, selection.tests)
@@ -151,7 +153,7 @@ class MutationStaging:
         committed = [row for row in found if row[ID] not in pending.rows and row[ID] not in pending.deleted]
         return committed + selection.of_rows([*pending.rows.values()])
 
-    def _search(self, entity: EntityType, selection: Selection, columns: Sequence[str] | None) -> pa.Table:
+    def _search(self, entity: EntityType, selection: RowConditions, columns: Sequence[str] | None) -> pa.Table:
         """The committed rows that meet conditions. Conditions are computed of few columns before all are read."""
         table = self._base.table(entity.table_key)
         if not selection.computed:

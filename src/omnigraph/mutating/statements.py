@@ -13,10 +13,10 @@ from omnigraph.errors import ValidationError
 from omnigraph.mutating.conditions import select
 from omnigraph.mutating.staging import MutationStaging
 from omnigraph.mutating.values import (
-    DoesNotFit,
     Row,
     Rows,
     RunValues,
+    ValueDoesNotFit,
     column_of_rows,
     compute_column,
     fit_value,
@@ -111,7 +111,7 @@ class Statements:
                 problem = "a value is required, and the computed one is null"
             try:
                 fitting.append(fit_value(value, expression.type, declared.type))
-            except DoesNotFit as error:
+            except ValueDoesNotFit as error:
                 problem = str(error)
             if problem is not None:
                 violations.append(Violation(entity.name, name, problem, id=_id_of(entity, row)))

@@ -93,12 +93,12 @@ def column_of_table(table: pa.Table) -> Callable[[ir.Column], pa.Array]:
 # --- values that are written ---
 
 
-class DoesNotFit(Exception):
+class ValueDoesNotFit(Exception):
     """A computed value that its property cannot hold; the text says why."""
 
 
 def fit_value(value: Any, given: PropertyType | None, to: PropertyType) -> Any:
-    """A computed value as its property holds it; raises `DoesNotFit`."""
+    """A computed value as its property holds it; raises `ValueDoesNotFit`."""
     if value is None or given == to:
         return value
     if isinstance(given, List) and isinstance(to, List):
@@ -106,13 +106,13 @@ def fit_value(value: Any, given: PropertyType | None, to: PropertyType) -> Any:
     if to in INTEGERS:
         low, high = INTEGER_BOUNDS[Scalar(to)]
         if not low <= value <= high:
-            raise DoesNotFit(f"{value} does not fit {to}")
+            raise ValueDoesNotFit(f"{value} does not fit {to}")
     elif to in FLOATS:
         found = as_f32(float(value)) if to is Scalar.F32 else float(value)
         if given in INTEGERS and int(found) != value:
-            raise DoesNotFit(f"{value} has more digits than {to} holds")
+            raise ValueDoesNotFit(f"{value} has more digits than {to} holds")
         if found in (float("inf"), float("-inf")):
-            raise DoesNotFit(f"{value} does not fit {to}")
+            raise ValueDoesNotFit(f"{value} does not fit {to}")
         return found
     return value
 

@@ -53,7 +53,7 @@ class ValueTable(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class CarriedRows:
+class StageRows:
     """The rows of a stage: the ordinals of its entities, and its values. The ordinal of a row is its number."""
 
     entities: Mapping[str, Ordinals]

@@ -18,7 +18,7 @@ from omnigraph.catalog.types import INTEGERS
 from omnigraph.compiler import ir
 from omnigraph.compute_later import pc
 from omnigraph.dataclass_later import dataclass
-from omnigraph.query.carried import CarriedRows
+from omnigraph.query.carried import StageRows
 from omnigraph.query.computing import ColumnTest, Resolved, compute, constant_array, resolve
 from omnigraph.query.levels import ALL_ROWS, Page
 from omnigraph.query.matching import Frame, Run, add_up, test_values
@@ -72,7 +72,7 @@ class Groups:
             for column in shape.columns
         ]
 
-    def carry(self, page: Page) -> CarriedRows:
+    def carry(self, page: Page) -> StageRows:
         """The groups as the rows of a stage."""
         program = self.run.program
         arrays, places = self._arrange(page, is_sorted=program.is_sorted or page is not ALL_ROWS)
@@ -91,7 +91,7 @@ class Groups:
                     found = pick(found, places)
                 assert expression.type is not None
                 values[column.name] = arrow_values(found, arrow_type(expression.type))
-        return CarriedRows(entities, values, self.count if places is None else len(places))
+        return StageRows(entities, values, self.count if places is None else len(places))
 
     def _arrange(self, page: Page, *, is_sorted: bool) -> tuple[dict[ir.Expression, pa.Array], NDArray[Any] | None]:
         """What is computed of each group, and the places of the groups that are wanted; None for all as they are."""

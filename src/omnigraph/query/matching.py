@@ -21,7 +21,7 @@ from omnigraph.compiler import ir
 from omnigraph.compute_later import pc
 from omnigraph.dataclass_later import dataclass
 from omnigraph.query.cancelling import Cancellation
-from omnigraph.query.carried import CarriedRows, ValueTable
+from omnigraph.query.carried import StageRows, ValueTable
 from omnigraph.query.computing import ColumnTest, Resolved, compute, constant_array, resolve
 from omnigraph.query.levels import KnownValues, Page
 from omnigraph.query.programs import (
@@ -124,7 +124,7 @@ class Run:
     cancellation: Cancellation
     uncounted: int = FEW_VALUES
     """Up to this many rows, what is made from them is not counted."""
-    before: CarriedRows | None = None
+    before: StageRows | None = None
     """The rows of the stage before."""
     _whole: dict[str, Ordinals] = field(default_factory=dict)
     """The variables that were bound to all entities of a table, by ordinal."""

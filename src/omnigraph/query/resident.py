@@ -10,7 +10,7 @@ from omnigraph.catalog import arrow_type
 from omnigraph.catalog.model import ID
 from omnigraph.compiler import ir
 from omnigraph.query.cancelling import NEVER, Cancellation
-from omnigraph.query.carried import CarriedRows
+from omnigraph.query.carried import StageRows
 from omnigraph.query.groups import Groups
 from omnigraph.query.levels import ALL_ROWS, KnownValues, Page
 from omnigraph.query.matching import FEW_VALUES, Frame, Run
@@ -42,7 +42,7 @@ def run_program(
         ids = operation.ids(values)
         if len(ids) == 1:
             return _point(view.table(operation.table), names, ids[0], None if uncounted else cancellation)
-    before: CarriedRows | None = None
+    before: StageRows | None = None
     for stage, wanted in zip(program.stages, stages, strict=True):
         before = _carry_rows(Run(stage, view, values, cancellation, uncounted, before), wanted)
     run = Run(program, view, values, cancellation, uncounted, before)
@@ -57,7 +57,7 @@ def _match(run: Run, page: Page) -> Frame:
     return run.match(run.program.pattern, run.start()) if page.end is None else run.first_rows(page)
 
 
-def _carry_rows(run: Run, page: Page) -> CarriedRows:
+def _carry_rows(run: Run, page: Page) -> StageRows:
     """The rows of a stage, in their order where it matters."""
     shape, frame = run.program.read.shape, _match(run, page)
     if shape.grouped:
@@ -74,7 +74,7 @@ def _carry_rows(run: Run, page: Page) -> CarriedRows:
     for (name, expression), found in zip(columns.items(), run.outputs([*columns.values()], frame), strict=True):
         assert expression.type is not None
         values[name] = arrow_values(found, arrow_type(expression.type))
-    return CarriedRows(entities, values, frame.count)
+    return StageRows(entities, values, frame.count)
 
 
 def _point(table: ResidentTable, names: Sequence[str], id: str, counted: Cancellation | None) -> Sequence[AnswerColumn]:

@@ -12,6 +12,7 @@ from omnigraph.errors import (
     MergeConflicts,
     OmnigraphError,
     ParameterError,
+    PipelineError,
     PolicyError,
     QueryError,
     SchemaError,
@@ -83,7 +84,7 @@ def _merge_conflicts(fields: Mapping[str, Any]) -> MergeConflicts:
 
 
 _SPECIAL: dict[type[OmnigraphError], Callable[[Mapping[str, Any]], OmnigraphError]] = {
-    **{kind: _of_source(kind) for kind in (PolicyError, QueryError, SchemaError, SchemaRefused)},
+    **{kind: _of_source(kind) for kind in (PipelineError, PolicyError, QueryError, SchemaError, SchemaRefused)},
     MergeConflicts: _merge_conflicts,
     ParameterError: _parameter_error,
     ValidationError: _validation_error,

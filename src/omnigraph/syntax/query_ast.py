@@ -311,7 +311,7 @@ class OrderKey(Node):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Shape(Node):
+class ShapeClause(Node):
     """``return { … } order { … } limit n offset m``: what is made of the rows of a pattern."""
 
     returns: tuple[Projection, ...]
@@ -329,7 +329,7 @@ class ReadBody(Node):
     """
 
     match: tuple[Clause, ...]
-    shape: Shape
+    shape: ShapeClause
     stages: tuple["ReadBody", ...] = ()
 
 

@@ -25,7 +25,7 @@ _NEVER_CONDITIONS = (
     | nodes.DateLiteral
     | nodes.DateTimeLiteral
 )
-_HOLDS_EXPRESSIONS = ast.Nested | ast.Branch | ast.KeywordArgument | ast.Shape | ast.Projection | ast.OrderKey
+_HOLDS_EXPRESSIONS = ast.Nested | ast.Branch | ast.KeywordArgument | ast.ShapeClause | ast.Projection | ast.OrderKey
 
 
 class QueryBuilder(Builder):
@@ -64,7 +64,7 @@ class QueryBuilder(Builder):
         return ast.ReadBody(match, shape, tuple(stages))
 
     def stage(
-        self, keyword: Token, shape: ast.Shape, following: tuple[ast.Clause, ...] | None
+        self, keyword: Token, shape: ast.ShapeClause, following: tuple[ast.Clause, ...] | None
     ) -> tuple[ast.ReadBody, tuple[ast.Clause, ...]]:
         """A stage that lacks its pattern, and the pattern after it."""
         return ast.ReadBody((), shape, span=self.at(keyword)), following or ()
@@ -74,9 +74,9 @@ class QueryBuilder(Builder):
         returns: tuple[ast.Projection, ...],
         order: tuple[ast.OrderKey, ...] | None,
         page: tuple[ast.Expression | None, ast.Expression | None] | None,
-    ) -> ast.Shape:
+    ) -> ast.ShapeClause:
         limit, offset = page or (None, None)
-        return ast.Shape(returns=returns, order=order or (), limit=limit, offset=offset)
+        return ast.ShapeClause(returns=returns, order=order or (), limit=limit, offset=offset)
 
     def page(
         self, limit: ast.Expression, offset: ast.Expression | None

@@ -50,7 +50,7 @@ def load(session: Session, request: LoadRequest) -> LoadResult:
 def _key_of(request: LoadRequest) -> LoadKey | None:
     if request.application is None or request.batch is None:
         return None
-    return LoadKey(request.application, request.batch)
+    return LoadKey(request.application, request.batch, request.details)
 
 
 def explain_load(session: Session, request: ExplainLoadRequest) -> str:

@@ -20,7 +20,7 @@ REMEMBERED_COMMITS = 32
 """Of how many versions a version repeats the commits."""
 
 _MERGED = ("merged_branch", "merged_incarnation", "merged_version")
-_LOADED = ("application", "batch", "digest")
+_LOADED = ("application", "batch", "digest", "details")
 """The fields that only the commits of loads with keys have."""
 
 COMMIT_FIELDS = (
@@ -321,4 +321,5 @@ def commit_from_row(row: Mapping[str, Any]) -> Commit:
         application=row.get("application"),
         batch=row.get("batch"),
         digest=row.get("digest"),
+        details=row.get("details"),
     )

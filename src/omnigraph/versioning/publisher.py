@@ -37,11 +37,12 @@ _FIRST_PAUSE, _LONGEST_PAUSE = 0.005, 0.5
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """The key of a load, and what identifies its content."""
+    """The key of a load, what identifies its content, and what its commit keeps for its application."""
 
     application: str
     number: int
     digest: str
+    details: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -296,6 +297,7 @@ def _commit(publication: Publication, log: ManifestLog) -> Commit:
         application=batch.application if batch else None,
         batch=batch.number if batch else None,
         digest=batch.digest if batch else None,
+        details=batch.details if batch else None,
     )
 
 

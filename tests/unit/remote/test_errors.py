@@ -27,6 +27,7 @@ from omnigraph.violations import Rule, Violation
 DIAGNOSTIC = Source("<query>", "query q {").diagnostic(Code.QUERY_SYNTAX, "what", Span(0, 5), hint="how")
 CONFLICT = MergeConflict(ConflictKind.DELETE_VS_UPDATE, "Person", "Ada", None, {"id": "Ada"}, None, {"id": "Ada"})
 ERRORS = [
+    errors.BatchConflict("shop", 3, 5, "commit 01H loaded it with other content"),
     errors.BranchExists("b"),
     errors.BranchInUse("b", ["c"], ["v1"]),
     errors.ChangesGap("main", 3),
@@ -45,6 +46,8 @@ ERRORS = [
     errors.ParameterError("q", [("x", "is missing"), ("y", "is long")]),
     errors.PolicyDenied("ada", "change", "people", "main", ("Person",), "no-writes"),
     errors.PolicyDenied(None, "maintain", "people"),
+    errors.ExpectationFailed("shop", ["priced: 1 of 3 rows violate it"]),
+    errors.PipelineError([DIAGNOSTIC]),
     errors.PolicyError([DIAGNOSTIC]),
     errors.PreconditionFailed("main", "A", "B"),
     errors.QueryCancelled(),

@@ -83,7 +83,7 @@ def _match(clauses: Iterable[ast.Clause]) -> Iterable[str]:
     yield "}"
 
 
-def _shape(keyword: str, shape: ast.Shape) -> Iterable[str]:
+def _shape(keyword: str, shape: ast.ShapeClause) -> Iterable[str]:
     columns = (
         print_expression(item.expression) + (f" as {item.alias}" if item.alias is not None else "")
         for item in shape.returns

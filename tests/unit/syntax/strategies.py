@@ -66,7 +66,7 @@ from omnigraph.syntax.query_ast import (
     Query,
     QueryFile,
     ReadBody,
-    Shape,
+    ShapeClause,
     SubPatternExpression,
     SubPatternKind,
     TraversalClause,
@@ -271,10 +271,10 @@ _column_names = st.none() | names
 
 def _shapes(
     parameters: frozenset[str], column_names: st.SearchStrategy[str | None] = _column_names
-) -> st.SearchStrategy[Shape]:
+) -> st.SearchStrategy[ShapeClause]:
     counts = st.none() | st.integers(0, 100).map(IntLiteral) | variables
     return st.builds(
-        Shape,
+        ShapeClause,
         returns=tuples_of(st.builds(Projection, _expressions(parameters), column_names)),
         order=tuples_of(st.builds(OrderKey, _expressions(parameters), st.none() | st.booleans()), most=2),
         limit=counts,
