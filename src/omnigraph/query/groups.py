@@ -24,10 +24,10 @@ from omnigraph.query.levels import ALL_ROWS, Page
 from omnigraph.query.matching import Frame, Run, add_up, test_values
 from omnigraph.query.programs import NoProgram
 from omnigraph.query.results import AnswerColumn, arrow_values
-from omnigraph.query.row_order import RowOrder, first_in_order, sortable_numbers
+from omnigraph.query.row_order import RowOrder, first_in_order
 from omnigraph.resident.codes import encode
 from omnigraph.resident.ids import pick
-from omnigraph.resident.numbers import distinct, numbers_of, truths_of
+from omnigraph.resident.numbers import distinct, numbers_of, sortable_numbers, truths_of
 from omnigraph.resident.tables import Ordinals
 
 _MOST_GROUPS = 2**62

@@ -212,8 +212,23 @@ class Run:
                     self.cancellation.hold(frame.count * int(repeat_value(constant, 1).nbytes))
                 outputs.append(repeat_value(constant, frame.count))
             else:
-                outputs.append(self.compute_values(expression, frame, self.program.scope))
+                few = self._few_choices(expression, frame)
+                outputs.append(self.compute_values(expression, frame, self.program.scope) if few is None else few)
         return outputs
+
+    def _few_choices(self, expression: ir.Expression, frame: Frame) -> list[Any] | None:
+        """The first of some columns that is not null, for a few rows, whose values are faster than arrays."""
+        if frame.count > FEW_VALUES or not isinstance(expression, ir.Call) or expression.operation != "coalesce":
+            return None
+        columns = []
+        for each in expression.arguments:
+            if not isinstance(each, ir.Column) or each.type != expression.type:
+                return None
+            table = self.holder(each.variable)
+            columns.append(table.few_values(each.name, table.rows(frame.columns[each.variable]).tolist()))
+        if not all(isinstance(each, list) for each in columns):
+            return None
+        return [next((value for value in values if value is not None), None) for values in zip(*columns, strict=True)]
 
     def _hold_values(self, table: ValueTable, names: Sequence[str], rows: Ordinals) -> None:
         """Counts the values of some rows. Where everything is counted, a column that is not in memory is not read."""

@@ -148,7 +148,7 @@ class ByIds:
     """The tests that give the id: one on the id itself, or one for each part of the key."""
     tests: tuple[Test, ...]
     text: ir.ParameterValue | ir.Constant | None
-    """The id itself, if it is one text that is given."""
+    """What is the id as a text, if it is one text or whole number that is given."""
 
     def ids(self, values: KnownValues) -> Sequence[str]:
         """The ids, which nodes may or may not have."""
@@ -728,10 +728,11 @@ def _key_tests(entity: EntityType, tests: Iterable[Test]) -> tuple[Test, ...]:
 
 
 def _given_text(key: Sequence[Test]) -> ir.ParameterValue | ir.Constant | None:
-    """The id that a key gives without being spelled, because it is one text."""
+    """The id that a key gives without being spelled by its type, because it is one text or whole number."""
     test, value = key[0], key[0].value
     if len(key) > 1 or test.is_mirrored or test.operator is not Operator.EQUAL:
         return None
     if not isinstance(value, ir.ParameterValue | ir.Constant):
         return None
-    return value if test.column.type is Scalar.STRING and value.type is Scalar.STRING else None
+    is_text = test.column.type is Scalar.STRING and value.type is Scalar.STRING
+    return value if is_text or (test.column.type in INTEGERS and value.type in INTEGERS) else None

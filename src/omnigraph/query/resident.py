@@ -16,7 +16,8 @@ from omnigraph.query.levels import ALL_ROWS, KnownValues, Page
 from omnigraph.query.matching import FEW_VALUES, Frame, Run
 from omnigraph.query.programs import Program
 from omnigraph.query.results import AnswerColumn, arrow_values
-from omnigraph.query.row_order import RowOrder, first_in_order, sortable_numbers
+from omnigraph.query.row_order import RowOrder, first_in_order, may_be_first
+from omnigraph.resident.numbers import sortable_numbers
 from omnigraph.resident.tables import ResidentTable
 from omnigraph.resident.view import ResidentView
 
@@ -90,11 +91,14 @@ def _sort_rows(run: Run, frame: Frame, page: Page) -> Frame:
     """The wanted rows of a pattern in their order, where an answer has a row for each."""
     shape = run.program.read.shape
     if frame.count > 1:
-        keys = [
-            RowOrder(_sortable(run, key.expression, frame), key.descending)
-            for key in shape.order
-            if run.values.of(key.expression) is None
-        ]
+        keys: list[RowOrder] = []
+        for key in shape.order:
+            if run.values.of(key.expression) is None:
+                keys.append(RowOrder(_sortable(run, key.expression, frame), key.descending))
+                # What else decides the order is looked at where the first key leaves it open.
+                places = may_be_first(keys[0], frame.count, page.end) if len(keys) == 1 else None
+                if places is not None:
+                    frame, keys = frame.take(places), [keys[0].take(places)]
         for name in run.program.ties:
             ordinals = frame.columns[name]
             if bool((ordinals != ordinals[0]).any()):

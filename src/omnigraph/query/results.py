@@ -11,6 +11,7 @@ from omnigraph.catalog.conversion import repeat_value
 from omnigraph.compute_later import pc
 from omnigraph.errors import SumOutOfRange
 from omnigraph.query.steps import ConstantOutput, EntityOutput, Output, ValueOutput
+from omnigraph.resident.readers import values_of
 
 AnswerColumn: TypeAlias = pa.Array | list[Any]
 """A column of an answer: an array, or the values of a few rows as Python has them."""
@@ -20,8 +21,7 @@ def python_values(column: AnswerColumn) -> list[Any]:
     """The values of a column as Python has them."""
     if isinstance(column, list):
         return column
-    values: list[Any] = column.to_pylist()
-    return values
+    return values_of(column)
 
 
 def arrow_values(column: AnswerColumn, type: pa.DataType) -> pa.Array:

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from omnigraph.compute_later import pc
 from omnigraph.dataclass_later import dataclass
-from omnigraph.resident.numbers import is_number, numbers_of
+from omnigraph.resident.numbers import numbers_of
 
 _FEW_VALUES = 32
 """Up to this many values, an order is decided one by one; Arrow takes longer to begin."""
@@ -22,15 +22,19 @@ class RowOrder:
     values: Any
     descending: bool = False
 
+    def take(self, places: NDArray[Any]) -> "RowOrder":
+        """The same of some rows."""
+        is_numbers = isinstance(self.values, np.ndarray)
+        return RowOrder(self.values[places] if is_numbers else self.values.take(pa.array(places)), self.descending)
+
 
 def first_in_order(keys: Sequence[RowOrder], count: int, limit: int | None) -> NDArray[Any]:
     """The positions of the first rows in this order."""
     if count < 2 or not keys:
         return np.arange(count)[:limit]
-    candidates: NDArray[Any] | None = None
-    if limit is not None and 0 < limit * 8 < count and isinstance(keys[0].values, np.ndarray):
-        candidates = _best(keys[0], limit)
-        keys = [RowOrder(_at(key.values, candidates), key.descending) for key in keys]
+    candidates = may_be_first(keys[0], count, limit)
+    if candidates is not None:
+        keys = [key.take(candidates) for key in keys]
         count = len(candidates)
     order: Any
     if len(keys) == 1 and isinstance(keys[0].values, np.ndarray) and not keys[0].descending:
@@ -44,8 +48,8 @@ def first_in_order(keys: Sequence[RowOrder], count: int, limit: int | None) -> N
             else:
                 order.sort(key=values.__getitem__, reverse=key.descending)
         order = np.array(order[:limit], np.int64)
-    elif all(isinstance(key.values, np.ndarray) and not key.descending for key in keys):
-        order = np.lexsort([key.values for key in reversed(keys)])[:limit]
+    elif all(isinstance(key.values, np.ndarray) for key in keys):
+        order = np.lexsort([_ascending(key) for key in reversed(keys)])[:limit]
     else:
         table = pa.table(
             [pa.array(key.values) if isinstance(key.values, np.ndarray) else key.values for key in keys],
@@ -60,18 +64,19 @@ def first_in_order(keys: Sequence[RowOrder], count: int, limit: int | None) -> N
     return places if candidates is None else candidates[places]
 
 
-def _best(key: RowOrder, limit: int) -> NDArray[Any]:
-    """The positions of all values that may be among the first."""
+def may_be_first(key: RowOrder, count: int, limit: int | None) -> NDArray[Any] | None:
+    """The positions of all rows that may be among the first by their first key; None where they are not far fewer."""
     values = key.values
+    if limit is None or not 0 < limit * 8 < count or not isinstance(values, np.ndarray):
+        return None
     if key.descending:
         return np.flatnonzero(values >= np.partition(values, len(values) - limit)[len(values) - limit])
     return np.flatnonzero(values <= np.partition(values, limit - 1)[limit - 1])
 
 
-def _at(values: Any, places: NDArray[Any]) -> Any:
-    return values[places] if isinstance(values, np.ndarray) else values.take(pa.array(places))
-
-
-def sortable_numbers(values: pa.Array) -> Any:
-    """Numbers without nulls as numpy has them, and anything else as it is."""
-    return numbers_of(values) if is_number(values.type) and not values.null_count else values
+def _ascending(key: RowOrder) -> NDArray[Any]:
+    """Numbers whose ascending order is that of a key. The complement of a whole number always exists."""
+    values: NDArray[Any] = key.values
+    if not key.descending:
+        return values
+    return -values if values.dtype.kind == "f" else ~values

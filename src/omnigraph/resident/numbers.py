@@ -23,6 +23,17 @@ def is_number(type: pa.DataType) -> bool:
     return bool(pa.types.is_integer(type) or pa.types.is_floating(type))
 
 
+def sortable_numbers(values: pa.Array) -> Any:
+    """What has the order of values: numbers of numbers, days and instants without nulls, and others as they are."""
+    if values.null_count:
+        return values
+    if is_number(values.type):
+        return numbers_of(values)
+    if pa.types.is_timestamp(values.type):
+        return numbers_of(values.view(pa.int64()))
+    return numbers_of(values.view(pa.int32())) if pa.types.is_date32(values.type) else values
+
+
 def truths_of(values: pa.Array) -> NDArray[np.bool_]:
     """Booleans without nulls."""
     return numbers_of(values.cast(pa.uint8())).view(np.bool_)

@@ -1,12 +1,18 @@
-"""Reads single values of a column in memory, as Python has them.
+"""Reads single values of a column in memory, as Python has them, and all values of days and instants.
 
-Arrow takes about a microsecond to give out one value. A text or a number is found in its memory in a quarter of that.
+Arrow takes about a microsecond to give out one value, and seven for an instant. A text or a number is found in its
+memory in a quarter of that, and a day or an instant is computed of its number.
 """
 
 import struct
+from collections.abc import Callable
+from datetime import date, datetime, timedelta, tzinfo
+from functools import cache
 from typing import Any, Protocol
 
 import pyarrow as pa
+
+from omnigraph.resident.numbers import numbers_of
 
 _NUMBERS = {
     pa.int8(): "b",
@@ -21,6 +27,10 @@ _NUMBERS = {
     pa.float64(): "d",
 }
 """The types of numbers, with the format of one in memory."""
+
+
+_INSTANT = pa.timestamp("ms", "UTC")
+_FIRST_DAY = date(1970, 1, 1).toordinal()
 
 
 class ValueReader(Protocol):
@@ -40,6 +50,10 @@ def reader_of(column: pa.Array) -> ValueReader | None:
         reader = _TextReader(column)
     elif column.type in _NUMBERS:
         reader = _NumberReader(column)
+    elif column.type == _INSTANT:
+        reader = _MomentReader(_NumberReader(column.view(pa.int64())), _instant)
+    elif column.type == pa.date32():
+        reader = _MomentReader(_NumberReader(column.view(pa.int32())), _day)
     else:
         return None
     return _NullableReader(reader, column) if column.null_count else reader
@@ -72,6 +86,52 @@ class _NumberReader:
     def size(self, row: int) -> int:  # noqa: ARG002
         size: int = self._values.itemsize
         return size
+
+
+class _MomentReader:
+    """Reads days and instants."""
+
+    __slots__ = ("_reader", "_to_moment", "size")
+
+    def __init__(self, reader: _NumberReader, to_moment: Callable[[int], date]) -> None:
+        self._reader, self._to_moment, self.size = reader, to_moment, reader.size
+
+    def read(self, row: int) -> date:
+        return self._to_moment(self._reader.read(row))
+
+
+@cache
+def _zone() -> tzinfo | None:
+    """The zone of the instants that Arrow gives out, which depends on what is installed."""
+    instant: datetime = pa.scalar(0, _INSTANT).as_py()
+    return instant.tzinfo
+
+
+@cache
+def _first_instant() -> datetime:
+    return datetime(1970, 1, 1, tzinfo=_zone())
+
+
+def _instant(milliseconds: int) -> datetime:
+    return _first_instant() + timedelta(milliseconds=milliseconds)
+
+
+def _day(days: int) -> date:
+    return date.fromordinal(_FIRST_DAY + days)
+
+
+def values_of(column: pa.Array) -> list[Any]:
+    """All values of a column as Python has them."""
+    values: list[Any]
+    if column.null_count or column.type not in (_INSTANT, pa.date32()):
+        values = column.to_pylist()
+    elif column.type == _INSTANT:
+        first = _first_instant()
+        numbers = numbers_of(column.view(pa.int64())).tolist()
+        values = [first + timedelta(milliseconds=each) for each in numbers]
+    else:
+        values = numbers_of(column.view(pa.int32())).astype("M8[D]").tolist()
+    return values
 
 
 class _NullableReader:
