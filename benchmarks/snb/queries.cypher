@@ -141,7 +141,7 @@ MATCH (a:Person {id: $person1Id})-[k:Knows* ALL SHORTEST 1..20]-(b:Person {id: $
 WITH list_concat(list_concat([a.id], properties(nodes(k), 'id')), [b.id]) AS path
 UNWIND range(1, size(path) - 1) AS hop
 MATCH (x:Person), (y:Person) WHERE x.id = path[hop] AND y.id = path[hop + 1]
-RETURN path, sum(
+RETURN CAST(path AS STRING[]), sum(
     1.0 * COUNT { MATCH (x)<-[:HasCreator]-(:Message)-[:ReplyOf]->(:Message {kind: 'post'})-[:HasCreator]->(y) }
     + 1.0 * COUNT { MATCH (y)<-[:HasCreator]-(:Message)-[:ReplyOf]->(:Message {kind: 'post'})-[:HasCreator]->(x) }
     + 0.5 * COUNT { MATCH (x)<-[:HasCreator]-(:Message)-[:ReplyOf]->(:Message {kind: 'comment'})-[:HasCreator]->(y) }

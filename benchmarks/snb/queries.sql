@@ -211,7 +211,7 @@ WITH RECURSIVE reached(id, distance) USING KEY (id) AS (
 ), weights AS (
     SELECT one, other, sum(weight) AS weight FROM replies GROUP BY one, other
 )
-SELECT p.path, CAST(coalesce(sum(w.weight), 0) AS DOUBLE) AS weight
+SELECT CAST(p.path AS VARCHAR[]), CAST(coalesce(sum(w.weight), 0) AS DOUBLE) AS weight
 FROM (SELECT path, unnest(range(1, len(path))) AS hop FROM paths WHERE distance = 0) p
 LEFT JOIN weights w ON w.one = p.path[p.hop] AND w.other = p.path[p.hop + 1]
 GROUP BY p.path ORDER BY weight DESC, p.path;

@@ -95,7 +95,7 @@ def _sort_rows(run: Run, frame: Frame, page: Page) -> Frame:
         for key in shape.order:
             if run.values.of(key.expression) is None:
                 keys.append(RowOrder(_sortable(run, key.expression, frame), key.descending))
-                # What else decides the order is looked at where the first key leaves it open.
+                # Other keys are computed where the first one leaves the order open.
                 places = may_be_first(keys[0], frame.count, page.end) if len(keys) == 1 else None
                 if places is not None:
                     frame, keys = frame.take(places), [keys[0].take(places)]
