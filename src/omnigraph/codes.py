@@ -102,6 +102,7 @@ class Code(StrEnum):
     NOT_GROUPED = "T034", "an aggregate is combined with a value that is not a group key"
     CAST_NOT_POSSIBLE = "T035", "a value cannot be cast to this type"
     NOT_CARRIED = "T040", "a column of `with` cannot become a variable"
+    HAVING_NOT_GROUPED = "T045", "a condition of `having` is not about groups"
     CONFLICT_NOT_POSSIBLE = "T050", "an insert cannot conflict with what is there"
 
     POLICY_SYNTAX = "P001", "a rule file is not YAML as it is read here"

@@ -163,7 +163,10 @@ class _Query:
             columns.append(f"{expression} as {name}")
             values.setdefault(kind, []).append(f"${name}")
             sortable.append(name)
-        text = f"with {{ {', '.join(columns)} }}"
+        is_distinct = self._chance.random() < 0.2
+        text = f"with {'distinct ' if is_distinct else ''}{{ {', '.join(columns)} }}"
+        if sortable and (is_distinct or "count($" in text) and self._chance.random() < 0.3:
+            text += f" having {{ {sortable[0]} is not null }}"
         if sortable and self._chance.random() < 0.4:
             text += f" order {{ {self._chance.choice(sortable)} {self._chance.choice(['asc', 'desc'])} }}"
         if self._chance.random() < 0.3:
@@ -270,7 +273,10 @@ class _Query:
                 expression, may_order = self._aggregate()
                 columns[expression] = may_order
         shown = [f"{column} as c{number}" for number, column in enumerate(columns)]
-        text = f"return {{ {', '.join(shown)} }}"
+        is_distinct = self._chance.random() < 0.25
+        text = f"return {'distinct ' if is_distinct else ''}{{ {', '.join(shown)} }}"
+        if (is_grouped or is_distinct) and self._chance.random() < 0.3:
+            text += f" having {{ {self._having([*columns], is_grouped)} }}"
         sortable = [f"c{number}" for number, may_order in enumerate(columns.values()) if may_order]
         if sortable and self._chance.random() < 0.4:
             keys = self._chance.sample(sortable, min(len(sortable), self._chance.randint(1, 2)))
@@ -282,6 +288,16 @@ class _Query:
             text += f" offset {self._chance.choice([0, 1, 3, 20])}"
         return text
 
+    def _having(self, columns: list[str], is_grouped: bool) -> str:
+        """Conditions on groups."""
+        names = [f"c{number}" for number in range(len(columns))]
+        conditions = [f"{self._chance.choice(names)} is not null", f"{names[0]} is null or {names[-1]} is not null"]
+        if is_grouped:
+            counted = f"${self._chance.choice([*self._kinds])}"
+            conditions.append(f"count({counted}) > {self._chance.randrange(4)}")
+            conditions.append(f"count(distinct {counted}) % 2 = 1 or count({counted}) > 5")
+        return "  ".join(self._chance.sample(conditions, self._chance.randint(1, 2)))
+
     def _aggregate(self) -> tuple[str, bool]:
         """An aggregate, and whether rows may be ordered by it: sums of floats differ in their last digits."""
         variable = self._chance.choice([*self._kinds])
@@ -289,7 +305,10 @@ class _Query:
         functions = ["count"]
         functions += ["sum", "avg"] if type in _NUMBERS else []
         functions += [] if type == "Bool" else ["min", "max"]
+        functions += ["collect"]
         function = self._chance.choice(functions)
+        distinct = "distinct " if self._chance.random() < 0.3 else ""
         if self._chance.random() < 0.4:
-            return f"count(${variable})", True
-        return f"{function}(${variable}.{name})", type != "F64" or function not in ("sum", "avg")
+            return f"count({distinct}${variable})", True
+        may_order = function != "collect" and (type != "F64" or function not in ("sum", "avg"))
+        return f"{function}({distinct}${variable}.{name})", may_order

@@ -119,7 +119,7 @@ def _used_columns(expression: ir.Expression) -> Iterator[tuple[str, tuple[str, .
             yield variable, (name,)
         case ir.Entity(variable):
             yield variable, None
-        case ir.Aggregate(_, ir.Entity(variable)):
+        case ir.Aggregate(_, ir.Entity(variable)) if expression.counts_rows:
             yield variable, ()
         case ir.SameEntity():
             pass

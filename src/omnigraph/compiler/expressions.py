@@ -9,10 +9,10 @@ from omnigraph.catalog import List, PropertyType, Scalar, Vector
 from omnigraph.catalog.types import PARAMETER_TYPE_CODES, resolve_type
 from omnigraph.codes import Code
 from omnigraph.compiler import ir
-from omnigraph.compiler.functions import Comparisons, Functions
+from omnigraph.compiler.functions import Comparisons, Functions, refuse_distinct
 from omnigraph.compiler.paths import LENGTH
 from omnigraph.compiler.scope import PathVariable, VariableScope
-from omnigraph.compiler.values import AGGREGATES, RANKINGS, SEARCHES, Values, kind_of, type_of
+from omnigraph.compiler.values import AGGREGATES, COMPUTED_NAMES, RANKINGS, SEARCHES, Values, kind_of, type_of
 from omnigraph.diagnostics import Findings, Span, any_of, did_you_mean, quoted
 from omnigraph.operations import (
     ARITHMETIC,
@@ -42,7 +42,8 @@ LowerPattern = Callable[[Sequence[ast.Clause], VariableScope], ir.Pattern]
 class Expressions(Values):
     """Reads expressions of a read against one scope.
 
-    Values of groups and rankings have a meaning only where `in_result` says so: in `return` and `order`.
+    Values of groups and rankings have a meaning only where `in_result` says so: in `return`, `having` and `order`. In
+    the last two, names are those of the `columns` of the result.
     """
 
     def __init__(
@@ -53,17 +54,21 @@ class Expressions(Values):
         nested: LowerPattern,
         *,
         in_result: bool = False,
+        columns: Mapping[str, ir.Expression] | None = None,
     ) -> None:
         super().__init__(scope, parameters, findings)
         self._findings = findings
         self._nested = nested
         self._in_result = in_result
+        self._columns = columns
 
-    def value(self, expression: ast.Expression) -> ir.Expression | None:
+    def value(self, expression: ast.Expression) -> ir.Expression | None:  # noqa: PLR0912 - a branch for each kind
         """The typed form of an expression; a literal has the type that it has on its own."""
         match expression:
             case ast.FunctionCall():
                 return self._call(expression)
+            case ast.BareName() if self._columns is not None:
+                return self._column_named(expression, self._columns)
             case ast.ComparisonExpression(left, operator, right):
                 return Comparisons(self).comparison(left, operator, right, expression.span)
             case ast.Membership():
@@ -89,6 +94,14 @@ class Expressions(Values):
                 pattern = self._nested(clauses, self.scope)
                 return ir.SubPattern(kind, pattern)
         return super().value(expression)
+
+    def _column_named(self, name: ast.BareName, columns: Mapping[str, ir.Expression]) -> ir.Expression | None:
+        """What a column of the result is."""
+        if name.name not in columns:
+            message = f"no column is called {quoted(name.name)}"
+            hint = did_you_mean(name.name, [f"${each}" if "." in each else each for each in columns])
+            self.report(Code.BARE_NAME, message, name.span, hint)
+        return columns.get(name.name)
 
     # --- conditions ---
 
@@ -208,6 +221,9 @@ class Expressions(Values):
 
     def _call(self, expression: ast.FunctionCall) -> ir.Expression | None:
         name = expression.function
+        if expression.distinct and name in COMPUTED_NAMES:
+            refuse_distinct(expression, self.report)
+            return None
         if name in SEARCHES and not self._in_result:
             return Functions(self).text_match(expression)
         if name in AGGREGATES | RANKINGS and self._in_result:

@@ -1,6 +1,6 @@
 """Typechecks and lowers the functions of the query language: aggregates, rankings and text search."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from omnigraph.catalog import Enum, List, PropertyType, Scalar, Vector
@@ -34,6 +34,7 @@ _USAGE = {
     "avg": "avg($x.property) of a number",
     "min": "min($x.property) of something that has an order",
     "max": "max($x.property) of something that has an order",
+    "collect": "collect($x.property) of one value a row",
     "nearest": "nearest($x.vector, $query)",
     "bm25": "bm25($x.text, $query)",
     "rrf": "rrf(nearest($x.vector, $query), bm25($x.text, $words), k=60)",
@@ -56,6 +57,9 @@ class Functions:
 
     def _arity(self, call: ast.FunctionCall, least: int, most: int, keywords: Sequence[str] = ()) -> bool:
         """Whether a call has as many arguments as its function takes; reports if not."""
+        if call.distinct and call.function not in AGGREGATES:
+            refuse_distinct(call, self._report)
+            return False
         for keyword in call.keywords:
             if keyword.name not in keywords:
                 message = f"{quoted(call.function)} has no argument {quoted(keyword.name)}"
@@ -77,15 +81,21 @@ class Functions:
         argument = self._values.value(call.arguments[0])
         if argument is None:
             return None
+        # Of the extremes, it makes no difference whether equal values count once.
+        distinct = call.distinct and function not in (ir.AggregateFunction.MIN, ir.AggregateFunction.MAX)
         if not is_known(argument):
             if function is ir.AggregateFunction.COUNT:
-                return ir.Aggregate(function, argument, Scalar.I64, nullable=False)
+                return ir.Aggregate(function, argument, Scalar.I64, nullable=False, distinct=distinct)
             given = type_of(argument)
             type = None if given is None else _aggregate_type(function, given)
             if type is not None:
-                return ir.Aggregate(function, argument, type, nullable=True)
+                nullable = function is not ir.AggregateFunction.COLLECT
+                return ir.Aggregate(function, argument, type, nullable, distinct)
         message = f"{quoted(call.function)} cannot be computed of {kind_of(argument)}"
-        self._report(Code.WRONG_ARGUMENTS, message, call.arguments[0].span, _USAGE.get(call.function))
+        hint = _USAGE.get(call.function)
+        if function is ir.AggregateFunction.COLLECT and isinstance(argument, ir.Entity):
+            hint = f"collect the ids: `collect(${argument.variable}.id)`"
+        self._report(Code.WRONG_ARGUMENTS, message, call.arguments[0].span, hint)
         return None
 
     def _ranking(self, call: ast.FunctionCall) -> ir.Ranking | None:
@@ -223,12 +233,20 @@ class Functions:
         return None
 
 
+def refuse_distinct(call: ast.FunctionCall, report: Callable[..., None]) -> None:
+    """Reports that a function has no `distinct`."""
+    message = f"{quoted(call.function)} does not take `distinct`"
+    report(Code.WRONG_ARGUMENTS, message, call.span, "only aggregates do: `count(distinct $x.property)`")
+
+
 def _aggregate_type(function: ir.AggregateFunction, type: PropertyType) -> PropertyType | None:
     match function:
         case ir.AggregateFunction.SUM:
             return sum_type(type) if type in NUMBERS else None
         case ir.AggregateFunction.AVG:
             return Scalar.F64 if type in NUMBERS else None
+        case ir.AggregateFunction.COLLECT:
+            return List(type) if isinstance(type, Scalar | Enum) and type is not Scalar.BLOB else None
         case _:
             return type if is_orderable(type) else None
 

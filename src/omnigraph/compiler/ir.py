@@ -75,16 +75,27 @@ class AggregateFunction(StrEnum):
     AVG = "avg"
     MIN = "min"
     MAX = "max"
+    COLLECT = "collect"
 
 
 @dataclass(frozen=True, slots=True)
 class Aggregate:
-    """One value for a group of rows; a count of an entity counts rows, of a value those that are not null."""
+    """One value for a group of rows; a count of an entity counts rows, of a value those that are not null.
+
+    When `distinct`, equal values count once, and a count of an entity counts different ones. `collect` gives a list of
+    the values that are not null, in ascending order.
+    """
 
     function: AggregateFunction
     argument: "Expression"
     type: PropertyType
     nullable: bool
+    distinct: bool = False
+
+    @property
+    def counts_rows(self) -> bool:
+        """Whether it needs no value of a row."""
+        return isinstance(self.argument, Entity) and not self.distinct
 
 
 @dataclass(frozen=True, slots=True)
@@ -272,6 +283,15 @@ def has_aggregate(expression: Expression) -> bool:
     return any(isinstance(each, Aggregate) for each in expressions_in(expression))
 
 
+def is_row_count(expression: Expression) -> bool:
+    """Whether a value is the number of rows of a group."""
+    if not isinstance(expression, Aggregate) or expression.function is not AggregateFunction.COUNT:
+        return False
+    argument = expression.argument
+    is_always_there = isinstance(argument, Column) and not argument.nullable and not expression.distinct
+    return expression.counts_rows or is_always_there
+
+
 # --- patterns ---
 
 
@@ -421,11 +441,13 @@ class SortKey:
 class Shape:
     """What is made of the rows of a pattern: their columns, their order, and which of them are wanted.
 
-    When `grouped`, columns without an aggregate are the group's key. The first `offset` rows in the order are left out;
-    of those after them, `limit` are wanted.
+    When `grouped`, there is a row for each group, and columns without an aggregate are the group's key; so distinct
+    rows are groups without aggregates. Groups that do not meet all conditions of `having` are left out. The first
+    `offset` rows in the order are left out; of those after them, `limit` are wanted.
     """
 
     columns: tuple[OutputColumn, ...]
+    having: tuple[Condition, ...] = ()
     order: tuple[SortKey, ...] = ()
     limit: Expression | None = None
     offset: Expression | None = None
@@ -439,7 +461,8 @@ class Shape:
     @property
     def expressions(self) -> tuple[Expression, ...]:
         """All that is computed of the rows, or of groups of them."""
-        return (*(column.expression for column in self.columns), *(key.expression for key in self.order))
+        columns = (column.expression for column in self.columns)
+        return (*columns, *self.having, *(key.expression for key in self.order))
 
     @property
     def keys(self) -> tuple[Expression, ...]:

@@ -11,6 +11,7 @@ from omnigraph.compiler.expressions import Expressions
 from omnigraph.compiler.functions import Comparisons
 from omnigraph.compiler.scope import VariableScope
 from omnigraph.compiler.stages import carry_columns
+from omnigraph.dataclass_later import dataclass
 from omnigraph.diagnostics import Findings, Span, did_you_mean, quoted
 from omnigraph.syntax import nodes
 from omnigraph.syntax import query_ast as ast
@@ -55,8 +56,12 @@ class ReadCompiler:
     def _scope(self, parent: VariableScope | None) -> VariableScope:
         return VariableScope(self._catalog, self._findings, frozenset(self._parameters), parent)
 
-    def _expressions(self, scope: VariableScope, *, in_result: bool = False) -> Expressions:
-        return Expressions(scope, self._parameters, self._findings, self._lower_nested, in_result=in_result)
+    def _expressions(
+        self, scope: VariableScope, *, in_result: bool = False, columns: Mapping[str, ir.Expression] | None = None
+    ) -> Expressions:
+        return Expressions(
+            scope, self._parameters, self._findings, self._lower_nested, in_result=in_result, columns=columns
+        )
 
     def _lower_nested(self, clauses: Sequence[ast.Clause], scope: VariableScope) -> ir.Pattern:
         return self._pattern(clauses, self._scope(scope))
@@ -104,18 +109,22 @@ class ReadCompiler:
         if condition is not None:
             yield condition
 
-    # --- return, order, limit, offset ---
+    # --- return, having, order, limit, offset ---
 
     def _shape(self, shape: ast.ShapeClause, scope: VariableScope) -> ir.Shape:
-        values = self._expressions(scope, in_result=True)
-        columns = self._columns(shape.returns, values)
-        grouped = any(ir.has_aggregate(column.expression) for column in columns)
-        if grouped:
+        columns = self._columns(shape.returns, self._expressions(scope, in_result=True))
+        aggregated = any(ir.has_aggregate(column.expression) for column in columns)
+        if aggregated:
             self._check_groups(columns, shape.returns)
-        order = self._order(shape.order, columns, values, grouped=grouped)
+        grouped = aggregated or shape.distinct
+        result = _Result(tuple(column.expression for column in columns), aggregated, grouped)
+        named = {column.name: column.expression for column in columns}
+        values = self._expressions(scope, in_result=True, columns=named)
+        having = self._having(shape.having, result, values)
+        order = self._order(shape.order, result, values)
         limit, offset = self._row_count(shape.limit, "limit"), self._row_count(shape.offset, "offset")
         self._check_rankings(shape.limit, grouped=grouped)
-        return ir.Shape(columns=columns, order=order, limit=limit, offset=offset, grouped=grouped)
+        return ir.Shape(columns=columns, having=having, order=order, limit=limit, offset=offset, grouped=grouped)
 
     def _columns(self, projections: Iterable[ast.Projection], values: Expressions) -> tuple[ir.OutputColumn, ...]:
         columns: dict[str, ir.OutputColumn] = {}
@@ -135,41 +144,44 @@ class ReadCompiler:
             self._results.append((expression.span, lowered))
         return lowered
 
-    def _order(
-        self, keys: Iterable[ast.OrderKey], columns: Sequence[ir.OutputColumn], values: Expressions, *, grouped: bool
-    ) -> tuple[ir.SortKey, ...]:
+    def _having(
+        self, conditions: Sequence[ast.Expression], result: "_Result", values: Expressions
+    ) -> tuple[ir.Condition, ...]:
+        if conditions and not result.grouped:
+            message = "`having` selects groups, and these rows are not grouped"
+            hint = "write a condition on single rows as a clause of `match`"
+            self._findings.report(Code.HAVING_NOT_GROUPED, message, conditions[0].span, hint)
+            return ()
+        lowered = []
+        for each in conditions:
+            for condition in values.conditions(each):
+                problem = result.problem_of(condition)
+                if problem is None:
+                    lowered.append(condition)
+                else:
+                    message = f"`having` uses {problem}"
+                    self._findings.report(Code.HAVING_NOT_GROUPED, message, each.span, "add it to `return`")
+        return tuple(lowered)
+
+    def _order(self, keys: Iterable[ast.OrderKey], result: "_Result", values: Expressions) -> tuple[ir.SortKey, ...]:
         lowered = []
         for key in keys:
-            expression = self._order_expression(key.expression, columns, values)
+            is_name = isinstance(key.expression, ast.BareName)
+            expression = values.value(key.expression) if is_name else self._result(key.expression, values)
             if expression is None:
                 continue
             problem = _order_problem(expression)
             if problem is not None:
                 self._findings.report(Code.OPERATOR_NOT_DEFINED, problem, key.span)
                 continue
-            if grouped and not self._is_grouped(expression, columns):
-                message = "after grouping, only returned columns and aggregates are left to order by"
-                self._findings.report(Code.ORDER_NOT_GROUPED, message, key.span, "add it to `return`")
-                continue
-            if not grouped and ir.has_aggregate(expression):
-                message = "an aggregate in `order` needs one in `return`"
+            problem = None if isinstance(expression, ir.Ranking) else result.problem_of(expression)
+            if problem is not None:
+                message = f"`order` uses {problem}"
                 self._findings.report(Code.ORDER_NOT_GROUPED, message, key.span, "add it to `return`")
                 continue
             best_is_large = isinstance(expression, ir.TextScore | ir.RankFusion)
             lowered.append(ir.SortKey(expression, best_is_large if key.descending is None else key.descending))
         return tuple(lowered)
-
-    def _order_expression(
-        self, expression: ast.Expression, columns: Sequence[ir.OutputColumn], values: Expressions
-    ) -> ir.Expression | None:
-        if not isinstance(expression, ast.BareName):
-            return self._result(expression, values)
-        by_name = {column.name: column.expression for column in columns}
-        if expression.name not in by_name:
-            message = f"no column is called {quoted(expression.name)}"
-            hint = did_you_mean(expression.name, [f"${name}" if "." in name else name for name in by_name])
-            self._findings.report(Code.BARE_NAME, message, expression.span, hint)
-        return by_name.get(expression.name)
 
     def _check_groups(self, columns: Iterable[ir.OutputColumn], written: Iterable[ast.Projection]) -> None:
         """A column of groups is a key, or computed of keys and aggregates."""
@@ -180,9 +192,6 @@ class ReadCompiler:
                 message = f"{quoted(column.name)} combines an aggregate with a value that is not a column itself"
                 hint = "rows are grouped by the columns without an aggregate; return the value as one of them"
                 self._findings.report(Code.NOT_GROUPED, message, spans[column.name], hint)
-
-    def _is_grouped(self, expression: ir.Expression, columns: Sequence[ir.OutputColumn]) -> bool:
-        return isinstance(expression, ir.Ranking) or _is_of_groups(expression, [each.expression for each in columns])
 
     def _row_count(self, count: ast.Expression | None, word: str) -> ir.Expression | None:
         """The number of rows in a `limit` or an `offset`."""
@@ -215,6 +224,25 @@ class ReadCompiler:
                 self._findings.report(Code.FUNCTION_NOT_ALLOWED, message, span)
 
 
+@dataclass(frozen=True, slots=True)
+class _Result:
+    """What the rows of a result have in common: which values are computed of a group, and which of a single row."""
+
+    columns: tuple[ir.Expression, ...]
+    aggregated: bool
+    grouped: bool
+
+    def problem_of(self, expression: ir.Expression) -> str | None:
+        """What a value is that no row of the result has."""
+        if ir.has_aggregate(expression) and not self.aggregated:
+            return "an aggregate, and `return` has none"
+        if not self.grouped or _is_of_groups(expression, self.columns):
+            return None
+        if self.aggregated:
+            return "a value of single rows, but rows are grouped"
+        return "a value that is not a column of `return distinct`"
+
+
 def _name_of(projection: ast.Projection) -> str:
     """The name of a column that is given none."""
     return print_expression(projection.expression, sigil="")
@@ -223,6 +251,8 @@ def _name_of(projection: ast.Projection) -> str:
 def _is_of_groups(expression: ir.Expression, known: Sequence[ir.Expression]) -> bool:
     """Whether a value is the same in all rows of a group, of which these values are."""
     if isinstance(expression, ir.Aggregate) or expression in known:
+        return True
+    if isinstance(expression, ir.Column) and ir.Entity(expression.variable) in known:
         return True
     if isinstance(expression, ir.Column | ir.Entity | ir.SubPattern | ir.TextMatch | ir.SameEntity | ir.Ranking):
         return False

@@ -117,7 +117,7 @@ class Values:
         """The only function that has a value before any row is read."""
         name = call.function
         if name == "now":
-            if not call.arguments and not call.keywords:
+            if not call.arguments and not call.keywords and not call.distinct:
                 return ir.Now()
             self.report(Code.WRONG_ARGUMENTS, "`now` takes no arguments", call.span)
         elif name in SEARCHES:

@@ -58,8 +58,9 @@ class Answer:
                 return [self.score(expression)]
             case ir.RankFusion(rankings):
                 return [self.score(ranking) for ranking in rankings]
-            case ir.Aggregate(_, ir.Entity()):
-                return []
+            case ir.Aggregate(_, ir.Entity(variable)):
+                bound = self.level.lookup(variable)
+                return [] if expression.counts_rows else [(bound, name) for name in identity_fields(bound)]
         return [found for part in ir.parts_of(expression) for found in self._columns_of(part)]
 
     def score(self, ranking: ir.VectorDistance | ir.TextScore) -> tuple[Bound, str]:
@@ -143,6 +144,11 @@ def entity_fields(bound: Bound) -> list[tuple[str, str]]:
     (entity,) = bound.entities
     own = [name for name in entity.properties if name not in entity.system_columns]
     return [(name, name) for name in (*entity.system_columns, *own)]
+
+
+def identity_fields(bound: Bound) -> tuple[str, ...]:
+    """The columns that tell an entity from all others of its variable."""
+    return (ID, steps.TYPE) if bound.is_tagged else (ID,)
 
 
 def typed_outputs(bound: Bound, fields: Iterable[tuple[str, int, str]]) -> tuple[steps.ValueOutput, ...]:

@@ -1,10 +1,10 @@
-"""Groups of rows in memory: what divides them, and their counts, sums, averages and extremes.
+"""Groups of rows in memory: what divides them, what is aggregated of them, and which are wanted.
 
 A group is a number that is made of the numbers of its keys: ordinals of entities, and codes of values in their order.
 So groups come in the order of their keys, and the keys of a group follow from its number.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import field
 from typing import Any, TypeGuard
 
@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from omnigraph.catalog import Scalar, arrow_type
+from omnigraph.catalog import List, Scalar, arrow_type
 from omnigraph.catalog.model import ID
 from omnigraph.catalog.types import INTEGERS
 from omnigraph.compiler import ir
@@ -21,16 +21,19 @@ from omnigraph.dataclass_later import dataclass
 from omnigraph.query.carried import StageRows
 from omnigraph.query.computing import ColumnTest, Resolved, compute, constant_array, resolve
 from omnigraph.query.levels import ALL_ROWS, Page
-from omnigraph.query.matching import Frame, Run, add_up, test_values
+from omnigraph.query.matching import MOST_ROWS, Frame, Run, add_up, test_values
 from omnigraph.query.programs import NoProgram
 from omnigraph.query.results import AnswerColumn, arrow_values
 from omnigraph.query.row_order import RowOrder, first_in_order
-from omnigraph.resident.codes import encode
+from omnigraph.resident.codes import Codes, encode
 from omnigraph.resident.ids import pick
 from omnigraph.resident.numbers import distinct, numbers_of, sortable_numbers, truths_of
 from omnigraph.resident.tables import Ordinals
 
 _MOST_GROUPS = 2**62
+
+_MOST_LISTS = 100_000
+"""More lists than these are compared by an engine that need not make Python values of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +64,7 @@ class Groups:
     """The values of the keys that are columns or computed."""
 
     def answer(self, page: Page) -> Sequence[AnswerColumn]:
-        """The columns of a read, with a row for each group."""
+        """The columns of a read, with a row for each group that is wanted."""
         arrays, places = self._arrange(page, is_sorted=True)
         shape = self.run.program.read.shape
         plain = iter(self._outputs(shape.keys, places))
@@ -93,35 +96,49 @@ class Groups:
                 values[column.name] = arrow_values(found, arrow_type(expression.type))
         return StageRows(entities, values, self.count if places is None else len(places))
 
-    def _arrange(self, page: Page, *, is_sorted: bool) -> tuple[dict[ir.Expression, pa.Array], NDArray[Any] | None]:
+    def _arrange(self, page: Page, *, is_sorted: bool) -> tuple[dict[ir.Expression, Any], NDArray[Any] | None]:
         """What is computed of each group, and the places of the groups that are wanted; None for all as they are."""
         shape = self.run.program.read.shape
-        keys = shape.keys
-        self._divide(keys)
+        self._divide(shape.keys)
+        arrays = self._compute_columns(shape)
+        return arrays, self._places(shape, arrays, page, is_sorted=is_sorted)
+
+    def _compute_columns(self, shape: ir.Shape) -> dict[ir.Expression, Any]:
+        """What is returned or ordered by, and is computed of groups, by group."""
         arrays: dict[ir.Expression, Any] = {}
-        for expression in shape.expressions:
-            if ir.has_aggregate(expression) and expression not in arrays:
-                arrays[expression] = self._of_groups(expression, keys)
-        places: NDArray[Any] | None = None
+        for expression in (*(column.expression for column in shape.columns), *(key.expression for key in shape.order)):
+            is_plain = expression in shape.keys or isinstance(expression, ir.Column)
+            if not is_plain and self.run.values.of(expression) is None and expression not in arrays:
+                arrays[expression] = self._of_groups(expression)
+        return arrays
+
+    def _places(
+        self, shape: ir.Shape, arrays: Mapping[ir.Expression, pa.Array], page: Page, *, is_sorted: bool
+    ) -> NDArray[Any] | None:
+        """The groups that are wanted, sorted or as they are numbered; None for all as they are numbered."""
+        found: NDArray[Any] | None = None
+        for condition in shape.having:
+            holds = truths_of(self._of_groups(condition).fill_null(False))
+            found = np.flatnonzero(holds) if found is None else found[holds[found]]
         # Groups are numbered by their keys, so those of columns alone are in their order.
-        dividing = [key for key in keys if self.run.values.of(key) is None]
-        in_order = not shape.order and all(key in self.values for key in dividing)
-        if self.count > 1 and is_sorted and not in_order:
-            sorting = [
-                RowOrder(
-                    sortable_numbers(arrays[key.expression])
-                    if key.expression in arrays
-                    else self._sortable(key.expression),
-                    key.descending,
-                )
-                for key in shape.order
-                if self.run.values.of(key.expression) is None
-            ]
-            sorting += [RowOrder(self._sortable(key)) for key in dividing]
-            places = first_in_order(sorting, self.count, page.end)[page.first :]
-        elif page is not ALL_ROWS:
-            places = np.arange(self.count)[page.first : page.end]
-        return arrays, places
+        dividing = [key for key in shape.keys if self.run.values.of(key) is None]
+        is_in_order = not shape.order and all(key in self.values for key in dividing)
+        if is_in_order or not is_sorted or self.count < 2:
+            if found is None and page is ALL_ROWS:
+                return None
+            every: NDArray[Any] = np.arange(self.count) if found is None else found
+            return every[page.first : page.end]
+        sorting = [
+            RowOrder(self._sortable(key.expression, arrays), key.descending)
+            for key in shape.order
+            if self.run.values.of(key.expression) is None
+        ]
+        sorting += [RowOrder(self._sortable(key, arrays)) for key in dividing]
+        if found is None:
+            return first_in_order(sorting, self.count, page.end)[page.first :]
+        few = [each.take(found) for each in sorting]
+        wanted: NDArray[Any] = found[first_in_order(few, len(found), page.end)[page.first :]]
+        return wanted
 
     # --- keys ---
 
@@ -169,18 +186,23 @@ class Groups:
             yield _Key(ir.Entity(variable), ordinals, self.run.table(variable).count, None)
         for key in dict.fromkeys(keys):
             if isinstance(key, ir.Column) and key.variable not in entities:
-                encoded = self.run.codes(key.variable, key.name, self.frame.columns[key.variable])
+                if isinstance(key.type, List):
+                    encoded = _encode(self._values_of(key))
+                else:
+                    encoded = self.run.codes(key.variable, key.name, self.frame.columns[key.variable])
                 yield _Key(key, encoded.codes, len(encoded.values) + 1, encoded.values)
             elif not isinstance(key, ir.Column | ir.Entity) and self.run.values.of(key) is None:
-                encoded = encode(self.run.compute_values(key, self.frame, self.run.program.scope))
+                encoded = _encode(self.run.compute_values(key, self.frame, self.run.program.scope))
                 yield _Key(key, encoded.codes, len(encoded.values) + 1, encoded.values)
 
     def _entities(self, variable: str) -> Ordinals:
         """The entity of a variable that is a key, for each group."""
         return self.keys[ir.Entity(variable)]
 
-    def _sortable(self, key: ir.Expression) -> Any:
-        """What sorts groups by a key."""
+    def _sortable(self, key: ir.Expression, arrays: Mapping[ir.Expression, pa.Array]) -> Any:
+        """What sorts groups by a key, or by what is computed of groups."""
+        if key in arrays:
+            return sortable_numbers(arrays[key])
         if key in self.values:
             return self.keys[key]
         assert isinstance(key, ir.Column | ir.Entity)
@@ -207,39 +229,57 @@ class Groups:
 
     # --- aggregates ---
 
-    def _of_groups(self, expression: ir.Expression, keys: Sequence[ir.Expression]) -> pa.Array:
+    def _of_groups(self, expression: ir.Expression) -> pa.Array:
         """The values of an aggregate, or of what is computed of aggregates and keys, by group."""
-        if isinstance(expression, ir.Aggregate):
-            return self._aggregate(expression)
+        keys = self.run.program.read.shape.keys
         resolved = [resolve(key, self.run.values) for key in keys]
 
         def leaf(each: Resolved) -> pa.Array | None:
             if isinstance(each, ir.Aggregate):
                 return self._aggregate(each)
+            if isinstance(each, ir.Constant):
+                return None
             if each in resolved:
-                return self._outputs([keys[resolved.index(each)]], None)[0]
+                return self._key_values(keys[resolved.index(each)])
+            if isinstance(each, ir.Column):
+                return self._key_values(each)
             if isinstance(each, ColumnTest):
-                values = pa.array(self._outputs([each.column], None)[0], arrow_type(each.column.type))
-                return test_values(each.predicate, values)
+                return test_values(each.predicate, self._key_values(each.column))
             return None
 
         return compute(
             resolve(expression, self.run.values), leaf, lambda constant: constant_array(constant, self.count)
         )
 
+    def _key_values(self, key: ir.Expression) -> pa.Array:
+        """The values of a key, or of what depends on an entity that is one, by group."""
+        assert not isinstance(key, ir.Entity)
+        assert key.type is not None
+        return arrow_values(self._outputs([key], None)[0], arrow_type(key.type))
+
     def _aggregate(self, aggregate: ir.Aggregate) -> pa.Array:
-        argument, wanted = aggregate.argument, arrow_type(aggregate.type)
+        wanted = arrow_type(aggregate.type)
         frame, numbers, weights = self.frame, self.numbers, self.frame.weights
-        if isinstance(argument, ir.Entity):
+        if aggregate.counts_rows:
             counts = np.array([frame.total])[: self.count] if numbers is None else add_up(numbers, weights, self.count)
             return pa.array(counts, wanted)
         if numbers is None:
             numbers = np.zeros(frame.count, np.int64)
-        values = self._values_of(argument)
+        if isinstance(aggregate.argument, ir.Entity):
+            ordinals = frame.columns[aggregate.argument.variable]
+            groups, _ = self._sort_pairs(numbers, ordinals, once=True)
+            return pa.array(np.bincount(groups, minlength=self.count), wanted)
+        values = self._values_of(aggregate.argument)
         if values.null_count:
             is_there = truths_of(values.is_valid())
             values, numbers = values.filter(pa.array(is_there)), numbers[is_there]
             weights = None if weights is None else weights[is_there]
+        if aggregate.function is ir.AggregateFunction.COLLECT:
+            return self._lists(values, numbers, weights, aggregate)
+        if aggregate.distinct:
+            encoded = _encode(values)
+            numbers, codes = self._sort_pairs(numbers, encoded.codes, once=True)
+            values, weights = pick(encoded.values, codes - 1), None
         counts = add_up(numbers, weights, self.count)
         if aggregate.function is ir.AggregateFunction.COUNT:
             return pa.array(counts, wanted)
@@ -251,6 +291,30 @@ class Groups:
                     sums = sums / counts
             return pa.array(sums, mask=is_missing if is_missing.any() else None).cast(wanted)
         return _extremes(values, numbers, self.count, is_missing, aggregate.function is ir.AggregateFunction.MIN)
+
+    def _sort_pairs(self, groups: NDArray[Any], numbers: NDArray[Any], *, once: bool) -> tuple[Ordinals, Ordinals]:
+        """Groups beside numbers, in the order of both; each pair as often as it is there, or once."""
+        self.run.cancellation.hold(16 * len(groups))
+        size = int(numbers.max()) + 1 if len(numbers) else 1
+        pairs = groups.astype(np.int64) * size + numbers
+        return np.divmod(distinct(pairs) if once else np.sort(pairs), size)
+
+    def _lists(self, values: pa.Array, numbers: NDArray[Any], weights: Any, aggregate: ir.Aggregate) -> pa.Array:
+        """The values of each group, ascending."""
+        encoded = encode(values)
+        codes = encoded.codes
+        if weights is not None and not aggregate.distinct:
+            if weights.sum() > MOST_ROWS:
+                raise NoProgram
+            self.run.cancellation.hold(16 * int(weights.sum()))
+            numbers, codes = np.repeat(numbers, weights), np.repeat(codes, weights)
+        groups, codes = self._sort_pairs(numbers, codes, once=aggregate.distinct)
+        wanted = arrow_type(aggregate.type)
+        elements = pick(encoded.values, codes - 1).cast(wanted.value_type)
+        self.run.cancellation.hold(elements.nbytes)
+        ends = np.cumsum(np.bincount(groups, minlength=self.count))
+        offsets = pa.array(np.concatenate(([0], ends)), pa.int32())
+        return pa.ListArray.from_arrays(offsets, elements, type=wanted)
 
     def _values_of(self, argument: ir.Expression) -> pa.Array:
         """What is aggregated, for each row."""
@@ -282,6 +346,19 @@ def _is_identity(expression: ir.Expression) -> TypeGuard[ir.Column | ir.Entity]:
     if isinstance(expression, ir.Column):
         return expression.name == ID and expression.variable != ir.STAGE
     return isinstance(expression, ir.Entity)
+
+
+def _encode(values: pa.Array) -> Codes:
+    """Values as numbers of the distinct ones; lists are ordered by their elements."""
+    if not pa.types.is_list(values.type):
+        return encode(values)
+    if len(values) > _MOST_LISTS:
+        raise NoProgram
+    lists = [None if each is None else tuple(each) for each in values.to_pylist()]
+    ordered = sorted({each for each in lists if each is not None})
+    numbers: dict[Any, int] = {each: number for number, each in enumerate(ordered, 1)}
+    codes = np.array([numbers.get(each, 0) for each in lists], np.int64)
+    return Codes(codes, pa.array([list(each) for each in ordered], values.type))
 
 
 def _decode(values: pa.Array, codes: NDArray[Any]) -> pa.Array:

@@ -58,7 +58,7 @@ from omnigraph.syntax.query_ast import Operator, SubPatternKind
 FEW_VALUES = 32
 """Up to this many values, a condition is decided one by one; Arrow takes longer to begin."""
 
-_MOST_ROWS = 50_000_000
+MOST_ROWS = 50_000_000
 """More rows than these are left to an engine that can use a disk."""
 
 _MOST_CROSSED = 100_000
@@ -309,7 +309,7 @@ class Run:
 
     def _hold(self, count: int, columns: int) -> None:
         """Counts the bytes of rows before they are made."""
-        if count > _MOST_ROWS:
+        if count > MOST_ROWS:
             raise NoProgram
         self.cancellation.hold(8 * count * max(columns, 1))
 

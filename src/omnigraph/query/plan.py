@@ -183,7 +183,8 @@ def _is_count(answer: Answer, steps: Sequence[Step]) -> bool:
     Not when a walk would narrow a later scan: then few rows are made anyway.
     """
     level = answer.level
-    counts = answer.shape.grouped and all(_counts_rows(column.expression) for column in answer.shape.columns)
+    shape = answer.shape
+    counts = shape.grouped and not shape.having and all(ir.is_row_count(column.expression) for column in shape.columns)
     if not counts or level.absent or level.asked or not _only_known_ids(level):
         return False
     if any(bound.is_tagged or bound.required for bound in level.own.values()):
@@ -191,13 +192,6 @@ def _is_count(answer: Answer, steps: Sequence[Step]) -> bool:
     walks = [step for step in steps if isinstance(step, Walk) and step.minimum > 0]
     scans = [step for step in steps if isinstance(step, NodeScan)]
     return bool(walks) and [*scans, *walks] == list(steps) and _is_forest(walks)
-
-
-def _counts_rows(expression: ir.Expression) -> bool:
-    if not isinstance(expression, ir.Aggregate) or expression.function is not ir.AggregateFunction.COUNT:
-        return False
-    argument = expression.argument
-    return isinstance(argument, ir.Entity) or (isinstance(argument, ir.Column) and not argument.nullable)
 
 
 def _only_known_ids(level: Level) -> bool:

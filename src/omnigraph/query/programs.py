@@ -333,21 +333,17 @@ class _Maker:
         ties = [node.variable for node in read.pattern.nodes]
         ties += [each.variable for each in read.pattern.traversals if isinstance(each, ir.EdgeBinding)]
         own = {name: entities[name] for name in (*around, *ties)}
-        shape, keys = read.shape, read.shape.keys
+        shape = read.shape
         nested: dict[int, NestedProgram] = {}
         for expression in shape.expressions:
             if is_last or not isinstance(expression, ir.Entity):
                 self._need(expression, entities, nested)
         scope = _scope(entities, nested)
         is_whole = is_last and not continues
-        if shape.grouped and not keys and read.pattern.traversals and not is_pinned and is_whole:
+        counts = shape.grouped and not shape.having and all(ir.is_row_count(each.expression) for each in shape.columns)
+        if counts and read.pattern.traversals and not is_pinned and is_whole:
             raise NoProgram  # the number of rows is found without making them
         if shape.grouped:
-            if any(not isinstance(key, ir.Entity) and isinstance(key.type, List) for key in keys):
-                raise NoProgram
-            for key in shape.order:
-                if not ir.has_aggregate(key.expression) and key.expression not in keys:
-                    raise NoProgram
             pattern = replace(pattern, live=_live_after(pattern.operations, _grouped_variables(shape, scope)))
         return Program(
             read=read,
@@ -383,8 +379,6 @@ class _Maker:
             case ir.Aggregate(_, ir.Entity()):
                 pass
             case ir.Aggregate(_, argument):
-                if not isinstance(argument, ir.Entity) and isinstance(argument.type, List):
-                    raise NoProgram
                 self._need(argument, entities, nested)
             case ir.SubPattern(_, pattern):
                 inner, _, _ = self._pattern(pattern, entities)
@@ -562,7 +556,7 @@ def _grouped_variables(shape: ir.Shape, scope: Scope) -> frozenset[str]:
     pending = [*shape.expressions]
     while pending:
         each = pending.pop()
-        if isinstance(each, ir.Aggregate) and isinstance(each.argument, ir.Entity):
+        if isinstance(each, ir.Aggregate) and each.counts_rows:
             continue
         if isinstance(each, ir.Column | ir.Entity):
             found.add(each.variable)

@@ -102,7 +102,7 @@ class _Columns:
 
     def _order_of_rows(self) -> list[exp.Ordered]:
         """There is a row of the answer for each row of the pattern."""
-        keys = [_sort_key(self._outer(key.expression), key) for key in self._sorting(self.answer.shape.order)]
+        keys = [_sort_key(self._outer(key.expression), key) for key in self._sorting()]
         for each in self.before:
             row = self._row(each.this)
             keys.append(exp.Ordered(this=row, desc=each.args["desc"], nulls_first=each.args["nulls_first"]))
@@ -111,15 +111,28 @@ class _Columns:
         return keys
 
     def _order_of_groups(self) -> list[exp.Ordered]:
-        """There is a row for each group. What is the same in each row is a key too, so no rows make no group."""
+        """There is a row for each group. What is the same in each row is a key too, so no rows make no group.
+
+        After the keys of the order, groups are sorted by their columns, an entity by its id and then its type.
+        """
+        ties = [each for key in self.answer.shape.keys for each in self._ties(key)]
         if any(self.answer.values.of(column.expression) is not None for column in self.answer.shape.columns):
-            self._key(self._row(exp.Literal.number(0)))
+            ties.append(_ascending_key(self._key(self._row(exp.Literal.number(0)))))
         # Without keys there is one group, and nothing to sort.
-        sorting = self._sorting(self.answer.shape.order) if self.keys else []
-        keys = [_sort_key(self._outer(key.expression), key) for key in sorting]
-        return [*keys, *(_ascending_key(exp.column(name)) for name in self.keys)]
+        keys = [_sort_key(self._outer(key.expression), key) for key in self._sorting() if self.keys]
+        return [*keys, *ties]
+
+    def _ties(self, key: ir.Expression) -> list[exp.Ordered]:
+        """What orders groups by one of their columns."""
+        if self.answer.values.of(key) is not None:
+            return []
+        if not isinstance(key, ir.Entity):
+            return [_ascending_key(self._outer(key))]
+        bound = self.answer.level.lookup(key.variable)
+        return [_ascending_key(self._key(self._row(each))) for each in self.sql.identity(bound)]
 
     def _select_rows(self, prefix: str) -> exp.Select:
+        conditions = [self._of_groups(resolve(each, self.answer.values)) for each in self.answer.shape.having]
         if not self.inner:
             self._row(exp.Literal.number(0))
         if not self.selected:
@@ -130,10 +143,12 @@ class _Columns:
         statement = exp.Select(expressions=returned).from_(rows)
         if self.keys:
             statement = statement.group_by(*(exp.column(name) for name in self.keys), copy=False)
+        for condition in conditions:
+            statement = statement.having(condition, copy=False)
         return statement
 
-    def _sorting(self, order: Sequence[ir.SortKey]) -> list[ir.SortKey]:
-        return [key for key in order if self.answer.values.of(key.expression) is None]
+    def _sorting(self) -> list[ir.SortKey]:
+        return [key for key in self.answer.shape.order if self.answer.values.of(key.expression) is None]
 
     def _select(self, expression: exp.Expr) -> int:
         self.selected.append(expression)
@@ -202,14 +217,17 @@ class _Columns:
         return self._outer(expression)
 
     def _group_keys(self) -> list[Resolved]:
-        columns = (column.expression for column in self.answer.shape.columns)
-        return [resolve(each, self.answer.values) for each in columns if not ir.has_aggregate(each)]
+        return [resolve(each, self.answer.values) for each in self.answer.shape.keys]
 
     def _aggregate(self, aggregate: ir.Aggregate) -> exp.Expr:
-        argument = aggregate.argument
-        if isinstance(argument, ir.Entity):
+        argument, distinct = aggregate.argument, aggregate.distinct
+        if aggregate.counts_rows:
             return exp.Count(this=exp.Star())
+        if isinstance(argument, ir.Entity):
+            return exp.Count(this=exp.Distinct(expressions=[self._row(self._identity_text(argument))]))
         column: exp.Expr = self._row(self._of_row(argument))
+        if aggregate.function is ir.AggregateFunction.COLLECT:
+            return self._collection(column, aggregate)
         if aggregate.type is Scalar.F64:
             # Where nothing is cast, whole numbers are added up; each engine does that in a type that holds the sum.
             column = exp.Cast(this=column, to=exp.DataType(this=exp.DataType.Type.DOUBLE))
@@ -220,7 +238,23 @@ class _Columns:
             ir.AggregateFunction.MIN: exp.Min,
             ir.AggregateFunction.MAX: exp.Max,
         }
-        return functions[aggregate.function](this=column)
+        return functions[aggregate.function](this=exp.Distinct(expressions=[column]) if distinct else column)
+
+    def _identity_text(self, entity: ir.Entity) -> exp.Expr:
+        """One value that tells an entity from all others. The name of a type has no colon."""
+        identity = self.sql.identity(self.answer.level.lookup(entity.variable))
+        if len(identity) == 1:
+            return identity[0]
+        id, tag = identity
+        return exp.Concat(expressions=[tag, exp.Literal.string(":"), id])
+
+    def _collection(self, column: exp.Expr, aggregate: ir.Aggregate) -> exp.Expr:
+        """The values of a group that are not null, in a list. Without any, an engine has an empty list or null."""
+        there = exp.Not(this=exp.Is(this=column.copy(), expression=exp.null()))
+        values = exp.Distinct(expressions=[column]) if aggregate.distinct else column
+        listed = exp.Filter(this=exp.ArrayAgg(this=values), expression=exp.Where(this=there))
+        empty = self.sql.expression(ir.Constant((), aggregate.type), self.answer.level)
+        return exp.ArraySort(this=exp.Coalesce(this=listed, expressions=[empty]))
 
     def _rank_fusion(self, rankings: Iterable[ir.VectorDistance | ir.TextScore], k: int) -> exp.Expr:
         """The sum of ``1 / (k + rank)``, where entities of the same score are ranked by id."""

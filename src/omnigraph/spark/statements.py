@@ -23,9 +23,10 @@ def spark_sql(statement: exp.Select) -> str:
     """The text of a statement. A relation is named in braces, as `SparkSession.sql` takes data frames: ``{r0}``."""
     copy = statement.copy()
     for total in copy.find_all(exp.Sum):
-        if isinstance(total.this, exp.Column):
+        added = total.this.expressions[0] if isinstance(total.this, exp.Distinct) else total.this
+        if isinstance(added, exp.Column):
             # Only sums of whole numbers have no cast. Spark would compute them in 64 bits, and fail beyond.
-            total.set("this", exp.Cast(this=total.this.copy(), to=_WIDEST.copy()))
+            added.replace(exp.Cast(this=added.copy(), to=_WIDEST.copy()))
     _nest_directly(copy)
     stages = {stage.alias for stage in copy.find_all(exp.CTE)}
     for table in [each for each in copy.find_all(exp.Table) if each.name not in stages]:

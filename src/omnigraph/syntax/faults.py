@@ -49,7 +49,7 @@ _HINTS = {
     "!": "not equal is `!=`, and a pattern is negated by `not { … }`",
     "$": "a variable is a dollar and a name: `$x`",
 }
-_BLOCK_WORDS = frozenset({"match", "with", "return", "order", "limit", "offset"})
+_BLOCK_WORDS = frozenset({"match", "with", "return", "having", "order", "limit", "offset"})
 _WORD_BEFORE = re.compile(r"(?<![.$\w])([A-Za-z]{1,9})\s*\Z")
 
 
@@ -117,7 +117,7 @@ def _token_hint(token: Token, before: str, expected: set[str], parser: Lark) -> 
     if terminal == "GREATER" and before.endswith("<"):
         return "not equal is written `!=`"
     if found == "," and {"NOT", "VARIABLE"} <= expected:
-        return "clauses of `match` are separated by white space only"
+        return "clauses are separated by white space only"
     if found.lower() in WORD_HINTS:
         return WORD_HINTS[found.lower()]
     if found in _HINTS:

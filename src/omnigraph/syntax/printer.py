@@ -101,10 +101,10 @@ class _Printer:
                 return name
             case ast.ListExpression(items):
                 return f"[{', '.join(map(self.text, items))}]"
-            case ast.FunctionCall(function, arguments, keywords):
+            case ast.FunctionCall(function, arguments, keywords, distinct):
                 given = [*map(self.text, arguments)]
                 given += [f"{keyword.name}={self.text(keyword.value)}" for keyword in keywords]
-                return f"{function}({', '.join(given)})"
+                return f"{function}({'distinct ' if distinct else ''}{', '.join(given)})"
             case ast.Disjunction(conditions):
                 return " or ".join(self.text(each, 2) for each in conditions)
             case ast.Conjunction(conditions):

@@ -68,11 +68,12 @@ class Nested(Node):
 
 @dataclass(frozen=True, slots=True)
 class FunctionCall(Nested):
-    """``name(arguments)``; which names are functions, and where, is the typechecker's to say."""
+    """``name(arguments)`` or ``name(distinct argument)``; which names are functions is the typechecker's to say."""
 
     function: str
     arguments: tuple["Expression", ...] = ()
     keywords: tuple[KeywordArgument, ...] = ()
+    distinct: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -312,9 +313,11 @@ class OrderKey(Node):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShapeClause(Node):
-    """``return { … } order { … } limit n offset m``: what is made of the rows of a pattern."""
+    """``return { … } having { … } order { … } limit n offset m``: what is made of the rows of a pattern."""
 
     returns: tuple[Projection, ...]
+    distinct: bool = False
+    having: tuple[Expression, ...] = ()
     order: tuple[OrderKey, ...] = ()
     limit: Expression | None = None
     offset: Expression | None = None

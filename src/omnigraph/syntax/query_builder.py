@@ -71,12 +71,24 @@ class QueryBuilder(Builder):
 
     def shape(
         self,
-        returns: tuple[ast.Projection, ...],
+        returns: tuple[Any, ...],
+        having: tuple[ast.Expression, ...] | None,
         order: tuple[ast.OrderKey, ...] | None,
         page: tuple[ast.Expression | None, ast.Expression | None] | None,
     ) -> ast.ShapeClause:
+        distinct, *projections = returns
         limit, offset = page or (None, None)
-        return ast.ShapeClause(returns=returns, order=order or (), limit=limit, offset=offset)
+        return ast.ShapeClause(
+            returns=tuple(projections),
+            distinct=distinct is not None,
+            having=having or (),
+            order=order or (),
+            limit=limit,
+            offset=offset,
+        )
+
+    def having(self, *conditions: ast.Expression) -> tuple[ast.Expression, ...]:
+        return self._values(conditions)
 
     def page(
         self, limit: ast.Expression, offset: ast.Expression | None
@@ -223,15 +235,16 @@ class QueryBuilder(Builder):
         return ast.ListExpression(tuple(items), span=self.at(start, end))
 
     def call(
-        self, name: Token, *arguments: ast.Expression | ast.KeywordArgument | None
+        self, name: Token, distinct: Token | None, *arguments: ast.Expression | ast.KeywordArgument | None
     ) -> ast.FunctionCall | nodes.DateLiteral | nodes.DateTimeLiteral:
         given: tuple[ast.Expression | ast.KeywordArgument, ...] = present(arguments)
-        if name in ("date", "datetime"):
+        if name in ("date", "datetime") and distinct is None:
             return self._dated_call(name, given)
         positional = tuple(argument for argument in given if not isinstance(argument, ast.KeywordArgument))
         keywords = tuple(argument for argument in given if isinstance(argument, ast.KeywordArgument))
         self._values((*positional, *(each.value for each in keywords)))
-        return ast.FunctionCall(str(name), positional, keywords, depth=self._depth(*given), span=self.at(name))
+        is_distinct, depth = distinct is not None, self._depth(*given)
+        return ast.FunctionCall(str(name), positional, keywords, is_distinct, depth=depth, span=self.at(name))
 
     def _dated_call(
         self, name: Token, arguments: tuple[ast.Expression | ast.KeywordArgument, ...]

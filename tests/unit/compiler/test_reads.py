@@ -5,20 +5,30 @@ import pytest
 from omnigraph.catalog import Catalog, List, Scalar, Vector
 from omnigraph.codes import Code
 from omnigraph.compiler import check_queries, compile_query, ir
-from omnigraph.diagnostics import Source
+from omnigraph.diagnostics import Diagnostic, Source
 from omnigraph.syntax.query_ast import Operator
 
 
 def read(catalog: Catalog, match: str, returns: str = "1", rest: str = "", parameters: str = "") -> ir.Read:
-    text = f"query q({parameters}) {{ match {{ {match} }} return {{ {returns} }} {rest} }}"
-    body = compile_query(text, catalog).body
+    body = compile_query(query_text(match, returns, rest, parameters), catalog).body
     assert isinstance(body, ir.Read)
     return body
 
 
+def query_text(match: str, returns: str, rest: str, parameters: str) -> str:
+    distinct, returns = ("distinct ", returns[9:]) if returns.startswith("distinct ") else ("", returns)
+    return f"query q({parameters}) {{ match {{ {match} }} return {distinct}{{ {returns} }} {rest} }}"
+
+
+def findings(
+    catalog: Catalog, match: str, returns: str = "1", rest: str = "", parameters: str = ""
+) -> tuple[Diagnostic, ...]:
+    text = query_text(match, returns, rest, parameters)
+    return check_queries(Source("test.gq", text), catalog).diagnostics
+
+
 def codes(catalog: Catalog, match: str, returns: str = "1", rest: str = "", parameters: str = "") -> list[Code]:
-    text = f"query q({parameters}) {{ match {{ {match} }} return {{ {returns} }} {rest} }}"
-    return [finding.code for finding in check_queries(Source("test.gq", text), catalog).diagnostics]
+    return [finding.code for finding in findings(catalog, match, returns, rest, parameters)]
 
 
 def types_of(pattern: ir.Pattern) -> dict[str, tuple[str, ...]]:
@@ -383,6 +393,66 @@ def test_columns_are_named_as_written_without_the_dollar(catalog: Catalog) -> No
     assert names == ["p.name", "p", "count(f)", '"a $b"', "1.5", "now()", "years", "n"]
 
 
+def test_distinct_rows_are_groups(catalog: Catalog) -> None:
+    assert read(catalog, "$p: Person", "distinct $p.city").shape.grouped
+    for order in ("$p.age", "count($p)"):
+        found = codes(catalog, "$p: Person", "distinct $p.city", f"order {{ {order} }}")
+        assert found == [Code.ORDER_NOT_GROUPED]
+    found = codes(catalog, "$p: Person", "distinct bm25($p.bio, $s) as s", "", "$s: String")
+    assert found == [Code.FUNCTION_NOT_ALLOWED]
+
+
+def test_the_properties_of_an_entity_that_is_a_column_are_values_of_a_group(catalog: Catalog) -> None:
+    body = read(catalog, "$p: Person", "distinct $p", "order { $p.age desc }")
+    assert body.shape.order[0].expression == ir.Column("p", "age", Scalar.I32, nullable=True)
+    read(catalog, "$p knows $f", "$p, count($f) + $p.age as n", "having { $p.age > 3 }")
+    assert codes(catalog, "$p knows $f", "$p, count($f)", "order { $f.age }") == [Code.ORDER_NOT_GROUPED]
+
+
+def test_having_takes_columns_aggregates_and_what_is_computed_of_them(catalog: Catalog) -> None:
+    body = read(catalog, "$p: Person", "$p.city, count($p) as n", "having { n > 1 and n < 9  $p.city is not null }")
+    assert len(body.shape.having) == 3
+    assert body.shape.having[0] == ir.Comparison(
+        body.shape.columns[1].expression, Operator.GREATER, ir.Constant(1, Scalar.I64)
+    )
+
+
+@pytest.mark.parametrize(
+    ("returns", "having", "code"),
+    [
+        ("$p.city", "$p.age > 1", Code.HAVING_NOT_GROUPED),
+        ("$p.city, count($p)", "$p.age > 1", Code.HAVING_NOT_GROUPED),
+        ("$p.city, count($p)", "exists { $p knows $_ }", Code.HAVING_NOT_GROUPED),
+        ("$p.city, count($p) as n", "n + 1", Code.NOT_A_CONDITION),
+        ("$p.city, count($p) as n", "m > 1", Code.BARE_NAME),
+        ("$p.city, count($p) as n", "sum(n) > 1", Code.BARE_NAME),
+    ],
+)
+def test_another_condition_on_groups_is_refused(catalog: Catalog, returns: str, having: str, code: Code) -> None:
+    assert codes(catalog, "$p: Person", returns, f"having {{ {having} }}") == [code]
+
+
+def test_an_order_computes_with_the_names_of_columns(catalog: Catalog) -> None:
+    body = read(catalog, "$p: Person", "$p.name as name", "order { length(name) }")
+    assert body.shape.order == read(catalog, "$p: Person", "$p.name as name", "order { length($p.name) }").shape.order
+    assert codes(catalog, "$p: Person", "$p.name as name", "order { length(nam) }") == [Code.BARE_NAME]
+
+
+@pytest.mark.parametrize(
+    ("call", "hint"),
+    [
+        ("collect($p)", "collect the ids: `collect($p.id)`"),
+        ("collect($p.tags)", "collect($x.property) of one value a row"),
+        ("collect($p.photo)", "collect($x.property) of one value a row"),
+        ("lower(distinct $p.name)", "only aggregates do: `count(distinct $x.property)`"),
+        ("bm25(distinct $p.bio, $s)", "only aggregates do: `count(distinct $x.property)`"),
+    ],
+)
+def test_what_cannot_be_collected_or_distinct_is_refused(catalog: Catalog, call: str, hint: str) -> None:
+    (finding,) = findings(catalog, "$p: Person", f"{call} as c", "", "$s: String")
+    assert (finding.code, finding.hint) == (Code.WRONG_ARGUMENTS, hint)
+
+
 def test_an_aggregate_groups_by_the_other_columns(catalog: Catalog) -> None:
     assert read(catalog, "$p: Person", "$p.city, count($p)").shape.grouped
     assert not read(catalog, "$p: Person", "$p.city").shape.grouped
@@ -398,6 +468,10 @@ def test_an_aggregate_groups_by_the_other_columns(catalog: Catalog) -> None:
         ("avg($p.age)", Scalar.F64, True),
         ("min($p.joined)", Scalar.DATETIME, True),
         ("max($p.name)", Scalar.STRING, True),
+        ("count(distinct $p)", Scalar.I64, False),
+        ("avg(distinct $p.age)", Scalar.F64, True),
+        ("collect($p.age)", List(Scalar.I32), False),
+        ("collect(distinct $c.size)", List(Scalar.U32), False),
     ],
 )
 def test_an_aggregate_has_a_type(catalog: Catalog, function: str, type: Scalar, nullable: bool) -> None:

@@ -79,7 +79,7 @@ def test_a_stage_is_cut_and_grouped_like_an_answer(catalog: Catalog) -> None:
             "match { $p: Person } with { $p, nearest($p.sketch, [1, 0, 0, 0]) as d } return { $d }",
             Code.NEAREST_NEEDS_LIMIT,
         ),
-        ("match { $p: Person } with { $p, count($p) + $p.age as a } return { $a }", Code.NOT_GROUPED),
+        ("match { $p: Person } with { $p.id as i, count($p) + $p.age as a } return { $a }", Code.NOT_GROUPED),
     ],
 )
 def test_what_a_stage_cannot_carry_on_is_a_finding(catalog: Catalog, text: str, code: Code) -> None:

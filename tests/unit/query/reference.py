@@ -55,6 +55,8 @@ class Reference:
         rows = self._groups(shape, bindings) if grouped else [([binding], binding) for binding in bindings]
         keyed: list[tuple[Keys, tuple[Binding, tuple[Any, ...]]]] = []
         for group, first in rows:
+            if any(self.result(condition, group, first) is not True for condition in shape.having):
+                continue
             output = tuple(self.result(column.expression, group, first) for column in shape.columns)
             keys = [(self.result(key.expression, group, first), key.descending) for key in shape.order]
             if grouped:
@@ -261,6 +263,10 @@ class Reference:
             return self.value(expression, first)
         values = [self.value(expression.argument, binding) for binding in group]
         values = [value for value in values if value is not None]
+        if expression.distinct:
+            # Entities of several types may have the same id, but not the same columns.
+            known = {repr(sorted(value.items()) if isinstance(value, dict) else value): value for value in values}
+            values = list(known.values())
         match expression.function:
             case ir.AggregateFunction.COUNT:
                 return len(values)
@@ -270,6 +276,8 @@ class Reference:
                 return sum(values) / len(values) if values else None
             case ir.AggregateFunction.MIN:
                 return min(values, default=None)
+            case ir.AggregateFunction.COLLECT:
+                return sorted(values)
             case _:
                 return max(values, default=None)
 

@@ -223,7 +223,7 @@ class Writer:
         return f"{text} {self.returns(seen)} }}"
 
     def returns(self, own: dict[str, str]) -> str:
-        """`return`, `order`, `limit` and `offset`."""
+        """`return`, `having`, `order`, `limit` and `offset`."""
         columns: dict[str, None] = {}
         for _ in range(self._draw(st.integers(1, 3))):
             name = self.one_of(*own)
@@ -246,12 +246,24 @@ class Writer:
                     self.one_of(*COMPUTED_AGGREGATES).format(f"concat({expression.text(1)}, ${name}.id)", name)
                 ] = None
         shown = [*columns, *aggregates]
-        text = "return { " + ", ".join(f"{column} as c{index}" for index, column in enumerate(shown)) + " }"
-        sortable = [f"c{index}" for index, column in enumerate(shown) if not column.endswith("tags")]
+        distinct = self.one_of("", "", "distinct ")
+        text = f"return {distinct}{{ " + ", ".join(f"{column} as c{index}" for index, column in enumerate(shown)) + " }"
+        is_list = ("tags", "collect")
+        sortable = [f"c{index}" for index, column in enumerate(shown) if not any(each in column for each in is_list)]
+        if (aggregates or distinct) and self.one_of(True, False, False):
+            text += f" having {{ {self.having(len(shown), self.one_of(*own) if aggregates else None)} }}"
         if sortable and self.one_of(True, False):
             keys = self._draw(st.lists(st.sampled_from(sortable), unique=True, min_size=1, max_size=2))
             text += " order { " + ", ".join(f"{key} {self.one_of('asc', 'desc')}" for key in keys) + " }"
         return text + self.page()
+
+    def having(self, columns: int, counted: str | None) -> str:
+        """Conditions on groups with this many columns, in which a variable can be counted or not."""
+        names = [f"c{index}" for index in range(columns)]
+        choices = [f"{self.one_of(*names)} is not null", f"{self.one_of(*names)} is null or {names[0]} is not null"]
+        if counted is not None:
+            choices += [f"count(${counted}) > 1", f"count(distinct ${counted}.id) = 1 or count(${counted}) < 3"]
+        return "  ".join(self._draw(st.lists(st.sampled_from(choices), min_size=1, max_size=2)))
 
     def page(self) -> str:
         """`limit` and `offset`, or neither."""
@@ -266,10 +278,29 @@ PROPERTIES = {
     "edge": ["id", "since", "src"],
 }
 AGGREGATES = {
-    "Person": ["count(${})", "count(${}.age)", "sum(${}.age)", "avg(${}.age)", "min(${}.name)", "max(${}.age)"],
-    "Company": ["count(${})", "sum(${}.size)", "min(${}.founded)"],
-    "Named": ["count(${})", "max(${}.name)"],
-    "edge": ["count(${})", "count(${}.since)", "max(${}.since)"],
+    "Person": [
+        "count(${})",
+        "count(${}.age)",
+        "sum(${}.age)",
+        "avg(${}.age)",
+        "min(${}.name)",
+        "max(${}.age)",
+        "count(distinct ${})",
+        "count(distinct ${}.tags)",
+        "sum(distinct ${}.age)",
+        "avg(distinct ${}.age)",
+        "collect(${}.name)",
+        "collect(distinct ${}.city)",
+    ],
+    "Company": [
+        "count(${})",
+        "sum(${}.size)",
+        "min(${}.founded)",
+        "collect(${}.founded)",
+        "collect(distinct ${}.size)",
+    ],
+    "Named": ["count(${})", "max(${}.name)", "count(distinct ${})", "collect(distinct ${}.id)"],
+    "edge": ["count(${})", "count(${}.since)", "max(${}.since)", "count(distinct ${})", "collect(${}.since)"],
 }
 
 
@@ -286,6 +317,9 @@ COMPUTED_AGGREGATES = (
     "count(${1}) * 2 + 1",
     "coalesce(max(length({0})), -1)",
     "count({0}) > 1",
+    "count(distinct {0})",
+    "size(collect(distinct {0}))",
+    "collect(length({0}))",
 )
 
 

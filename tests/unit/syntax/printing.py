@@ -88,7 +88,9 @@ def _shape(keyword: str, shape: ast.ShapeClause) -> Iterable[str]:
         print_expression(item.expression) + (f" as {item.alias}" if item.alias is not None else "")
         for item in shape.returns
     )
-    yield f"{keyword} {{ {', '.join(columns)} }}"
+    yield f"{keyword} {'distinct ' if shape.distinct else ''}{{ {', '.join(columns)} }}"
+    if shape.having:
+        yield f"having {{ {'  '.join(map(print_expression, shape.having))} }}"
     if shape.order:
         directions = {None: "", True: " desc", False: " asc"}
         keys = (print_expression(key.expression) + directions[key.descending] for key in shape.order)

@@ -86,8 +86,8 @@ T = TypeVar("T")
 
 # Keywords are names too, wherever they are not keywords.
 _WORDS = (
-    "query match with return order limit offset not as asc desc insert update delete set where and contains starts_with"
-    " or in is case when then else end shortest all by"
+    "query match with return having order limit offset distinct not as asc desc insert update delete set where and"
+    " contains starts_with or in is case when then else end shortest all by"
 )
 _KEYWORDS = frozenset(_WORDS.split())
 names = st.one_of(
@@ -164,11 +164,12 @@ simple_expressions: st.SearchStrategy[Expression] = st.one_of(
 
 
 def _calls(inner: st.SearchStrategy[Expression]) -> st.SearchStrategy[Expression]:
-    # `k = 3` in a call is an argument by name.
-    given = inner.filter(lambda each: re.match(r"\w+ = ", print_expression(each)) is None)
-    return st.builds(
-        FunctionCall, values_names, tuples_of(given), tuples_of(st.builds(KeywordArgument, values_names, inner), most=2)
-    )
+    # `k = 3` in a call is an argument by name, and `distinct` after its bracket is no name.
+    given = inner.filter(lambda each: re.match(r"\w+ = |distinct\b", print_expression(each)) is None)
+    keywords = st.builds(KeywordArgument, values_names.filter(lambda name: name != "distinct"), inner)
+    plain = st.builds(FunctionCall, values_names, tuples_of(given), tuples_of(keywords, most=2))
+    # `date(distinct $x)` is no call of a literal.
+    return plain | st.builds(FunctionCall, values_names, tuples_of(given, least=1), st.just(()), st.just(True))
 
 
 def _sums(inner: st.SearchStrategy[Expression]) -> st.SearchStrategy[Expression]:
@@ -276,6 +277,8 @@ def _shapes(
     return st.builds(
         ShapeClause,
         returns=tuples_of(st.builds(Projection, _expressions(parameters), column_names)),
+        distinct=st.booleans(),
+        having=tuples_of(_expressions(parameters).filter(lambda each: _may_follow_a_value(Filter(each))), most=2),
         order=tuples_of(st.builds(OrderKey, _expressions(parameters), st.none() | st.booleans()), most=2),
         limit=counts,
         offset=counts,

@@ -16,6 +16,7 @@ from omnigraph.syntax.query_ast import (
     ComparisonExpression,
     DeleteStatement,
     Filter,
+    FunctionCall,
     Hops,
     InsertStatement,
     Inversion,
@@ -210,6 +211,22 @@ def test_a_limit_and_an_offset_may_stand_in_either_order() -> None:
     assert isinstance(query.body, ReadBody)
     assert (query.body.shape.limit, query.body.shape.offset) == (IntLiteral(10), Variable("n"))
     assert only_query(begin + "offset $n limit 10 }") == query
+
+
+def test_distinct_is_a_name_where_no_value_begins() -> None:
+    query = only_query(
+        "query q { match { $distinct: A  $distinct distinct $b } "
+        "return distinct { count(distinct $distinct.distinct) as distinct } "
+        "having { distinct > 1 } order { distinct } }"
+    )
+    assert isinstance(query.body, ReadBody)
+    shape = query.body.shape
+    assert shape.distinct
+    assert shape.returns[0].expression == FunctionCall(
+        "count", (PropertyAccess(Variable("distinct"), "distinct"),), (), True
+    )
+    assert shape.having == (ComparisonExpression(BareName("distinct"), Operator.GREATER, IntLiteral(1)),)
+    assert shape.order[0].expression == BareName("distinct")
 
 
 def test_a_query_without_parameters_may_leave_out_the_brackets() -> None:
