@@ -618,6 +618,17 @@ class QueryExceedsMemory(OmnigraphError):
     limit: int
 
 
+class TooManyMatches(OmnigraphError):
+    """A match that gives a mutation more rows than it can take; nothing was written."""
+
+    code = "too_many_matches"
+    http_status = 413
+    template = "the match gives a statement {rows:,} rows (most: {limit:,}); match fewer, or write the rows with a load"
+
+    rows: int
+    limit: int
+
+
 class Unauthenticated(OmnigraphError):
     """A request without a valid token."""
 

@@ -48,6 +48,12 @@ def remove(graph: og.Graph) -> object:
     return mutate(graph, "remove", 'delete Person where name = "Bob"')
 
 
+def tell(graph: og.Graph) -> object:
+    """Writes what a match has read."""
+    text = 'match { $p: Person { name: "Ada" } } insert Person { name: "of Ada", age: $p.age }'
+    return mutate(graph, "tell", text)
+
+
 def append(graph: og.Graph) -> object:
     return graph.load({"Person": [{"name": f"l{number}"} for number in range(5)]}, mode="append", message="append")
 
@@ -96,6 +102,7 @@ Write = Callable[[og.Graph], object]
 STEPS: dict[Write, tuple[tuple[Writer, WriteStep] | Point, ...]] = {
     add: ((Writer.MUTATE, WriteStep.BEFORE_PHASE_A), Point.PUBLISH_BEFORE_SWAP),
     remove: (Point.PUBLISH_BEFORE_SWAP,),
+    tell: ((Writer.MUTATE, WriteStep.BEFORE_PHASE_A), Point.PUBLISH_BEFORE_SWAP),
     append: ((Writer.LOAD, WriteStep.TABLE_STAGED), (Writer.LOAD, WriteStep.AFTER_PHASE_B)),
     overwrite: ((Writer.LOAD, WriteStep.AFTER_PHASE_A),),
     merge_few: ((Writer.MERGE, WriteStep.BEFORE_PHASE_A), Point.PUBLISH_BEFORE_SWAP),
@@ -115,6 +122,7 @@ EFFECTS: dict[str, Callable[[People], People]] = {
     "add": lambda people: people | {"new": 1},
     "grow": lambda people: people | ({"Ada": 5} if "Ada" in people else {}),
     "remove": lambda people: {name: age for name, age in people.items() if name != "Bob"},
+    "tell": lambda people: people | ({"of Ada": people["Ada"]} if "Ada" in people else {}),
     "append": lambda people: people | {f"l{number}": None for number in range(5)},
     "overwrite": lambda _: {"Ada": 7, "Bob": 7, "Cid": 7},
     "merge_few": lambda people: people | {"few": 2},

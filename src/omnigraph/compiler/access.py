@@ -22,12 +22,14 @@ class Access:
     """The tables that a query touches, by table key (``node:Person``, ``edge:Knows``), sorted.
 
     `asks` are those whose rows its answer tells about, be it only how many there are. That is more than `reads` where
-    edges alone tell which nodes there are, and less where a mutation looks up what it must not break.
+    edges alone tell which nodes there are, and less where a mutation looks up what it must not break. `matched` are
+    those that the match of a mutation reads.
     """
 
     reads: Mapping[str, tuple[str, ...]]
     writes: tuple[str, ...]
     asks: tuple[str, ...] = ()
+    matched: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +48,7 @@ class _Touched:
 def access_of(body: ir.Read | ir.Mutation, catalog: Catalog) -> Access:
     """The tables and columns that a query touches; exactly those, whatever the data."""
     touched = _Touched(catalog)
+    matched: tuple[str, ...] = ()
     if isinstance(body, ir.Read):
         carried: _Tables = {}
         for stage in (*body.stages, body):
@@ -55,10 +58,21 @@ def access_of(body: ir.Read | ir.Mutation, catalog: Catalog) -> Access:
             _expressions(used, tables, touched)
             carried = {ir.STAGE: (), **{name: tables[variable] for name, variable in stage.shape.entities}}
     else:
+        matched = _match(body, touched)
         for statement in body.statements:
             _statement(statement, touched)
     reads = {table: tuple(sorted(columns)) for table, columns in sorted(touched.reads.items())}
-    return Access(reads, tuple(sorted(touched.writes)), tuple(sorted(touched.asks)))
+    return Access(reads, tuple(sorted(touched.writes)), tuple(sorted(touched.asks)), matched)
+
+
+def _match(mutation: ir.Mutation, touched: _Touched) -> tuple[str, ...]:
+    """Adds what the match of a mutation touches, and what its statements compute of it. Returns its tables."""
+    if mutation.match is None:
+        return ()
+    tables = _pattern(mutation.match, {}, touched)
+    for read in mutation.reads:
+        _expressions(read.shape.expressions, tables, touched)
+    return tuple(sorted({*touched.reads, *touched.asks}))
 
 
 def _pattern(pattern: ir.Pattern, around: _Tables, touched: _Touched) -> _Tables:
@@ -146,11 +160,20 @@ def _statement(statement: ir.Statement, touched: _Touched) -> None:
         case ir.Update():
             touched.asks.add(entity.table_key)
             touched.read(entity, _all_columns(entity))
+        case ir.UpdateMatched():
+            touched.read(entity, _all_columns(entity))
         case ir.Delete(_, conditions):
             touched.asks.add(entity.table_key)
             parts = (part for condition in conditions for part in ir.expressions_in(condition))
             touched.read(entity, (ID, *(part.name for part in parts if isinstance(part, ir.Column))))
-            # A deleted node takes the edges that touch it along.
-            for edge in catalog.edges_touching(entity.name) if isinstance(entity, NodeType) else ():
-                touched.read(edge, (ID, SOURCE, DESTINATION))
-                touched.writes.add(edge.table_key)
+            _take_edges_along(entity, touched)
+        case ir.DeleteMatched():
+            touched.read(entity, (ID,))
+            _take_edges_along(entity, touched)
+
+
+def _take_edges_along(entity: EntityType, touched: _Touched) -> None:
+    """A deleted node takes the edges that touch it along."""
+    for edge in touched.catalog.edges_touching(entity.name) if isinstance(entity, NodeType) else ():
+        touched.read(edge, (ID, SOURCE, DESTINATION))
+        touched.writes.add(edge.table_key)

@@ -12,9 +12,10 @@ from omnigraph.catalog import PropertyType, Scalar, Vector
 from omnigraph.catalog.types import FLOATS, INTEGERS, NUMBERS
 from omnigraph.codes import Code
 from omnigraph.compiler import ir
-from omnigraph.compiler.expressions import Expressions
-from omnigraph.compiler.scope import EdgeVariable, NodeVariable, ResolvedProperty, VariableScope
-from omnigraph.compiler.values import expression_text, is_assignable
+from omnigraph.compiler.expressions import Expressions, LowerPattern
+from omnigraph.compiler.matched import can_be_distinct
+from omnigraph.compiler.scope import Bound, EdgeVariable, NodeVariable, ResolvedProperty, ValueVariable, VariableScope
+from omnigraph.compiler.values import expression_text, is_assignable, is_known
 from omnigraph.diagnostics import Findings, did_you_mean, quoted
 from omnigraph.syntax import nodes
 from omnigraph.syntax import query_ast as ast
@@ -26,7 +27,8 @@ _GIVEN = ir.ParameterValue | ir.Now | ir.Constant | ir.ListOf
 class AssignedValues(Expressions):
     """Reads the values of one statement.
 
-    `own` is the scope of the entity that it decides on; without it, bare names have no meaning.
+    With `has_own`, the scope has the entity that the statement decides on; otherwise bare names have no meaning.
+    Patterns can be asked for where `nested` lowers them.
     """
 
     def __init__(
@@ -36,18 +38,29 @@ class AssignedValues(Expressions):
         findings: Findings,
         *,
         has_own: bool,
+        nested: LowerPattern | None = None,
+        unusable: VariableScope | None = None,
     ) -> None:
-        super().__init__(scope, parameters, findings, self._refuse_pattern)
+        super().__init__(scope, parameters, findings, nested or _refuse_pattern)
         self._has_own = has_own
+        self._takes_patterns = nested is not None
+        self._unusable = unusable
+        """The variables that would be known in another statement."""
 
-    def _refuse_pattern(self, clauses: Sequence[ast.Clause], scope: VariableScope) -> ir.Pattern:  # noqa: ARG002
-        raise AssertionError("patterns are refused before they are lowered")
+    def _meaning(self, variable: ast.Variable) -> Bound | ValueVariable | None:
+        if self._unusable is not None and self._unusable.lookup(variable.name) is not None:
+            message = f"{quoted('$' + variable.name)} cannot be used in a statement with `where`"
+            hint = "name the variable instead of a type: `update $x set { … }` or `delete $x`"
+            self.report(Code.UNKNOWN_VARIABLE, message, variable.span, hint)
+            return None
+        return super()._meaning(variable)
 
     def value(self, expression: ast.Expression) -> ir.Expression | None:
         """The typed form of an expression."""
-        if isinstance(expression, ast.SubPatternExpression):
+        if isinstance(expression, ast.SubPatternExpression) and not self._takes_patterns:
             message = f"{quoted(expression.kind.value)} cannot be asked for here"
-            self.report(Code.VALUE_NOT_CONSTANT, message, expression.span)
+            hint = "ask for it in a `match` before the statements"
+            self.report(Code.VALUE_NOT_CONSTANT, message, expression.span, hint)
             return None
         found = super().value(expression)
         if isinstance(found, ir.TextMatch):
@@ -94,6 +107,15 @@ class AssignedValues(Expressions):
             message = f"{quoted(name)} is {type} and cannot hold a whole entity"
             self.report(Code.ENTITY_AS_VALUE, message, expression.span, "name one of its properties, such as `$x.id`")
             return None
+        if (
+            not is_known(value)
+            and value.type is not None
+            and not can_be_distinct(value.type)
+            and not self._is_own(value)
+        ):
+            message = f"{quoted(name)} cannot be taken from a match, because it is {type}"
+            self.report(Code.NOT_ASSIGNABLE, message, expression.span, "give it as a parameter")
+            return None
         is_given = isinstance(value, _GIVEN)
         if value.type is None or (is_assignable if is_given else _may_fit)(value.type, type):
             return self._check_null(value, expression, type, nullable=nullable or not is_given, name=name)
@@ -101,6 +123,10 @@ class AssignedValues(Expressions):
         message = f"{quoted(name)} is {type} and cannot hold {every}{value.type}"
         self.report(Code.NOT_ASSIGNABLE, message, expression.span, None if is_given else _cast_hint(value.type, type))
         return None
+
+    def _is_own(self, value: ir.Expression) -> bool:
+        """Whether a value depends on the entity that the statement decides on."""
+        return any(isinstance(each, ir.Column) and each.variable == ir.TARGET for each in ir.expressions_in(value))
 
     def _check_null(
         self, value: ir.Expression, expression: ast.Expression, type: PropertyType, *, nullable: bool, name: str
@@ -113,6 +139,10 @@ class AssignedValues(Expressions):
         if type is Scalar.BLOB and isinstance(value, ir.ParameterValue) and value.type is Scalar.STRING:
             return ir.BlobOfText(value)
         return value
+
+
+def _refuse_pattern(_clauses: Sequence[ast.Clause], _scope: VariableScope) -> ir.Pattern:
+    raise AssertionError("patterns are refused before they are lowered")
 
 
 def names_in(expression: ast.Expression) -> Iterator[str]:

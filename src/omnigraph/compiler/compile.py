@@ -98,7 +98,7 @@ def _compile_one(query: Query, catalog: Catalog, findings: Findings) -> Compiled
     if isinstance(query.body, ReadBody):
         body = ReadCompiler(catalog, parameters, findings).lower(query.body, query.span)
     else:
-        body = MutationCompiler(catalog, parameters, findings).lower(query.body)
+        body = MutationCompiler(catalog, parameters, findings).lower(query.body, query.span)
     return CompiledQuery(
         name=query.name,
         parameters=tuple(parameter for parameter in parameters.values() if parameter is not None),

@@ -13,9 +13,11 @@ from omnigraph.dataclass_later import dataclass
 from omnigraph.syntax.query_ast import OnConflict, Operator, SubPatternKind
 
 TARGET = "self:"
-"""The variable under which the conditions of an update or delete see the entity they decide on; no query can say it."""
+"""The variable under which an update or delete sees the entity that it decides on; no query can say it."""
 STAGE = "stage:"
 """The variable whose columns are the values of the stage before; no query can say it."""
+MATCHED = "match:"
+"""The variable under which a statement sees the rows that `match` gives it."""
 
 
 # --- expressions ---
@@ -514,6 +516,7 @@ class InsertNode:
     type: str
     values: tuple[tuple[str, Expression], ...]
     on_conflict: OnConflict = OnConflict.REFUSE
+    rows: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -525,6 +528,7 @@ class InsertEdge:
     destination: NodeReference
     values: tuple[tuple[str, Expression], ...]
     on_conflict: OnConflict = OnConflict.REFUSE
+    rows: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -534,6 +538,7 @@ class Update:
     type: str
     values: tuple[tuple[str, Expression], ...]
     conditions: tuple[Condition, ...]
+    rows: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -542,13 +547,39 @@ class Delete:
 
     type: str
     conditions: tuple[Condition, ...]
+    rows: int | None = None
 
 
-Statement: TypeAlias = InsertNode | InsertEdge | Update | Delete
+@dataclass(frozen=True, slots=True)
+class UpdateMatched:
+    """New values for the entities whose ids `match` gives."""
+
+    type: str
+    id: Column
+    values: tuple[tuple[str, Expression], ...]
+    rows: int
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteMatched:
+    """The end of the entities whose ids `match` gives, and of the edges that touch them."""
+
+    type: str
+    id: Column
+    rows: int
+
+
+Statement: TypeAlias = InsertNode | InsertEdge | Update | Delete | UpdateMatched | DeleteMatched
 
 
 @dataclass(frozen=True, slots=True)
 class Mutation:
-    """Statements that become one commit; later ones see what earlier ones did."""
+    """Statements that become one commit; later ones see what earlier ones did.
+
+    With `match`, each statement runs for the rows of one of the `reads`, which its `rows` numbers: the distinct rows of
+    what it uses. Their columns are those of the variable `MATCHED`.
+    """
 
     statements: tuple[Statement, ...]
+    match: Pattern | None = None
+    reads: tuple[Read, ...] = ()

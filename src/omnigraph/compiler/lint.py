@@ -1,7 +1,7 @@
 """Advice on queries that are right but probably not what was meant."""
 
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import fields, replace
 from typing import Any, TypeVar
 
@@ -9,7 +9,16 @@ from omnigraph.codes import Code
 from omnigraph.compiler import ir
 from omnigraph.diagnostics import Findings, quoted
 from omnigraph.syntax.nodes import Node
-from omnigraph.syntax.query_ast import THROWAWAY, Binding, PathClause, Query, ReadBody, TraversalClause, Variable
+from omnigraph.syntax.query_ast import (
+    THROWAWAY,
+    Binding,
+    MutationBody,
+    PathClause,
+    Query,
+    ReadBody,
+    TraversalClause,
+    Variable,
+)
 
 ClauseT = TypeVar("ClauseT")
 
@@ -22,10 +31,13 @@ def lint_query(query: Query, body: ir.Read | ir.Mutation, findings: Findings) ->
         last = replace(query.body, stages=(), span=query.span)
         for written, lowered in zip((*query.body.stages, last), (*body.stages, body), strict=True):
             carried = {column.name for column in before.columns} if before is not None else set()
-            _check_traversals(written, carried, _unbounded_edges(lowered), findings)
+            _check_traversals(written, carried, _unbounded_edges([lowered]), findings)
             _check_paths(written, lowered, findings)
             _cross_product(written, lowered.pattern, before, findings)
             before = lowered
+    elif isinstance(query.body, MutationBody) and isinstance(body, ir.Mutation):
+        # Inserts connect what the match does not, so pairs are meant.
+        _check_traversals(query.body, (), _unbounded_edges(body.reads), findings)
 
 
 def _unused_parameters(query: Query, mentioned: Mapping[str, int], findings: Findings) -> None:
@@ -35,10 +47,11 @@ def _unused_parameters(query: Query, mentioned: Mapping[str, int], findings: Fin
             findings.report(Code.UNUSED_PARAMETER, message, parameter.span)
 
 
-def _unbounded_edges(read: ir.Read) -> frozenset[str]:
-    """The edges that a read follows as far as they go, by their names in lower case."""
+def _unbounded_edges(reads: Iterable[ir.Read]) -> frozenset[str]:
+    """The edges that reads follow as far as they go, by their names in lower case."""
     return frozenset(
         each.edge.lower()
+        for read in reads
         for pattern in _all_patterns(read)
         for each in pattern.traversals
         if isinstance(each, ir.Traversal) and each.maximum is None
@@ -68,7 +81,9 @@ def _patterns_of(expression: ir.Expression) -> Iterator[ir.Pattern]:
             yield from _patterns_below(each.pattern)
 
 
-def _check_traversals(body: ReadBody, carried: Collection[str], unbounded: frozenset[str], findings: Findings) -> None:
+def _check_traversals(
+    body: ReadBody | MutationBody, carried: Collection[str], unbounded: frozenset[str], findings: Findings
+) -> None:
     mentions = Counter(variable.name for variable in _variables_in(body))
     for traversal in _clauses(body, TraversalClause):
         for end in (traversal.source, traversal.destination):

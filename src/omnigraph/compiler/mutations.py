@@ -7,7 +7,9 @@ from omnigraph.catalog.model import DESTINATION, ENDS, ID, SOURCE, SYSTEM_NAMES
 from omnigraph.codes import Code
 from omnigraph.compiler import ir
 from omnigraph.compiler.assigned import AssignedValues, names_in
-from omnigraph.compiler.scope import EdgeVariable, Meaning, NodeVariable, VariableScope, entity_property
+from omnigraph.compiler.matched import MatchedRows
+from omnigraph.compiler.reads import ReadCompiler
+from omnigraph.compiler.scope import EdgeVariable, Meaning, NodeVariable, Unresolved, VariableScope, entity_property
 from omnigraph.diagnostics import Findings, Span, any_of, did_you_mean, quoted
 from omnigraph.syntax import nodes
 from omnigraph.syntax import query_ast as ast
@@ -25,14 +27,26 @@ class MutationCompiler:
         self._parameters = parameters
         self._findings = findings
         self._report = findings.report
+        self._reads = ReadCompiler(catalog, parameters, findings)
+        self._matched: MatchedRows | None = None
         self._given = self._values(None)
 
-    def lower(self, mutation: ast.MutationBody) -> ir.Mutation:
-        """The typed form of a mutation; meaningful only when no error was reported."""
-        statements = (self._statement(statement) for statement in mutation.statements)
-        return ir.Mutation(tuple(statement for statement in statements if statement is not None))
+    def lower(self, mutation: ast.MutationBody, name: Span) -> ir.Mutation:
+        """The typed form of the mutation called at `name`; meaningful only when no error was reported."""
+        if mutation.match is not None:
+            scope = self._scope(None, {})
+            self._matched = MatchedRows(self._reads.lower_match(mutation.match, name, scope), scope)
+            self._given = self._values(None)
+        lowered = [self._statement(statement) for statement in mutation.statements]
+        statements = tuple(statement for statement in lowered if statement is not None)
+        if self._matched is None or self._findings.has_errors:
+            return ir.Mutation(statements)
+        taken = tuple(map(self._matched.take_apart, statements))
+        return ir.Mutation(taken, self._matched.pattern, self._matched.reads)
 
     def _statement(self, statement: ast.Statement) -> ir.Statement | None:
+        if isinstance(statement, ast.UpdateVariable | ast.DeleteVariable):
+            return self._of_matched(statement)
         target = self._target(statement)
         if target is None:
             return None
@@ -47,7 +61,45 @@ class MutationCompiler:
             case ast.DeleteStatement(_, where):
                 return ir.Delete(target.name, self._conditions(where, self._values(target)))
 
-    def _target(self, statement: ast.Statement) -> EntityType | None:
+    def _of_matched(self, statement: ast.UpdateVariable | ast.DeleteVariable) -> ir.Statement | None:
+        """A change of the entities that a variable of the match is bound to."""
+        target = self._matched_type(statement.variable)
+        if target is None:
+            return None
+        identity = ir.Column(statement.variable.name, ID, Scalar.STRING, nullable=False)
+        if isinstance(statement, ast.DeleteVariable):
+            return ir.DeleteMatched(target.name, identity, rows=0)
+        changed = self._check_identity(target, statement.assignments, statement.span)
+        values = self._assignments(target, changed, self._values(target, is_matched=True))
+        return ir.UpdateMatched(target.name, identity, values, rows=0)
+
+    def _matched_type(self, variable: ast.Variable) -> EntityType | None:
+        """The type of the entities that a variable of the match is bound to; reports if there is none, or not one."""
+        name = quoted("$" + variable.name)
+        if self._matched is None or variable.name in self._parameters:
+            message = f"{name} is not bound by a match"
+            hint = "write a `match` before the statements, or name a type: `delete Type where …`"
+            self._report(Code.UNKNOWN_VARIABLE, message, variable.span, hint)
+            return None
+        match self._matched.scope.lookup(variable.name):
+            case EdgeVariable(_, edge):
+                return edge
+            case NodeVariable(_, (only,)):
+                return self._catalog.nodes[only]
+            case NodeVariable(_, types):
+                message = f"{name} may be of several types: {any_of(types)}"
+                self._report(Code.NOT_ASSIGNABLE, message, variable.span, "bind it to one type: `$x: Type`")
+            case None:
+                known = [each for each in self._matched.scope.visible_names() if each[1:] not in self._parameters]
+                nearest = did_you_mean(f"${variable.name}", known)
+                self._report(Code.UNKNOWN_VARIABLE, f"unknown variable {name}", variable.span, nearest)
+            case Unresolved():
+                pass
+            case _:
+                self._report(Code.NOT_ASSIGNABLE, f"{name} is not bound to a node or an edge", variable.span)
+        return None
+
+    def _target(self, statement: ast.InsertStatement | ast.UpdateStatement | ast.DeleteStatement) -> EntityType | None:
         """The type that a statement is about.
 
         If a node and an edge have its name, it is the edge where it names an end, and otherwise the node.
@@ -114,6 +166,8 @@ class MutationCompiler:
 
     def _reference(self, node: NodeType, end: ast.Assignment) -> ir.NodeReference | None:
         """The node at an end of a new edge: a text is its id, other values its key."""
+        if isinstance(end.value, ast.Variable) and self._is_matched(end.value):
+            return self._matched_reference(node, end.value)
         types = [node.properties[name].type for name in node.key]
         if isinstance(end.value, nodes.ListLiteral | ast.ListExpression) and len(types) > 1:
             if len(end.value.items) != len(types):
@@ -132,6 +186,19 @@ class MutationCompiler:
         identity = self._given.assigned_value(end.value, Scalar.STRING, nullable=False, name=end.property)
         return ir.NodeReference(node.name, id=identity) if identity is not None else None
 
+    def _is_matched(self, variable: ast.Variable) -> bool:
+        return self._matched is not None and self._matched.scope.lookup(variable.name) is not None
+
+    def _matched_reference(self, node: NodeType, variable: ast.Variable) -> ir.NodeReference | None:
+        target = self._matched_type(variable)
+        if target is None:
+            return None
+        if target != node:
+            message = f"this end is a {quoted(node.name)}, but {quoted('$' + variable.name)} is {quoted(target.name)}"
+            self._report(Code.TRAVERSAL_ENDS, message, variable.span)
+            return None
+        return ir.NodeReference(node.name, id=ir.Column(variable.name, ID, Scalar.STRING, nullable=False))
+
     def _require_properties(self, entity: EntityType, assignments: Iterable[ast.Assignment], span: Span) -> None:
         given = {entity.column_of(assignment.property) for assignment in assignments}
         missing = [each.name for each in entity.properties.values() if each.required and each.name not in given]
@@ -144,6 +211,13 @@ class MutationCompiler:
     def _update(
         self, target: EntityType, assignments: Sequence[ast.Assignment], where: ast.Expression, span: Span
     ) -> ir.Update:
+        changed, own = self._check_identity(target, assignments, span), self._values(target)
+        return ir.Update(target.name, self._assignments(target, changed, own), self._conditions(where, own))
+
+    def _check_identity(
+        self, target: EntityType, assignments: Sequence[ast.Assignment], span: Span
+    ) -> Sequence[ast.Assignment]:
+        """The assignments that change no identity; reports the others."""
         if not assignments:
             self._report(Code.EMPTY_QUERY, "`set` changes nothing", span)
         fixed = {*target.system_columns, *ENDS} if isinstance(target, EdgeType) else {ID, *target.key}
@@ -152,9 +226,7 @@ class MutationCompiler:
                 message = f"{quoted(assignment.property)} is part of what identifies {quoted(target.name)}"
                 hint = "an identity cannot change; delete the entity and insert another"
                 self._report(Code.NOT_UPDATABLE, message, assignment.span, hint)
-        changed = [assignment for assignment in assignments if assignment.property not in fixed]
-        own = self._values(target)
-        return ir.Update(target.name, self._assignments(target, changed, own), self._conditions(where, own))
+        return [assignment for assignment in assignments if assignment.property not in fixed]
 
     def _conditions(self, where: ast.Expression, own: AssignedValues) -> tuple[ir.Condition, ...]:
         return tuple(own.conditions(own.name_own(where)))
@@ -191,18 +263,33 @@ class MutationCompiler:
                 self._report(Code.SET_TWICE, message, assignment.span)
             seen.add(assignment.property)
 
-    def _values(self, own: EntityType | None) -> AssignedValues:
-        """Reads values of a statement that decides on entities of a type, or on none."""
+    def _values(self, own: EntityType | None, *, is_matched: bool = False) -> AssignedValues:
+        """Reads values of a statement that decides on entities of a type, or on none.
+
+        Inserts, and changes of what the match has bound, see the variables of the match.
+        """
         variables: dict[str, Meaning] = {}
         if own is not None:
             variables[ir.TARGET] = (
                 EdgeVariable(ir.TARGET, own) if isinstance(own, EdgeType) else NodeVariable(ir.TARGET, (own.name,))
             )
-        scope = VariableScope(self._catalog, self._findings, frozenset(self._parameters), None, variables)
-        return AssignedValues(scope, self._parameters, self._findings, has_own=own is not None)
+        around = None if self._matched is None else self._matched.scope
+        sees_match = around is not None and (is_matched or own is None)
+        parent = around if sees_match else None
+        return AssignedValues(
+            self._scope(parent, variables),
+            self._parameters,
+            self._findings,
+            has_own=own is not None,
+            nested=self._reads.lower_nested if sees_match else None,
+            unusable=None if sees_match else around,
+        )
+
+    def _scope(self, parent: VariableScope | None, variables: dict[str, Meaning]) -> VariableScope:
+        return VariableScope(self._catalog, self._findings, frozenset(self._parameters), parent, variables)
 
 
-def _names_in(statement: ast.Statement) -> set[str]:
+def _names_in(statement: ast.InsertStatement | ast.UpdateStatement | ast.DeleteStatement) -> set[str]:
     """What a statement gives, changes or asks for by name."""
     assigned = () if isinstance(statement, ast.DeleteStatement) else statement.assignments
     asked = () if isinstance(statement, ast.InsertStatement) else names_in(statement.where)

@@ -48,10 +48,19 @@ class ReadCompiler:
         self._results = []
         if not read.shape.returns:
             self._findings.report(Code.EMPTY_QUERY, f"`{keyword}` has no columns", name)
-        pattern = self._pattern(read.match, scope)
+        pattern = self.lower_match(read.match, name, scope)
+        return ir.Read(pattern=pattern, shape=self._shape(read.shape, scope))
+
+    def lower_match(self, clauses: Sequence[ast.Clause], name: Span, scope: VariableScope) -> ir.Pattern:
+        """The typed form of a pattern, whose variables are then those of the scope."""
+        pattern = self._pattern(clauses, scope)
         if not scope.variables and scope.parent is None:
             self._findings.report(Code.EMPTY_QUERY, "`match` binds no variable", name, "bind a variable: `$x: Type`")
-        return ir.Read(pattern=pattern, shape=self._shape(read.shape, scope))
+        return pattern
+
+    def lower_nested(self, clauses: Sequence[ast.Clause], scope: VariableScope) -> ir.Pattern:
+        """A pattern that is nested in one with this scope."""
+        return self._pattern(clauses, self._scope(scope))
 
     def _scope(self, parent: VariableScope | None) -> VariableScope:
         return VariableScope(self._catalog, self._findings, frozenset(self._parameters), parent)
@@ -60,11 +69,8 @@ class ReadCompiler:
         self, scope: VariableScope, *, in_result: bool = False, columns: Mapping[str, ir.Expression] | None = None
     ) -> Expressions:
         return Expressions(
-            scope, self._parameters, self._findings, self._lower_nested, in_result=in_result, columns=columns
+            scope, self._parameters, self._findings, self.lower_nested, in_result=in_result, columns=columns
         )
-
-    def _lower_nested(self, clauses: Sequence[ast.Clause], scope: VariableScope) -> ir.Pattern:
-        return self._pattern(clauses, self._scope(scope))
 
     # --- match ---
 
@@ -87,7 +93,7 @@ class ReadCompiler:
     def _absent(self, clause: ast.Negation, scope: VariableScope) -> ir.Pattern:
         if not clause.clauses:
             self._findings.report(Code.EMPTY_QUERY, "`not` without a pattern excludes nothing", clause.span)
-        return self._lower_nested(clause.clauses, scope)
+        return self.lower_nested(clause.clauses, scope)
 
     def _conditions(self, clause: ast.Clause, values: Expressions) -> Iterator[ir.Condition]:
         match clause:

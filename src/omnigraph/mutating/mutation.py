@@ -1,6 +1,6 @@
 """Runs a mutation: all its statements as one commit, or nothing."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from omnigraph.api.data import MutationResult
@@ -9,6 +9,7 @@ from omnigraph.compiler import CompiledQuery, bound_parameters, ir
 from omnigraph.embedding import embedded_properties
 from omnigraph.errors import UsageError
 from omnigraph.mutating.conditions import is_by_identity
+from omnigraph.mutating.matches import MatchRead, ReadMatch, no_match
 from omnigraph.mutating.staging import MutationStaging
 from omnigraph.mutating.statements import Statements, entity_of
 from omnigraph.mutating.values import RunValues
@@ -23,20 +24,23 @@ SMALL_TABLE = 20_000
 """Tables with fewer rows are searched while other small writes wait."""
 
 
-def run_mutation(attempt: WriteAttempt, query: CompiledQuery, parameters: Mapping[str, Any]) -> MutationResult:
+def run_mutation(
+    attempt: WriteAttempt, query: CompiledQuery, parameters: Mapping[str, Any], read: ReadMatch = no_match
+) -> MutationResult:
     """Executes the statements against one snapshot, checks the whole change, and commits it."""
-    changes, staging = _execute_all(attempt, query, parameters)
-    return _result(write_changes(attempt, changes) if changes else None, staging)
+    changes, staging = _execute_all(attempt, query, parameters, read)
+    commit = write_changes(attempt, changes, unchanged=query.access.matched) if changes else None
+    return _result(commit, staging)
 
 
 def decide_mutation(
-    attempt: WriteAttempt, query: CompiledQuery, parameters: Mapping[str, Any]
+    attempt: WriteAttempt, query: CompiledQuery, parameters: Mapping[str, Any], read: ReadMatch
 ) -> SmallWrite[MutationResult]:
     """Executes the statements and checks the change, to be published with others (or `TooLargeToCarry`)."""
-    changes, staging = _execute_all(attempt, query, parameters)
+    changes, staging = _execute_all(attempt, query, parameters, read)
     publication = None
     if changes:
-        publication = small_publication(attempt, changes)
+        publication = small_publication(attempt, changes, unchanged=query.access.matched)
         if publication is None:
             raise TooLargeToCarry
     return SmallWrite(publication, lambda commit: _result(commit, staging))
@@ -46,7 +50,7 @@ def _result(commit: Commit | None, staging: MutationStaging) -> MutationResult:
     return MutationResult(commit, staging.affected, staging.unchanged)
 
 
-def is_probably_small(query: CompiledQuery, base: Snapshot) -> bool:
+def is_probably_small(query: CompiledQuery, matches: Iterable[MatchRead], base: Snapshot) -> bool:
     """Whether a mutation takes little time and changes little: it finds rows by ids or in small tables.
 
     One that computes vectors does not: its model may take long.
@@ -56,6 +60,8 @@ def is_probably_small(query: CompiledQuery, base: Snapshot) -> bool:
     written = [each for each in base.catalog.entities if each.table_key in query.access.writes]
     if any([*embedded_properties(each)] for each in written):
         return False
+    if not all(each.is_pinned for each in matches) and not all(_is_small(base, key) for key in query.access.matched):
+        return False
     return all(_finds_few(each, base) for each in query.body.statements)
 
 
@@ -63,13 +69,15 @@ def _finds_few(statement: ir.Statement, base: Snapshot) -> bool:
     if not isinstance(statement, ir.Update | ir.Delete):
         return True
     entity = entity_of(base.catalog, statement.type)
-    if is_by_identity(entity, statement.conditions):
-        return True
-    return base.table(entity.table_key).most_rows <= SMALL_TABLE
+    return is_by_identity(entity, statement.conditions) or _is_small(base, entity.table_key)
+
+
+def _is_small(base: Snapshot, table_key: str) -> bool:
+    return base.table(table_key).most_rows <= SMALL_TABLE
 
 
 def _execute_all(
-    attempt: WriteAttempt, query: CompiledQuery, parameters: Mapping[str, Any]
+    attempt: WriteAttempt, query: CompiledQuery, parameters: Mapping[str, Any], read: ReadMatch
 ) -> tuple[dict[str, TableChange], MutationStaging]:
     """The valid changes of all statements, and what they have done."""
     if not isinstance(query.body, ir.Mutation):
@@ -77,7 +85,7 @@ def _execute_all(
     values = RunValues(query.name, bound_parameters(query, parameters))
     _check_precondition(attempt)
     staging = MutationStaging(attempt.base)
-    statements = Statements(staging, attempt.catalog, values)
+    statements = Statements(staging, attempt.catalog, values, lambda number: read(attempt.base, number, values.now))
     for statement in query.body.statements:
         statements.run(statement)
     changes = staging.changes()

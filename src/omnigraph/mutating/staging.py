@@ -80,11 +80,10 @@ class MutationStaging:
             identity = derived
         return self._insert(node, {**given, ID: identity or self._new_id(node)}, on_conflict)
 
-    def insert_edge(self, edge: EdgeType, ends: tuple[str, str], given: Row, on_conflict: OnConflict) -> Row:
+    def insert_edge(self, edge: EdgeType, given: Row, on_conflict: OnConflict) -> Row:
         """A new edge, or what `on_conflict` makes of the one that has its id; the row that it has then."""
         identity = _stated_id(edge, given) or self._new_id(edge)
-        row = {**given, ID: identity, SOURCE: ends[0], DESTINATION: ends[1]}
-        return self._insert(edge, row, on_conflict)
+        return self._insert(edge, {**given, ID: identity}, on_conflict)
 
     def _new_id(self, entity: EntityType) -> str:
         identity = str(ULID())
@@ -152,6 +151,15 @@ class MutationStaging:
             found = self._search(entity, selection, columns).to_pylist()
         committed = [row for row in found if row[ID] not in pending.rows and row[ID] not in pending.deleted]
         return committed + selection.of_rows([*pending.rows.values()])
+
+    def with_ids(self, entity: EntityType, ids: Iterable[str]) -> dict[str, Row]:
+        """The entities with some ids that are there, as the mutation sees them now, by their ids."""
+        pending = self._table(entity)
+        wanted = dict.fromkeys(ids)
+        unknown = [each for each in wanted if each not in pending.rows and each not in pending.deleted]
+        stored = {row[ID]: row for row in self._stored_rows(entity, unknown)} if unknown else {}
+        found = ((each, pending.rows.get(each) or stored.get(each)) for each in wanted)
+        return {each: row for each, row in found if row is not None}
 
     def _search(self, entity: EntityType, selection: RowConditions, columns: Sequence[str] | None) -> pa.Table:
         """The committed rows that meet conditions. Conditions are computed of few columns before all are read."""

@@ -1,16 +1,19 @@
 """Runs the statements of a mutation, one after the other, on what those before them have done."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
 from typing import Any
 
-from omnigraph.catalog import Catalog, EdgeType, EntityType, NodeType, node_id
-from omnigraph.catalog.model import ID
+import pyarrow as pa
+
+from omnigraph.catalog import Catalog, EdgeType, EntityType, NodeType, Scalar
+from omnigraph.catalog.model import DESTINATION, ID, SOURCE
 from omnigraph.compiler import ir
 from omnigraph.compiler.values import is_known
 from omnigraph.dataclass_later import dataclass
+from omnigraph.diagnostics import quoted
 from omnigraph.errors import ValidationError
-from omnigraph.mutating.conditions import select
+from omnigraph.mutating.conditions import derived_id, select
 from omnigraph.mutating.staging import MutationStaging
 from omnigraph.mutating.values import (
     Row,
@@ -20,6 +23,7 @@ from omnigraph.mutating.values import (
     column_of_rows,
     compute_column,
     fit_value,
+    is_same,
 )
 from omnigraph.violations import Violation
 from omnigraph.write.validate import SHOWN_VIOLATIONS
@@ -29,34 +33,66 @@ _Assigned = Iterable[tuple[str, ir.Expression]]
 
 @dataclass(frozen=True, slots=True)
 class Statements:
-    """Statements of one run on one snapshot, whose effects are kept in `staging`."""
+    """Statements of one run on one snapshot, whose effects are kept in `staging`.
+
+    `read` gives the rows of one of the reads of the match.
+    """
 
     staging: MutationStaging
     catalog: Catalog
     values: RunValues
+    read: Callable[[int], pa.Table]
 
     def run(self, statement: ir.Statement) -> None:
-        """Runs the next statement."""
+        """Runs the next statement, with a match for each row that this gives to it."""
+        rows: Rows = [{}] if statement.rows is None else self.read(statement.rows).to_pylist()
+        if not rows:
+            return
         match statement:
-            case ir.InsertNode(type, assigned, on_conflict):
-                (given,) = self._assigned_values(self.catalog.nodes[type], assigned, [{}])
-                self.staging.insert_node(self.catalog.nodes[type], given, on_conflict)
-            case ir.InsertEdge(type, source, destination, assigned, on_conflict):
-                ends = self._node_id(source), self._node_id(destination)
-                (given,) = self._assigned_values(self.catalog.edges[type], assigned, [{}])
-                self.staging.insert_edge(self.catalog.edges[type], ends, given, on_conflict)
+            case ir.InsertNode(type):
+                self._insert_nodes(self.catalog.nodes[type], statement, rows)
+            case ir.InsertEdge(type):
+                self._insert_edges(self.catalog.edges[type], statement, rows)
             case ir.Update(type, assigned, conditions):
                 self._update(entity_of(self.catalog, type), assigned, conditions)
             case ir.Delete(type, conditions):
                 self._delete(entity_of(self.catalog, type), conditions)
+            case ir.UpdateMatched(type, identity, assigned):
+                self._update_matched(entity_of(self.catalog, type), identity, assigned, rows)
+            case ir.DeleteMatched(type, identity):
+                found = self.staging.with_ids(entity_of(self.catalog, type), [row[identity.name] for row in rows])
+                self.staging.remove(entity_of(self.catalog, type), [*found])
 
-    def _node_id(self, reference: ir.NodeReference) -> str:
+    # --- inserts ---
+
+    def _insert_nodes(self, node: NodeType, statement: ir.InsertNode, rows: Rows) -> None:
+        given = self._assigned_values(node, statement.values, rows)
+        for each in _distinct(node, given):
+            self.staging.insert_node(node, each, statement.on_conflict)
+
+    def _insert_edges(self, edge: EdgeType, statement: ir.InsertEdge, rows: Rows) -> None:
+        given = self._assigned_values(edge, statement.values, rows)
+        sources = self._node_ids(edge, SOURCE, statement.source, rows)
+        destinations = self._node_ids(edge, DESTINATION, statement.destination, rows)
+        ends = ({SOURCE: start, DESTINATION: end} for start, end in zip(sources, destinations, strict=True))
+        complete = [{**row, **both} for row, both in zip(given, ends, strict=True)]
+        for each in _distinct(edge, complete):
+            self.staging.insert_edge(edge, each, statement.on_conflict)
+
+    def _node_ids(self, edge: EdgeType, end: str, reference: ir.NodeReference, rows: Rows) -> list[str]:
+        """The ids of the nodes at one end of new edges."""
         if reference.id is not None:
-            identity: str = self.values.of(reference.id)
-            return identity
-        node = self.catalog.nodes[reference.type]
-        types = [node.properties[name].type for name in node.key]
-        return node_id([self.values.of(part) for part in reference.key], types)
+            found = self._column_values(reference.id, rows)
+        else:
+            node = self.catalog.nodes[reference.type]
+            parts = [self._column_values(part, rows) for part in reference.key]
+            keys = (dict(zip(node.key, key, strict=True)) for key in zip(*parts, strict=True))
+            found = [None if None in key.values() else derived_id(node, key) for key in keys]
+        if None in found:
+            raise ValidationError([Violation(edge.name, end, "a value is required, and the computed one is null")])
+        return found
+
+    # --- updates and deletes ---
 
     def _update(self, entity: EntityType, assigned: _Assigned, conditions: Iterable[ir.Condition]) -> None:
         selection = select(conditions, self.values)
@@ -71,6 +107,16 @@ class Statements:
         selection = select(conditions, self.values)
         if selection is not None:
             self.staging.remove(entity, [row[ID] for row in self.staging.matching(entity, selection, columns=(ID,))])
+
+    def _update_matched(self, entity: EntityType, identity: ir.Column, assigned: _Assigned, rows: Rows) -> None:
+        """New values for each entity that a match has found and that is still there."""
+        known = self.staging.with_ids(entity, [row[identity.name] for row in rows])
+        seen = [{**row, **known[row[identity.name]]} for row in rows if row[identity.name] in known]
+        changes: dict[str, Row] = {}
+        for row, values in zip(seen, self._assigned_values(entity, assigned, seen), strict=True):
+            _check_agreement(entity, row[ID], changes.setdefault(row[ID], values), values)
+        for each, values in changes.items():
+            self.staging.change(entity, known[each], values)
 
     # --- values ---
 
@@ -91,16 +137,22 @@ class Statements:
         computed = zip(*columns.values(), strict=True)
         return [{**same, **dict(zip(columns, found, strict=True))} for found in computed]
 
+    def _column_values(self, expression: ir.Expression, rows: Rows) -> list[Any]:
+        """The values of an expression, row by row."""
+        if is_known(expression) and not isinstance(expression, ir.Call | ir.Comparison):
+            return [self.values.of(expression)] * len(rows)
+        if isinstance(expression, ir.Column):
+            return [row[expression.name] for row in rows]
+        resolved = self.values.resolve(expression)
+        found: list[Any] = compute_column(resolved, len(rows), column_of_rows(rows)).to_pylist()
+        return found
+
     def _computed_values(
         self, entity: EntityType, name: str, expression: ir.Expression, rows: Rows, violations: list[Violation]
     ) -> list[Any]:
         """The values of an expression as a property holds them; what it cannot hold is added to the violations."""
         assert not isinstance(expression, ir.Entity)
-        if isinstance(expression, ir.Column):
-            found = [row[expression.name] for row in rows]
-        else:
-            resolved = self.values.resolve(expression)
-            found = compute_column(resolved, len(rows), column_of_rows(rows)).to_pylist()
+        found = self._column_values(expression, rows)
         declared = entity.properties.get(name)
         if declared is None:  # the id
             return found
@@ -114,7 +166,7 @@ class Statements:
             except ValueDoesNotFit as error:
                 problem = str(error)
             if problem is not None:
-                violations.append(Violation(entity.name, name, problem, id=_id_of(entity, row)))
+                violations.append(Violation(entity.name, name, problem, id=row.get(ID)))
         return fitting
 
 
@@ -125,6 +177,29 @@ def entity_of(catalog: Catalog, name: str) -> EntityType:
     return entity
 
 
-def _id_of(entity: EntityType, row: Mapping[str, Any]) -> str | None:  # noqa: ARG001
-    identity: str | None = row.get(ID)
-    return identity
+def _distinct(entity: EntityType, given: Iterable[Row]) -> Iterator[Row]:
+    """What is given for new entities, once for each that has a key or an id; raises if one is given two values."""
+    known: dict[str, Row] = {}
+    for row in given:
+        has_key = isinstance(entity, NodeType) and entity.key
+        identity = derived_id(entity, row) if isinstance(entity, NodeType) and has_key else row.get(ID)
+        if identity is None or identity not in known:
+            yield row
+        if identity is not None:
+            _check_agreement(entity, identity, known.setdefault(identity, {**row}), row)
+
+
+def _check_agreement(entity: EntityType, identity: str, values: Row, others: Row) -> None:
+    """Raises if rows of a match give one entity several values."""
+    for name, value in values.items():
+        declared = entity.properties.get(name)
+        type = Scalar.STRING if declared is None else declared.type
+        if value is not others[name] and not is_same(value, others[name], type):
+            problem = f"the match gives it several values, such as {_text_of(value)} and {_text_of(others[name])}"
+            raise ValidationError([Violation(entity.name, name, problem, id=identity)])
+
+
+def _text_of(value: Any) -> str:
+    if value is None:
+        return "null"
+    return quoted(value) if isinstance(value, str) else str(value)

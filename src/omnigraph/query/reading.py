@@ -101,9 +101,10 @@ def read_in_memory(
     *,
     to_frame: Callable[[pa.Table], Any],
     cancellation: Cancellation = NEVER,
+    now: datetime | None = None,
 ) -> QueryResult | None:
     """Answers a query from the tables that are in memory; None if it must be answered in another way."""
-    values = KnownValues(bound_parameters(prepared, parameters), datetime.now(UTC))
+    values = KnownValues(bound_parameters(prepared, parameters), now or datetime.now(UTC))
     page = page_of(program.read.shape, values, prepared.name)
     before = [page_of(stage.shape, values, prepared.name) for stage in program.read.stages]
     view = resident.view(snapshot, program.tables)

@@ -2,11 +2,14 @@
 
 import threading
 from collections import OrderedDict
+from dataclasses import replace
 from pathlib import Path
 
+from omnigraph.catalog import Catalog
 from omnigraph.compiler import CompiledQuery, compile_query, ir
 from omnigraph.dataclass_later import dataclass
 from omnigraph.errors import UsageError
+from omnigraph.mutating.matches import MatchRead
 from omnigraph.query.at_once import is_bounded
 from omnigraph.query.programs import Program, program_of
 from omnigraph.source_files import text_of
@@ -24,6 +27,8 @@ class PreparedQuery:
     program: Program | None
     is_bounded: bool = False
     """Whether the program reads no more than what follows from ids that are given."""
+    matches: tuple[MatchRead, ...] = ()
+    """The reads of the match of a mutation."""
 
 
 class QueryCache:
@@ -61,8 +66,7 @@ class QueryCache:
         if found is not None:
             return found
         compiled = compile_query(text, at.catalog, name, name=file)
-        program = program_of(compiled.body, at.catalog) if isinstance(compiled.body, ir.Read) else None
-        found = PreparedQuery(compiled, program, program is not None and is_bounded(program))
+        found = _prepare(compiled, at.catalog)
         with self._lock:
             if key not in self._kept and len(text) <= _MOST_LETTERS // 8:
                 self._kept[key] = found
@@ -70,3 +74,11 @@ class QueryCache:
             while len(self._kept) > _MOST_QUERIES or self._length > _MOST_LETTERS:
                 self._length -= len(self._kept.popitem(last=False)[0][1])
         return found
+
+
+def _prepare(compiled: CompiledQuery, catalog: Catalog) -> PreparedQuery:
+    if isinstance(compiled.body, ir.Read):
+        program = program_of(compiled.body, catalog)
+        return PreparedQuery(compiled, program, program is not None and is_bounded(program))
+    matches = (MatchRead(replace(compiled, body=read), program_of(read, catalog)) for read in compiled.body.reads)
+    return PreparedQuery(compiled, None, matches=tuple(matches))

@@ -70,6 +70,8 @@ class WriteOrder:
     message: str
     if_commit: str | None = None
     tables: Collection[str] = ()
+    relies_on: Collection[str] = ()
+    """Other tables that must stay as they are, if its own are known."""
     schema_id: str | None = None
     """The schema that the write was prepared for; None if it depends on no schema."""
 
@@ -362,7 +364,7 @@ class Writes:
         claim = Claim(
             changes=held & head.pins.keys(),
             removes=held & head.pins.keys(),
-            unchanged=frozenset(needed.unchanged) - held,
+            unchanged=frozenset({*needed.unchanged, *order.relies_on}) - held,
             intact=frozenset(needed.intact) - held,
         )
         reservation = Reservation(operation_id=operation_id, lock=min(held), claim=claim)

@@ -371,14 +371,30 @@ class DeleteStatement(Node):
     where: Expression
 
 
-Statement: TypeAlias = InsertStatement | UpdateStatement | DeleteStatement
+@dataclass(frozen=True, slots=True)
+class UpdateVariable(Node):
+    """``update $x set { … }``"""
+
+    variable: Variable
+    assignments: tuple[Assignment, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteVariable(Node):
+    """``delete $x``"""
+
+    variable: Variable
+
+
+Statement: TypeAlias = InsertStatement | UpdateStatement | DeleteStatement | UpdateVariable | DeleteVariable
 
 
 @dataclass(frozen=True, slots=True)
 class MutationBody(Node):
-    """One or more statements, which become one commit."""
+    """One or more statements, which become one commit; `match` gives the rows that they run for, if it is there."""
 
     statements: tuple[Statement, ...]
+    match: tuple[Clause, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)

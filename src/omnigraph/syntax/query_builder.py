@@ -39,8 +39,13 @@ class QueryBuilder(Builder):
     ) -> ast.Query:
         *annotations, body = rest
         assert isinstance(body, ast.ReadBody | ast.MutationBody)
+        names = {parameter.name for parameter in parameters or ()}
         if isinstance(body, ast.ReadBody):
-            body = _resolve_read(body, {parameter.name for parameter in parameters or ()})
+            body = _resolve_read(body, names)
+        else:
+            statements = tuple(_resolve_assignments(each, names) for each in body.statements)
+            match = None if body.match is None else _resolve_clauses(body.match, names)
+            body = replace(body, statements=statements, match=match)
         kept = tuple(annotation for annotation in annotations if isinstance(annotation, nodes.Annotation))
         return ast.Query(str(name), parameters or (), kept, body, span=self.at(name))
 
@@ -358,8 +363,8 @@ class QueryBuilder(Builder):
 
     # --- mutations ---
 
-    def mutation(self, *statements: ast.Statement) -> ast.MutationBody:
-        return ast.MutationBody(statements)
+    def mutation(self, match: tuple[ast.Clause, ...] | None, *statements: ast.Statement) -> ast.MutationBody:
+        return ast.MutationBody(statements, match)
 
     def assignment(self, name: Token, value: ast.Expression) -> ast.Assignment:
         return ast.Assignment(str(name), value, span=self.at(name))
@@ -380,6 +385,12 @@ class QueryBuilder(Builder):
     def update(self, type: Token, *rest: Any) -> ast.UpdateStatement:
         *assignments, where = rest
         return ast.UpdateStatement(str(type), present(assignments), where, span=self.at(type))
+
+    def update_matched(self, variable: Token, *assignments: ast.Assignment | None) -> ast.UpdateVariable:
+        return ast.UpdateVariable(self.variable(variable), present(assignments), span=self.at(variable))
+
+    def delete_matched(self, variable: Token) -> ast.DeleteVariable:
+        return ast.DeleteVariable(self.variable(variable), span=self.at(variable))
 
     def delete(self, type: Token, where: ast.Expression) -> ast.DeleteStatement:
         return ast.DeleteStatement(str(type), where, span=self.at(type))
@@ -433,6 +444,14 @@ def _resolve_clause(clause: ast.Clause, values: set[str]) -> ast.Clause:
     if step is not None and not values & {step[0].name, step[2].name}:
         return ast.TraversalClause(step[0], step[1], step[2], span=clause.span)
     return ast.Filter(_resolve_within(clause.condition, values), span=clause.span)
+
+
+def _resolve_assignments(statement: ast.Statement, parameters: set[str]) -> ast.Statement:
+    """The same for the patterns in values of a statement."""
+    if isinstance(statement, ast.DeleteStatement | ast.DeleteVariable):
+        return statement
+    assignments = tuple(replace(each, value=_resolve_within(each.value, parameters)) for each in statement.assignments)
+    return replace(statement, assignments=assignments)
 
 
 def _word_between(condition: ast.Expression) -> tuple[ast.Variable, str, ast.Variable] | None:

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from omnigraph.compiler import bound_parameters, compile_query, ir
@@ -23,11 +24,15 @@ def base() -> Snapshot:
     return snapshot(Person=[ADA, BOB], City=[{"id": "rome", "title": "Rome"}], Lives=[home])
 
 
+def _no_rows(number: int) -> pa.Table:
+    raise AssertionError(number)
+
+
 def staged(base: Snapshot, statements: str, signature: str = "", **parameters: Any) -> MutationStaging:
     query = compile_query(f"query q({signature}) {{ {statements} }}", CATALOG)
     assert isinstance(query.body, ir.Mutation)
     staging = MutationStaging(base)
-    statements_run = Statements(staging, CATALOG, RunValues(query.name, bound_parameters(query, parameters)))
+    statements_run = Statements(staging, CATALOG, RunValues(query.name, bound_parameters(query, parameters)), _no_rows)
     for statement in query.body.statements:
         statements_run.run(statement)
     return staging

@@ -64,7 +64,7 @@ def _argument(argument: nodes.Argument) -> str:
 def _query(query: ast.Query) -> str:
     parameters = ", ".join(f"${parameter.name}: {print_type(parameter.type)}" for parameter in query.parameters)
     head = " ".join([f"query {query.name}({parameters})", *map(_annotation, query.annotations)])
-    body = _read(query.body) if isinstance(query.body, ast.ReadBody) else map(_statement, query.body.statements)
+    body = _read(query.body) if isinstance(query.body, ast.ReadBody) else _mutation(query.body)
     return "\n".join([f"{head} {{", *(_INDENT + line for line in body), "}"])
 
 
@@ -74,6 +74,12 @@ def _read(read: ast.ReadBody) -> Iterable[str]:
         yield from _shape("with", stage.shape)
     yield from _match(read.match)
     yield from _shape("return", read.shape)
+
+
+def _mutation(mutation: ast.MutationBody) -> Iterable[str]:
+    if mutation.match is not None:
+        yield from _match(mutation.match)
+    yield from map(_statement, mutation.statements)
 
 
 def _match(clauses: Iterable[ast.Clause]) -> Iterable[str]:
@@ -119,6 +125,10 @@ def _statement(statement: ast.Statement) -> str:
             words += [] if on_conflict is None else ["on conflict", on_conflict.value]
         case ast.DeleteStatement(type, where):
             words = ["delete", type, "where", print_expression(where)]
+        case ast.DeleteVariable(variable):
+            words = ["delete", print_expression(variable)]
+        case ast.UpdateVariable(variable, assignments):
+            words = ["update", print_expression(variable), "set", _assignments(assignments)]
         case ast.UpdateStatement(type, assignments, where):
             words = ["update", type, "set", _assignments(assignments), "where", print_expression(where)]
     return " ".join(words)

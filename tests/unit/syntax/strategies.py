@@ -41,6 +41,7 @@ from omnigraph.syntax.query_ast import (
     ComparisonExpression,
     Conjunction,
     DeleteStatement,
+    DeleteVariable,
     Disjunction,
     Expression,
     Filter,
@@ -71,6 +72,7 @@ from omnigraph.syntax.query_ast import (
     SubPatternKind,
     TraversalClause,
     UpdateStatement,
+    UpdateVariable,
     Variable,
 )
 from omnigraph.syntax.schema_ast import (
@@ -297,13 +299,20 @@ statements = st.one_of(
     st.builds(InsertStatement, names, assignments, st.none() | st.sampled_from(OnConflict)),
     st.builds(UpdateStatement, names, assignments, predicates),
     st.builds(DeleteStatement, names, predicates),
+    st.builds(UpdateVariable, variables, assignments),
+    st.builds(DeleteVariable, variables),
 )
-mutations = st.builds(MutationBody, tuples_of(statements, least=1))
+
+
+def _mutations(parameters: frozenset[str]) -> st.SearchStrategy[MutationBody]:
+    return st.builds(MutationBody, tuples_of(statements, least=1), st.none() | tuples_of(_clauses(parameters)))
 
 
 def _queries(parameters: tuple[ParameterDeclaration, ...]) -> st.SearchStrategy[Query]:
     declared = frozenset(parameter.name for parameter in parameters)
-    return st.builds(Query, names, st.just(parameters), tuples_of(annotations, most=2), _reads(declared) | mutations)
+    return st.builds(
+        Query, names, st.just(parameters), tuples_of(annotations, most=2), _reads(declared) | _mutations(declared)
+    )
 
 
 query_files = st.builds(

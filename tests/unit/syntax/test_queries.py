@@ -299,5 +299,5 @@ def test_an_error_names_what_was_found_and_what_was_expected() -> None:
 
 def test_a_query_cut_short_says_what_is_missing() -> None:
     _, message, hint = refusal("query q { match { $a: A }")
-    assert message == "unexpected end of the query: expected `return` or `with`"
+    assert message == "unexpected end of the query: expected `delete`, `insert`, `return`, `update` or `with`"
     assert hint is None
