@@ -15,6 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import omnigraph as og
+from omnigraph.parts.choice import Machine
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -315,13 +316,14 @@ def test_frames_of_spark_are_loaded_together_in_one_commit(
         graph.load({"Person": wrong})
 
 
-def test_a_large_input_runs_on_spark_and_says_so(tmp_path: Path) -> None:
+def test_a_large_input_runs_on_spark_if_it_ends_first_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("omnigraph.session.engines.this_machine", lambda: Machine(threads=8, cores=64))
     graph = og.init(tmp_path / "graph", SCHEMA, durability="fast")
     small = lines(tmp_path, *PEOPLE)
     assert graph.explain_load(small).startswith("engine: local, because the work is small")
     with (tmp_path / "large.jsonl").open("wb") as file:
-        file.truncate(65 * 2**20)
-    why = "engine: spark, because the input is 65 MiB (threshold: 64 MiB)\n"
-    assert graph.explain_load(tmp_path / "large.jsonl").startswith(why)
-    many = pa.table({"name": pa.nulls(500_001, pa.string())})
-    assert "about 500,001 records" in graph.explain_load({"Person": many})
+        file.truncate(12_800_000_000)
+    why = "because it takes about 20 s in 8 threads and 12 s on Spark with 64 slots, of which 8 s to start\n"
+    assert graph.explain_load(tmp_path / "large.jsonl").startswith(f"engine: spark, {why}")
+    monkeypatch.setattr("omnigraph.session.engines.this_machine", lambda: Machine(threads=2, cores=2))
+    assert graph.explain_load(tmp_path / "large.jsonl").startswith("engine: local, because it takes about 80 s in 2")

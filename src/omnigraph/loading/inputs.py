@@ -9,6 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from omnigraph.api.progress import Choice
 from omnigraph.catalog import Catalog, EntityType, arrow_type
 from omnigraph.dataclass_later import dataclass
 from omnigraph.diagnostics import did_you_mean, printable
@@ -25,7 +26,7 @@ from omnigraph.loading.sources import (
     parts_of_table,
 )
 from omnigraph.loading.tabular import wrong_names
-from omnigraph.parts.choice import size_reasons
+from omnigraph.parts.choice import Machine, choose_for_work, core_seconds
 from omnigraph.parts.scratch import Files, Scratch, Stretch
 from omnigraph.storage.inputs import InputFile, input_files
 from omnigraph.violations import Violation
@@ -76,11 +77,13 @@ class LoadInput:
         handed_over: int = sum(each.rows.num_rows for each in self.tables) + len(self.aside) * PART_ROWS
         return counted + guessed // _BYTES_A_RECORD + handed_over
 
-    def reasons_for_spark(self) -> Iterable[str]:
-        """Reasons to load on Spark: a large input, or one that is Spark's already."""
+    def reasons_for_engine(self, machine: Machine, *, merges: bool) -> Iterable[str | Choice]:
+        """Reasons to load on one of the engines: rows that are on Spark already, or where the load ends first."""
         if self.frames:
             yield "the rows are a Spark DataFrame"
-        yield from size_reasons(size=self.bytes, records=self.records)
+        lines = sum(_size(part) for part in self._parts_of_files() if isinstance(part, LineRange | CsvFile))
+        rows = self.records - lines // _BYTES_A_RECORD
+        yield choose_for_work(core_seconds(line_bytes=lines, rows=rows, merges=merges), machine)
 
     @property
     def expected_keys(self) -> int:

@@ -17,6 +17,13 @@ _Result = TypeVar("_Result")
 _MOST_THREADS = 8
 
 
+def available_cores() -> int:
+    """How many cores this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
 class Engine(Protocol):
     """Something that runs one function over many parts."""
 
@@ -51,7 +58,7 @@ class InProcess:
 
     def __init__(self, report: Report = no_report, threads: int | None = None) -> None:
         self._report = report
-        self.slots = threads or min(os.cpu_count() or 1, _MOST_THREADS)
+        self.slots = threads or min(available_cores(), _MOST_THREADS)
 
     def with_slots(self, count: int) -> "InProcess":
         """The same engine, which works on `count` parts at the same time."""

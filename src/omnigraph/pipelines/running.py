@@ -22,13 +22,14 @@ from omnigraph.catalog import Catalog, EdgeType, NodeType
 from omnigraph.catalog.model import ID
 from omnigraph.dataclass_later import dataclass
 from omnigraph.errors import ExpectationFailed, MergeConflicts, NotFound, PipelineError, UsageError
-from omnigraph.parts.choice import AUTO, LOCAL, SPARK, choose_engine, size_reasons, spark_for
+from omnigraph.parts.choice import AUTO, LOCAL, SPARK, choose_engine, choose_for_work, core_seconds, spark_for
 from omnigraph.pipelines.checking import FROM, TO, CheckedPipeline, MappedTable, check_pipeline, needs_spark
 from omnigraph.pipelines.definition import Increment, PipelineDefinition, Review, RowExpectation, ViolationAction
 from omnigraph.pipelines.history import batches_of, review_branch, waiting_branches
 from omnigraph.pipelines.inputs import AFTER, NewInput, SourceState, find_input, states_after
 from omnigraph.pipelines.results import ExpectationOutcome, PipelinePlan, PipelineRun, PlannedSource
 from omnigraph.pipelines.rows import PipelineRows
+from omnigraph.session.engines import this_machine
 
 _MISSING_ENDS = "missing_ends"
 _IDS_AT_ONCE = 5_000
@@ -150,10 +151,11 @@ def define_relations(
     if reason is not None and engine == LOCAL:
         raise UsageError(f"{reason}: the engine is spark or auto")
 
-    def reasons() -> Iterable[str]:
+    def reasons() -> Iterable[str | Choice]:
         if reason is not None:
             yield reason
-        yield from size_reasons(size=sum(file.size for each in inputs for file in _files_to_read(each)))
+        size = sum(file.size for each in inputs for file in _files_to_read(each))
+        yield choose_for_work(core_seconds(line_bytes=size), this_machine())
 
     choice = choose_engine(engine, reasons)
     if reason is not None and choice.engine == LOCAL:

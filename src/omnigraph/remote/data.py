@@ -100,10 +100,10 @@ def explain_load(endpoint: Endpoint, request: ExplainLoadRequest) -> str:
     """Explained here: only names and sizes of the input are looked at."""
     from omnigraph.loading.inputs import load_input
     from omnigraph.loading.load import describe_load
-    from omnigraph.parts.choice import choose_engine
+    from omnigraph.session.engines import choose_load_engine
 
     given = load_input(request.data, show(endpoint, SchemaShowRequest()).catalog, request.storage_options)
-    return describe_load(given, LoadMode(request.mode), choose_engine(request.engine, given.reasons_for_spark))
+    return describe_load(given, LoadMode(request.mode), choose_load_engine(request, given))
 
 
 def export(endpoint: Endpoint, request: ExportRequest) -> Iterator[str] | int:

@@ -2,21 +2,40 @@
 # ruff: noqa: PLC0415
 
 import logging
+import sys
 from typing import TYPE_CHECKING, Any
 
+from omnigraph.api.data import LoadMode
 from omnigraph.api.progress import Choice, Report
 from omnigraph.api.words import SPARK
-from omnigraph.parts.choice import choose_engine
-from omnigraph.parts.engine import Engine, InProcess
+from omnigraph.parts.choice import Machine, choose_engine
+from omnigraph.parts.engine import Engine, InProcess, available_cores
 
 if TYPE_CHECKING:
-    from omnigraph.api.data import QueryResult
+    from omnigraph.api.data import ExplainLoadRequest, LoadRequest, QueryResult
+    from omnigraph.loading.inputs import LoadInput
     from omnigraph.query import Cancellation, Plan
     from omnigraph.versioning import Snapshot
 
-__all__ = ["answer_on_spark", "choose_engine", "start_engine", "to_frame"]
+__all__ = ["answer_on_spark", "choose_engine", "choose_load_engine", "start_engine", "this_machine", "to_frame"]
 
 _logger = logging.getLogger("omnigraph.engine")
+
+
+def choose_load_engine(request: "LoadRequest | ExplainLoadRequest", given: "LoadInput") -> Choice:
+    """The engine of a load."""
+    merges = request.mode == LoadMode.MERGE
+    return choose_engine(request.engine, lambda: given.reasons_for_engine(this_machine(), merges=merges))
+
+
+def this_machine() -> Machine:
+    """The threads and cores of this process, and the session of Spark that it has."""
+    slots = None
+    if "pyspark.sql" in sys.modules:  # without it there is no session, and importing it takes seconds
+        from omnigraph.spark.sessions import running_slots
+
+        slots = running_slots()
+    return Machine(InProcess().slots, available_cores(), slots)
 
 
 def start_engine(choice: Choice, report: Report, frame: Any = None, *, threads: int | None = None) -> Engine:

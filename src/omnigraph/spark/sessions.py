@@ -23,6 +23,7 @@ from omnigraph.spark.jobs import defer_interrupts, is_classic
 from omnigraph.spark.launch import Jvm, start_jvm
 from omnigraph.spark.recording import record_in_background
 
+_CONNECT_SLOTS = 8
 _CONF = "OMNIGRAPH_SPARK_CONF_"
 _REMOTE = "sc://"
 _EMBEDDED = re.compile(r"local(\[(?P<inside>.*)\])?")
@@ -76,6 +77,14 @@ def stop() -> None:
             _jvm.stop()
             SparkContext._gateway = SparkContext._jvm = None
             _jvm = None
+
+
+def running_slots() -> int | None:
+    """How many tasks the active session runs at a time; None if there is none. Connect does not say, and has some."""
+    active = _active_session()
+    if active is None:
+        return None
+    return active.sparkContext.defaultParallelism if is_classic(active) else _CONNECT_SLOTS
 
 
 def conf_of(environment: Mapping[str, str]) -> dict[str, str]:

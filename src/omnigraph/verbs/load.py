@@ -11,7 +11,7 @@ from omnigraph.loading.inputs import load_input
 from omnigraph.loading.load import LoadOptions, describe_load
 from omnigraph.loading.load import load as run_load
 from omnigraph.policy import Action
-from omnigraph.session.engines import choose_engine, start_engine
+from omnigraph.session.engines import choose_load_engine, start_engine
 from omnigraph.session.session import Session
 from omnigraph.session.writes import PreparedWrite, WriteOrder
 from omnigraph.versioning import Snapshot
@@ -22,7 +22,7 @@ def load(session: Session, request: LoadRequest) -> LoadResult:
 
     def prepare(head: Snapshot) -> PreparedWrite[LoadResult]:
         given = load_input(request.data, head.catalog, request.storage_options)
-        choice = choose_engine(request.engine, given.reasons_for_spark)
+        choice = choose_load_engine(request, given)
         if given.frames and choice.engine != SPARK:
             raise UsageError("a Spark DataFrame is loaded on Spark; to load it here, convert it with `toArrow()`")
         engine = start_engine(choice, request.report, given.frames[0][1] if given.frames else None)
@@ -58,4 +58,4 @@ def explain_load(session: Session, request: ExplainLoadRequest) -> str:
     head = session.head()
     session.guard.check(Action.READ, head.commit.branch)
     given = load_input(request.data, head.catalog, request.storage_options)
-    return describe_load(given, LoadMode(request.mode), choose_engine(request.engine, given.reasons_for_spark))
+    return describe_load(given, LoadMode(request.mode), choose_load_engine(request, given))
