@@ -21,7 +21,7 @@ demo: $(READY) ## Set everything up and run the main job on the sample
 	$(BIN)/omnigraph demo
 
 # Tests of pure code. Those of `storage`, `spark`, `server` and others need tables, a JVM or sockets, and take longer.
-QUICK := $(addprefix tests/unit/,analytics catalog cli compiler evolution maintenance merging policy query recovery remote syntax write)
+QUICK := $(addprefix tests/unit/,analytics catalog cli compiler evolution maintenance merging mutating pipelines policy query recovery remote syntax write)
 
 test: $(READY) ## Set everything up and run the tests
 	$(BIN)/python -m pytest --numprocesses $(WORKERS) --dist loadgroup --max-worker-restart 0

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator, Mapping
 
 from sqlglot import exp, parse_one
-from sqlglot.errors import SqlglotError
+from sqlglot.errors import ErrorLevel, SqlglotError, UnsupportedError
 
 from omnigraph.dataclass_later import dataclass
 
@@ -71,8 +71,11 @@ def with_relations(query: exp.Query, known: Mapping[str, str]) -> exp.Query:
 
 
 def write_sql(tree: exp.Expr, dialect: str) -> str:
-    """The text of a tree for an engine."""
-    return tree.sql(dialect)
+    """The text of a tree for an engine. Raises `SqlFault` for what the engine does not have."""
+    try:
+        return tree.sql(dialect, unsupported_level=ErrorLevel.RAISE)
+    except UnsupportedError as error:
+        raise SqlFault(str(error).partition("\n")[0]) from error
 
 
 def select_from(relation: str, columns: Iterable[exp.Expr], where: exp.Expr | None = None) -> exp.Select:
