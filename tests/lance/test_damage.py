@@ -1,5 +1,6 @@
 """What Lance makes of damaged files: which damage ends the process, and what is checked before so that none does."""
 
+import re
 import struct
 import subprocess
 import sys
@@ -11,7 +12,7 @@ import pytest
 import lance
 from omnigraph.errors import Damaged, StorageError
 from omnigraph.storage.location import Location
-from omnigraph.storage.staging import with_compact_ids
+from omnigraph.storage.staging import with_compact_ends, with_compact_ids
 from omnigraph.storage.tables import is_panic, open_table
 from omnigraph.write.ids import new_ids
 
@@ -122,3 +123,20 @@ def test_a_wrong_size_of_a_compressed_piece_does_not_abort_the_process(tmp_path:
     else:
         assert exit_code(dataset) == 0
         assert open_table(table_of(dataset), dataset.version).scan()["id"].to_pylist() == ids.to_pylist()
+
+
+@pytest.mark.parametrize("size", [100, 2**28])
+def test_a_wrong_size_of_a_dictionary_does_not_abort_the_process(tmp_path: Path, size: int) -> None:
+    ends = pa.array([f"person-{number // 4:06}" for number in range(4096)])
+    schema = with_compact_ends(pa.schema([pa.field("src", pa.string()), pa.field("dst", pa.string())]))
+    dataset = lance.write_dataset(pa.table([ends, ends], schema=schema), tmp_path / "table", data_storage_version="2.2")
+    file, unpacked = data_file(dataset), 13 * 1024 + 4 * 1025 + 8
+    places = [found.start() for found in re.finditer(re.escape(struct.pack("<I", unpacked)), file.read_bytes())]
+    assert places, "Lance keeps the size of a dictionary in front of it"
+    changed(file, places[0], struct.pack("<I", size))
+    if size < unpacked:
+        assert exit_code(dataset) == 1
+        with pytest.raises(StorageError):
+            open_table(table_of(dataset), dataset.version).scan()
+    else:
+        assert exit_code(dataset) in (0, 1)

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from omnigraph.api.data import LoadMode
-from omnigraph.catalog import Catalog, EntityType, Value, table_schema
+from omnigraph.catalog import Catalog, EdgeType, EntityType, Value, table_schema
 from omnigraph.catalog.model import ID
 from omnigraph.compute_later import pc
 from omnigraph.dataclass_later import dataclass
@@ -19,6 +19,7 @@ from omnigraph.embedding import EmbeddingSettings, embedded_properties, fill_vec
 from omnigraph.loading.batches import content_of
 from omnigraph.loading.columns import flat
 from omnigraph.loading.edge_ids import EdgeIds
+from omnigraph.loading.edge_order import ORDERED_EDGES, order_edges
 from omnigraph.loading.records import Faults, RecordReader, TypeRows
 from omnigraph.loading.sources import Numbered, entities_of, place_in, read_part
 from omnigraph.loading.streams import PLACE, Bucket, Splitter, Stream, StreamShare, buckets_of, committed_stream, ids_of
@@ -160,11 +161,14 @@ class _RowWriter:
             self._outcome.shares.append(splitter.put(_rows_of(entity), rows))
             return
         table = pa.concat_tables([part.rows for part in parts])
+        places = np.concatenate([_places(part.origins) for part in parts])
+        fresh = all(part.generated_ids for part in parts)
+        if isinstance(entity, EdgeType) and table.num_rows >= ORDERED_EDGES:
+            table, order = order_edges(table, made_up_ids=fresh)
+            places = places[order]
         written = write_new(self._job.tables[key].open(), table)
         before = self._outcome.written.get(key)
         self._outcome.written[key] = written if before is None else join_written([before, written])
-        places = np.concatenate([_places(part.origins) for part in parts])
-        fresh = all(part.generated_ids for part in parts)
         self._outcome.shares += splitter.keys(entity, table, places, new_ids=fresh)
 
 

@@ -5,6 +5,7 @@ A staged change is a Lance transaction with its files on disk. The head of the t
 changed rows are rewritten under their old row ids, new rows are added.
 """
 
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import field
 from pathlib import Path
@@ -18,6 +19,7 @@ from lance.fragment import FragmentMetadata, RowIdSequence, write_fragments
 
 import lance
 from lance import LanceOperation as Operation
+from omnigraph.catalog.model import DESTINATION, ID, SOURCE
 from omnigraph.catalog.types import BLOB_METADATA
 from omnigraph.compute_later import pc
 from omnigraph.dataclass_later import dataclass
@@ -31,6 +33,13 @@ MANY_SMALL_FRAGMENTS = 16
 Offsets: TypeAlias = "np.ndarray[tuple[int], np.dtype[np.uint32]]"
 _COMPACT_TEXTS = {b"lance-encoding:compression": b"lz4", b"lance-encoding:minichunk-size": b"32768"}
 """How Lance compresses such a column: LZ4, in pieces of 32 KiB."""
+
+_REPEATED_TEXTS = {b"lance-encoding:dict-divisor": b"1"}
+"""A column with a dictionary in each page of a file, unless hardly any text is there twice."""
+
+_MOST_IN_DICTIONARY = str(2**24)
+# Lance makes no larger dictionary than this says, whatever a column says, and reads it for each page that it writes.
+os.environ.setdefault("LANCE_ENCODING_DICT_MAX_CARDINALITY", _MOST_IN_DICTIONARY)
 
 OPERATION = "omnigraph:operation"
 """The transaction property that names the write which made a version."""
@@ -95,8 +104,20 @@ def with_compact_ids(schema: pa.Schema) -> pa.Schema:
 
     All later files of the table are written in this way.
     """
-    place = schema.get_field_index("id")
-    return schema.set(place, schema.field(place).with_metadata(_COMPACT_TEXTS))
+    return _with_encoding(schema, ID, _COMPACT_TEXTS)
+
+
+def with_compact_ends(schema: pa.Schema) -> pa.Schema:
+    """The schema of a new table of edges, whose ends are there many times.
+
+    All later files of the table are written in this way.
+    """
+    return _with_encoding(_with_encoding(schema, SOURCE, _REPEATED_TEXTS), DESTINATION, _REPEATED_TEXTS)
+
+
+def _with_encoding(schema: pa.Schema, name: str, encoding: Mapping[bytes, bytes]) -> pa.Schema:
+    place = schema.get_field_index(name)
+    return schema.set(place, schema.field(place).with_metadata(encoding))
 
 
 def stage_create(location: Location, rows: pa.Table, operation: str) -> StagedWrite:

@@ -38,7 +38,9 @@ from omnigraph.storage.tables import numbers_in
 
 FOLDER, SUFFIX = "_topology", ".topology"
 
-_MAGIC = b"OGTOPO1\n"
+_MAGIC, _PLAIN_MAGIC = b"OGTOPO2\n", b"OGTOPO1\n"
+"""How a file begins; the second is that of files of earlier versions, whose ids are not compressed."""
+
 _START = struct.Struct("<8sQI")
 _BLOCK = 1 << 16
 _LOCAL_PIECE, _REMOTE_PIECE = _BLOCK, 128 * _BLOCK
@@ -47,7 +49,8 @@ _LOCAL_PIECE, _REMOTE_PIECE = _BLOCK, 128 * _BLOCK
 _HEADER_GUESS = _BLOCK
 _MOST_HEADER = 1 << 30
 _FENCE = 128
-"""Of the ids in their order, one in this many is also in a list of its own, where a search begins."""
+"""Of the ids in their order, one in this many is also in a list of its own, where a search begins. From there to the
+next they are compressed together."""
 
 _FEW_IDS = 512
 """Up to this number, ids are searched one by one; for more, all ids are read."""
@@ -107,23 +110,35 @@ def encode_topology(topology: Topology) -> bytes:
     count, edges = len(topology.ids), len(topology.rows)
     total = sum(each.rows for each in topology.fragments)
     backward = _order_by(topology.ends, np.arange(edges))
-    lengths = pc.binary_length(topology.ids)
-    text = pa.concat_arrays([topology.ids]).buffers()[2]
-    content = b"" if text is None else text.to_pybytes()[: int(pc.sum(lengths).as_py() or 0)]
+    blocks, text_size = _compress_ids(topology.ids)
     fences = topology.ids.take(pa.array(np.arange(0, count, _FENCE)))
     present = np.zeros(total, np.bool_)
     present[topology.rows] = True
     body = _Body()
-    body.add_numbers("id_offsets", _offsets(numbers_in(lengths)), len(content))
-    body.add_bytes("ids", content)
+    body.add_numbers("id_blocks", _offsets(np.array([*map(len, blocks)], np.int64)), sum(map(len, blocks)))
+    body.add_bytes("ids", b"".join(blocks), text_size)
     body.add_bytes("fences", json.dumps(fences.to_pylist()).encode())
     body.add_numbers("forward", _offsets(np.bincount(topology.begins, minlength=count)), edges)
     body.add_numbers("ends", topology.ends, count)
-    body.add_numbers("rows", topology.rows, total)
+    if not np.array_equal(topology.rows, np.arange(total)):
+        body.add_numbers("rows", topology.rows, total)
     body.add_numbers("backward", _offsets(np.bincount(topology.ends, minlength=count)), edges)
     body.add_numbers("places", backward, edges)
     body.add_numbers("gaps", np.flatnonzero(~present), total)
     return body.finish(topology.fragments)
+
+
+def _compress_ids(ids: pa.Array) -> tuple[list[bytes], int]:
+    """Ids in blocks, and the size of all their texts. A block has the lengths of its ids, and then their texts."""
+    lengths = numbers_in(pc.binary_length(ids)).astype("<u4")
+    starts = _offsets(lengths)
+    buffer = pa.concat_arrays([ids]).buffers()[2]
+    text = memoryview(b"" if buffer is None else buffer)
+    blocks = []
+    for first in range(0, len(ids), _FENCE):
+        last = min(first + _FENCE, len(ids))
+        blocks.append(zlib.compress(lengths[first:last].tobytes() + text[starts[first] : starts[last]].tobytes()))
+    return blocks, int(starts[-1])
 
 
 def _offsets(counts: NDArray[Any]) -> NDArray[np.int64]:
@@ -157,8 +172,8 @@ class _Body:
             raise ValueError(f"numbers of {name} need {bits} bits (at most {MOST_BITS})")
         self._add(name, pack_numbers(values, bits), bits, len(values))
 
-    def add_bytes(self, name: str, content: bytes) -> None:
-        self._add(name, content + bytes(PADDING), 0, len(content))
+    def add_bytes(self, name: str, content: bytes, count: int | None = None) -> None:
+        self._add(name, content + bytes(PADDING), 0, len(content) if count is None else count)
 
     def _add(self, name: str, content: bytes, bits: int, count: int) -> None:
         self._sections[name] = (self._size, len(content), bits, count)
@@ -218,7 +233,7 @@ def read_header(read: Read, name: str) -> Header:
     if len(start) < _START.size:
         raise UnusableTopology("the file is cut short")
     magic, length, checksum = _START.unpack_from(start)
-    if magic != _MAGIC or length > _MOST_HEADER:
+    if magic not in (_MAGIC, _PLAIN_MAGIC) or length > _MOST_HEADER:
         raise UnusableTopology("the file does not begin as an index of topology does")
     end = _START.size + length
     encoded = start[_START.size : end]
@@ -280,7 +295,7 @@ class TopologyFile:
 
     @property
     def id_count(self) -> int:
-        return self.header.sections["id_offsets"][3] - 1
+        return self.header.sections["forward"][3] - 1
 
     @property
     def has_short_ids(self) -> bool:
@@ -289,10 +304,30 @@ class TopologyFile:
 
     def ids(self) -> pa.Array:
         """All ids, ascending; only if `has_short_ids`."""
-        offsets = self._all("id_offsets")
-        at, _, _, length = self.header.sections["ids"]
-        buffers = [None, pa.py_buffer(offsets.astype(np.int32)), pa.py_buffer(self._bytes(at, at + length))]
+        if self._has_plain_ids:
+            offsets = self._all("id_offsets")
+            at, _, _, length = self.header.sections["ids"]
+            content = pa.py_buffer(self._bytes(at, at + length))
+        else:
+            blocks = [*self._id_blocks(np.arange(self.header.sections["id_blocks"][3] - 1))]
+            offsets = _offsets(np.concatenate([lengths for lengths, _ in blocks] or [np.empty(0, np.int64)]))
+            content = pa.py_buffer(b"".join(text for _, text in blocks))
+        buffers = [None, pa.py_buffer(offsets.astype(np.int32)), content]
         return pa.Array.from_buffers(pa.string(), self.id_count, buffers)
+
+    @property
+    def _has_plain_ids(self) -> bool:
+        """Whether ids are not compressed, as in files of earlier versions."""
+        return "id_offsets" in self.header.sections
+
+    def _id_blocks(self, numbers: NDArray[np.int64]) -> Iterator[tuple[NDArray[np.int64], bytes]]:
+        """Blocks of ids: the lengths of the ids, and their texts."""
+        start = self.header.sections["ids"][0]
+        begins, ends = (self._at("id_blocks", numbers + side).tolist() for side in (0, 1))
+        for number, begin, end in zip(numbers.tolist(), begins, ends, strict=True):
+            content = zlib.decompress(self._bytes(start + begin, start + end).data)
+            lengths = np.frombuffer(content, "<u4", min(_FENCE, self.id_count - number * _FENCE)).astype(np.int64)
+            yield lengths, content[4 * len(lengths) :]
 
     def find_ids(self, wanted: Sequence[str]) -> NDArray[np.int64]:
         """The numbers of ids, in any order; an id that is not there is left out."""
@@ -317,16 +352,24 @@ class TopologyFile:
         return fences
 
     def _ids_from(self, first: int, last: int) -> list[str]:
-        offsets = self._at("id_offsets", np.arange(first, last + 1)).tolist()
-        content = self._text(offsets[0], offsets[-1])
-        ends = [each - offsets[0] for each in offsets]
-        return [content[begin:end].decode() for begin, end in pairwise(ends)]
+        """The ids from a fence to the next."""
+        if not self._has_plain_ids:
+            return self._ids_of_block(first // _FENCE)
+        offsets = self._at("id_offsets", np.arange(first, last + 1))
+        return _texts(self._text(int(offsets[0]), int(offsets[-1])), offsets - offsets[0])
+
+    def _ids_of_block(self, number: int) -> list[str]:
+        ((lengths, content),) = self._id_blocks(np.array([number]))
+        return _texts(content, _offsets(lengths))
 
     def ids_at(self, numbers: NDArray[np.int64]) -> list[str]:
         """The ids with some numbers."""
         if len(numbers) > _FEW_IDS and self.has_short_ids:
             every: list[str] = self.ids().take(pa.array(numbers)).to_pylist()
             return every
+        if not self._has_plain_ids:
+            blocks = {each: self._ids_of_block(each) for each in dict.fromkeys((numbers // _FENCE).tolist())}
+            return [blocks[each // _FENCE][each % _FENCE] for each in numbers.tolist()]
         begins, ends = (self._at("id_offsets", numbers + side).tolist() for side in (0, 1))
         return [self._text(begin, end).decode() for begin, end in zip(begins, ends, strict=True)]
 
@@ -341,7 +384,8 @@ class TopologyFile:
         offsets = self._all("forward")
         degrees = offsets[1:] - offsets[:-1]
         begins = np.repeat(np.arange(len(degrees)), degrees)
-        return begins, self._all("ends"), self._all("rows")
+        rows = self._all("rows") if "rows" in self.header.sections else np.arange(len(begins))
+        return begins, self._all("ends"), rows
 
     def edges_at(self, numbers: NDArray[np.int64], *, backward: bool) -> tuple[NDArray[np.int64], ...]:
         """The edges that begin at some ids, or backward end there: the numbers at both ends, and the row."""
@@ -357,7 +401,7 @@ class TopologyFile:
             begins, ends = self._begins_of(places), there
         else:
             begins, ends = there, self._at("ends", places)
-        return begins, ends, self._at("rows", places)
+        return begins, ends, self._at("rows", places) if "rows" in self.header.sections else places
 
     def _begins_of(self, places: NDArray[np.int64]) -> NDArray[np.int64]:
         """The numbers that edges begin at, by their places: the last one whose edges begin no later, by halving."""
@@ -421,6 +465,11 @@ class TopologyFile:
                 raise UnusableTopology(f"block {number} of {self.header.name} does not match its checksum")
         self._data[start:stop] = np.frombuffer(content, np.uint8)
         self._is_known[first:last] = True
+
+
+def _texts(content: bytes, offsets: NDArray[np.int64]) -> list[str]:
+    """The texts in some bytes, by where they begin and end."""
+    return [content[begin:end].decode() for begin, end in pairwise(offsets.tolist())]
 
 
 def open_file(root: Location, name: str) -> TopologyFile:

@@ -3,6 +3,8 @@
 import logging
 from datetime import UTC, datetime
 
+import pyarrow as pa
+
 from omnigraph import failpoints
 from omnigraph.api.history import Commit
 from omnigraph.catalog import Catalog, EntityType, NodeType, compile_schema, table_schema
@@ -15,7 +17,7 @@ from omnigraph.storage.commits import commit_created, sync_versions
 from omnigraph.storage.durability import forget
 from omnigraph.storage.files import checksum_files
 from omnigraph.storage.location import Location
-from omnigraph.storage.staging import stage_create, with_compact_ids
+from omnigraph.storage.staging import stage_create, with_compact_ends, with_compact_ids
 from omnigraph.storage.tables import version_file
 from omnigraph.versioning import Manifest, Pin, new_commit_id
 from omnigraph.versioning.file_checksums import record_checksums
@@ -77,10 +79,16 @@ def create_table(graph: Location, entity: EntityType, commit_id: str) -> Pin:
     """An empty table, in a folder of this creator's own: what a failed one left behind is never taken over."""
     folder = "nodes" if isinstance(entity, NodeType) else "edges"
     path = f"{folder}/{entity.identity}-{commit_id.lower()}"
-    has_key = isinstance(entity, NodeType) and entity.key
-    schema = table_schema(entity) if has_key else with_compact_ids(table_schema(entity))
-    table = commit_created(stage_create(graph.child(path), schema.empty_table(), commit_id))
+    table = commit_created(stage_create(graph.child(path), _stored_schema(entity).empty_table(), commit_id))
     sync_versions([table])
     checksums = checksum_files(table.location, [version_file(table.version)])
     record_checksums(graph, f"{commit_id}-{entity.identity}", {path: checksums})
     return Pin(path, table.version)
+
+
+def _stored_schema(entity: EntityType) -> pa.Schema:
+    """The columns of a new table, with how Lance is to encode them."""
+    schema = table_schema(entity)
+    if isinstance(entity, NodeType):
+        return schema if entity.key else with_compact_ids(schema)
+    return with_compact_ends(with_compact_ids(schema))

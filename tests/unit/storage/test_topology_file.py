@@ -6,6 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from omnigraph.storage import topology_file
 from omnigraph.storage.topology_file import (
     SUFFIX,
     FragmentFiles,
@@ -18,12 +19,14 @@ from omnigraph.storage.topology_file import (
 )
 
 FRAGMENTS = (FragmentFiles(2, 5, ("a.lance",)), FragmentFiles(7, 4, ("b.lance", "c.lance")))
+LARGE = (FragmentFiles(0, 400_000, ("a.lance",)),)
 NAME = f"{fragments_digest(FRAGMENTS)}{SUFFIX}"
 EDGES = [("ann", "bo", 0), ("ann", "dé", 8), ("bo", "ann", 3), ("bo", "ann", 4), ("dé", "dé", 6)]
 
 
-def test_all_edges_come_back_with_their_ids_and_rows() -> None:
-    file = opened(content())
+@pytest.mark.parametrize("is_earlier", [False, True])
+def test_all_edges_come_back_with_their_ids_and_rows(is_earlier: bool) -> None:
+    file = opened(earlier_content() if is_earlier else content())
     ids = file.ids().to_pylist()
     assert ids == ["ann", "bo", "dé"]
     begins, ends, rows = file.edges()
@@ -33,8 +36,9 @@ def test_all_edges_come_back_with_their_ids_and_rows() -> None:
 
 
 @pytest.mark.parametrize("backward", [False, True])
-def test_the_edges_of_some_ids_are_found_from_either_end(backward: bool) -> None:
-    file = opened(content())
+@pytest.mark.parametrize("is_earlier", [False, True])
+def test_the_edges_of_some_ids_are_found_from_either_end(backward: bool, is_earlier: bool) -> None:
+    file = opened(earlier_content() if is_earlier else content())
     numbers = file.find_ids(["dé", "none", "ann", "", "zoe"])
     begins, ends, rows = file.edges_at(numbers, backward=backward)
     found = sorted(zip(file.ids_at(begins), file.ids_at(ends), rows.tolist(), strict=True))
@@ -49,8 +53,7 @@ def test_a_lookup_reads_few_bytes_of_a_large_file() -> None:
         read.append(stop - start)
         return whole[start:stop]
 
-    fragments = (FragmentFiles(0, 400_000, ("a.lance",)),)
-    file = TopologyFile(read_header(look, f"{fragments_digest(fragments)}{SUFFIX}"), look, piece=1)
+    file = TopologyFile(read_header(look, f"{fragments_digest(LARGE)}{SUFFIX}"), look, piece=1)
     begins, ends, rows = file.edges_at(file.find_ids(["n0077777"]), backward=True)
     assert (file.ids_at(begins), file.ids_at(ends), rows.tolist()) == (["n0077776"], ["n0077777"], [77776])
     assert sum(read) < len(whole) / 4
@@ -65,6 +68,19 @@ def test_every_id_is_found_whatever_their_number(id_count: int) -> None:
     file = opened(encode_topology(topology), fragments)
     for wanted in (ids.to_pylist(), [f"n{id_count - 1:04}"], ["a", "n", "n9999", "z"]):
         assert file.ids_at(file.find_ids(wanted)) == [each for each in wanted if each in ids.to_pylist()]
+
+
+def test_edges_in_the_order_of_their_rows_need_no_numbers_of_rows() -> None:
+    file = opened(large_content(), LARGE)
+    assert "rows" not in file.header.sections
+    assert np.array_equal(file.edges()[2], np.arange(400_000))
+    assert file.edges_at(np.array([7, 70_000]), backward=False)[2].tolist() == [7, 70_000]
+
+
+def test_ids_take_less_space_than_their_texts() -> None:
+    file = opened(large_content(), LARGE)
+    assert file.header.sections["ids"][1] < 400_000 * 4
+    assert file.ids().to_pylist() == [f"n{number:07}" for number in range(400_000)]
 
 
 def test_a_file_without_edges_can_be_read() -> None:
@@ -106,12 +122,28 @@ def content() -> bytes:
     )
 
 
+def earlier_content() -> bytes:
+    """The same as earlier versions wrote it: with plain ids."""
+    numbers = {"ann": 0, "bo": 1, "dé": 2}
+    body = topology_file._Body()
+    body.add_numbers("id_offsets", np.array([0, 3, 5, 8]), 8)
+    body.add_bytes("ids", "".join(numbers).encode())
+    body.add_bytes("fences", b'["ann"]')
+    body.add_numbers("forward", np.array([0, 2, 4, 5]), 5)
+    body.add_numbers("ends", np.array([numbers[end] for _, end, _ in EDGES]), 3)
+    body.add_numbers("rows", np.array([row for _, _, row in EDGES]), 9)
+    body.add_numbers("backward", np.array([0, 2, 3, 5]), 5)
+    body.add_numbers("places", np.array([2, 3, 0, 1, 4]), 5)
+    body.add_numbers("gaps", np.array([1, 2, 5, 7]), 9)
+    return b"OGTOPO1\n" + body.finish(FRAGMENTS)[8:]
+
+
 def large_content() -> bytes:
     """A ring."""
     numbers = np.arange(400_000)
     return encode_topology(
         Topology(
-            fragments=(FragmentFiles(0, len(numbers), ("a.lance",)),),
+            fragments=LARGE,
             ids=pa.array([f"n{number:07}" for number in numbers]),
             begins=numbers,
             ends=(numbers + 1) % len(numbers),
