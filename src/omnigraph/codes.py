@@ -101,6 +101,8 @@ class Code(StrEnum):
     NOT_A_CONDITION = "T033", "a condition is not a truth value"
     NOT_GROUPED = "T034", "an aggregate is combined with a value that is not a group key"
     CAST_NOT_POSSIBLE = "T035", "a value cannot be cast to this type"
+    OPTIONAL_NOT_POSSIBLE = "T036", "an optional pattern has no meaning there"
+    REQUIRED_OF_OPTIONAL = "T037", "a required clause uses a variable of an optional pattern"
     NOT_CARRIED = "T040", "a column of `with` cannot become a variable"
     HAVING_NOT_GROUPED = "T045", "a condition of `having` is not about groups"
     CONFLICT_NOT_POSSIBLE = "T050", "an insert cannot conflict with what is there"
@@ -149,3 +151,4 @@ class Code(StrEnum):
     UNFILLED_VECTOR = "L013", "no configured model can fill a vector"
     UNRECORDED_MODEL = "L014", "a text is searched in a vector without a recorded model"
     NEEDLESS_HOPS = "L015", "hop bounds have no use here"
+    NEEDLESS_OPTIONAL = "L016", "an optional pattern binds nothing"

@@ -98,6 +98,8 @@ def _pattern(pattern: ir.Pattern, around: _Tables, touched: _Touched) -> _Tables
     for step in pattern.path_steps:
         if step.variable is not None:
             tables[step.variable] = tuple(touched.catalog.edges[name] for name in step.edges)
+    for optional in pattern.optional:
+        tables = dict(_pattern(optional, tables, touched))
     _expressions(pattern.conditions, tables, touched)
     for absent in pattern.absent:
         _pattern(absent, tables, touched)
@@ -133,7 +135,7 @@ def _used_columns(expression: ir.Expression) -> Iterator[tuple[str, tuple[str, .
             yield variable, (name,)
         case ir.Entity(variable):
             yield variable, None
-        case ir.Aggregate(_, ir.Entity(variable)) if expression.counts_rows:
+        case ir.Aggregate(_, ir.Entity(variable)) if not expression.distinct:
             yield variable, ()
         case ir.SameEntity():
             pass

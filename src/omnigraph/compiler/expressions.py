@@ -6,6 +6,7 @@ What an operation means stands in `omnigraph.operations`. Here its overload is c
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from omnigraph.catalog import List, PropertyType, Scalar, Vector
+from omnigraph.catalog.model import ID
 from omnigraph.catalog.types import PARAMETER_TYPE_CODES, resolve_type
 from omnigraph.codes import Code
 from omnigraph.compiler import ir
@@ -150,8 +151,8 @@ class Expressions(Values):
             return None
         if isinstance(value, ir.Entity):
             is_path = isinstance(self.scope.lookup(value.variable), PathVariable)
-            name, type = (LENGTH, Scalar.I64) if is_path else ("id", Scalar.STRING)
-            value = ir.Column(value.variable, name, type, nullable=False)
+            name, type = (LENGTH, Scalar.I64) if is_path else (ID, Scalar.STRING)
+            value = ir.Column(value.variable, name, type, value.nullable)
         found = call("is null", value)
         return call("not", found) if expression.negated else found
 
@@ -439,7 +440,7 @@ def _number_of(unit: Unit, moment: ir.Expression) -> ir.Expression:
 
 
 def _may_be_null(expression: ir.Expression) -> bool:
-    return not isinstance(expression, ir.Entity) and expression.nullable
+    return expression.nullable
 
 
 def _is_call(expression: ast.Expression, function: str) -> bool:

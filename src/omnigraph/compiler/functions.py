@@ -337,7 +337,9 @@ class Comparisons:
             if operator not in (ast.Operator.EQUAL, ast.Operator.NOT_EQUAL):
                 message = "an entity can only be `=` or `!=` another"
             elif self._values.scope.may_be_same(left.variable, right.variable):
-                return ir.SameEntity(left.variable, right.variable, negated=operator is ast.Operator.NOT_EQUAL)
+                negated = operator is ast.Operator.NOT_EQUAL
+                nullable = left.nullable or right.nullable
+                return ir.SameEntity(left.variable, right.variable, negated=negated, nullable=nullable)
             else:
                 names = f"{quoted('$' + left.variable)} and {quoted('$' + right.variable)}"
                 self._report(Code.INCOMPARABLE, f"{names} are never the same entity", span)

@@ -64,9 +64,10 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class Entity:
-    """The whole entity that a variable is bound to."""
+    """The whole entity that a variable is bound to; null where it is one of an optional pattern that does not fit."""
 
     variable: str
+    nullable: bool = False
 
 
 class AggregateFunction(StrEnum):
@@ -82,7 +83,7 @@ class AggregateFunction(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Aggregate:
-    """One value for a group of rows; a count of an entity counts rows, of a value those that are not null.
+    """One value for a group of rows; a count is that of the rows in which its argument is not null.
 
     When `distinct`, equal values count once, and a count of an entity counts different ones. `collect` gives a list of
     the values that are not null, in ascending order.
@@ -97,7 +98,7 @@ class Aggregate:
     @property
     def counts_rows(self) -> bool:
         """Whether it needs no value of a row."""
-        return isinstance(self.argument, Entity) and not self.distinct
+        return isinstance(self.argument, Entity) and not self.argument.nullable and not self.distinct
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,12 +198,12 @@ class Comparison:
 
     @property
     def nullable(self) -> bool:
-        return any(isinstance(side, Entity) or side.nullable for side in (self.left, self.right))
+        return self.left.nullable or self.right.nullable
 
 
 @dataclass(frozen=True, slots=True)
 class SameEntity:
-    """Whether two variables are bound to the same entity, or are not."""
+    """Whether two variables are bound to the same entity, or are not; null where one of them is bound to none."""
 
     left: str
     right: str
@@ -394,7 +395,9 @@ class PathStep:
 class Pattern:
     """What must be there, and in `absent` what must not; a nested pattern sees the variables around it.
 
-    All conditions must hold: one that consists of several joined by `and` is split.
+    All conditions must hold: one that consists of several joined by `and` is split. Each of `optional` is found for the
+    rows that nodes, traversals and those before it give: a row for each way in which it fits, or one in which its
+    variables are null. What is in `conditions` and `absent` comes after them, and sees their variables.
     """
 
     nodes: tuple[NodeBinding, ...] = ()
@@ -403,6 +406,19 @@ class Pattern:
     path_steps: tuple[PathStep, ...] = ()
     conditions: tuple[Condition, ...] = ()
     absent: tuple["Pattern", ...] = ()
+    optional: tuple["Pattern", ...] = ()
+
+    @property
+    def variables(self) -> tuple[str, ...]:
+        """The variables that it binds, in the order in which their ids settle the order of rows."""
+        nodes = (node.variable for node in self.nodes)
+        edges = (variable for variable, _ in self.bound_edges)
+        return (*nodes, *edges, *(path.variable for path in self.paths), *self.optional_variables)
+
+    @property
+    def optional_variables(self) -> tuple[str, ...]:
+        """Those that may be null."""
+        return tuple(name for each in self.optional for name in each.variables)
 
     @property
     def connections(self) -> tuple[Traversal | EdgeBinding | PathSearch | PathStep, ...]:

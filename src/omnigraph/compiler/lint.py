@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 from omnigraph.codes import Code
 from omnigraph.compiler import ir
-from omnigraph.diagnostics import Findings, quoted
+from omnigraph.diagnostics import Findings, Span, quoted
 from omnigraph.syntax.nodes import Node
 from omnigraph.syntax.query_ast import (
     THROWAWAY,
@@ -68,8 +68,8 @@ def _all_patterns(read: ir.Read) -> Iterator[ir.Pattern]:
 def _patterns_below(pattern: ir.Pattern) -> Iterator[ir.Pattern]:
     """A pattern and all that are nested in it."""
     yield pattern
-    for absent in pattern.absent:
-        yield from _patterns_below(absent)
+    for nested in (*pattern.absent, *pattern.optional):
+        yield from _patterns_below(nested)
     for condition in pattern.conditions:
         yield from _patterns_of(condition)
 
@@ -126,44 +126,67 @@ def _concerned_variables(pattern: ir.Pattern) -> set[str]:
 
 def _cross_product(body: ReadBody, pattern: ir.Pattern, before: ir.Read | None, findings: Findings) -> None:
     """Every pair of unconnected parts multiplies the rows; the rows of the stage before are such a part, too."""
-    apart = _separate_parts(pattern, before)
-    if len(apart) < 2:
-        return
-    names = " and ".join(map(_part_name, apart[:2]))
-    span = next((clause.variable.span for clause in body.match if isinstance(clause, Binding)), body.span)
-    message = f"{names} are not connected, so every one is paired with every other"
-    findings.report(Code.CROSS_PRODUCT, message, span, "connect them by a traversal or a filter")
+    links = list(_links(pattern))
+    parts = [node.variable for node in pattern.nodes]
+    carried: tuple[str, ...] = ()
+    if before is not None:
+        carried = (ir.STAGE, *(name for name, _ in before.shape.entities))
+        links.append({*carried})
+        if parts and not _is_one_row(before):
+            parts.insert(0, ir.STAGE)
+    apart = _separate_parts(parts, links)
+    if len(apart) > 1:
+        names = " and ".join(map(_part_name, apart[:2]))
+        message = f"{names} are not connected, so every one is paired with every other"
+        findings.report(Code.CROSS_PRODUCT, message, _begin(body), "connect them by a traversal or a filter")
+    _separate_optionals(body, pattern, carried, findings)
+
+
+def _separate_optionals(body: ReadBody, pattern: ir.Pattern, around: tuple[str, ...], findings: Findings) -> None:
+    """An optional pattern that nothing connects to the rows around it multiplies them, too."""
+    seen = (*around, *pattern.variables)
+    for optional in pattern.optional:
+        others = tuple(name for name in seen if name not in optional.variables)
+        parts = [node.variable for node in optional.nodes]
+        apart = _separate_parts(parts, [*_links(pattern), *_links(optional), {*others}], others)
+        if apart:
+            name = _part_name(apart[0])
+            message = f"{name} is not connected to the pattern around, so every one is paired with every row"
+            findings.report(Code.CROSS_PRODUCT, message, _begin(body), "connect it by a traversal or a filter")
+        _separate_optionals(body, optional, seen, findings)
+
+
+def _begin(body: ReadBody) -> Span:
+    """Where people look for what a pattern binds."""
+    return next((clause.variable.span for clause in body.match if isinstance(clause, Binding)), body.span)
 
 
 def _part_name(variable: str) -> str:
     return "the rows of `with`" if variable == ir.STAGE else quoted("$" + variable.partition(":")[0])
 
 
-def _separate_parts(pattern: ir.Pattern, before: ir.Read | None) -> list[str]:
-    """One variable of each part of a pattern that nothing connects to the others."""
-    neighbours: dict[str, set[str]] = {node.variable: set() for node in pattern.nodes}
-    links = list(_links(pattern))
-    if before is not None:
-        carried = {ir.STAGE, *(name for name, _ in before.shape.entities)}
-        links.append(carried)
+def _separate_parts(parts: Iterable[str], links: Iterable[set[str]], around: Iterable[str] = ()) -> list[str]:
+    """One variable of each part that nothing connects to the others, or to the variables around them."""
+    neighbours: dict[str, set[str]] = {}
     for linked in links:
         for name in linked:
             neighbours.setdefault(name, set()).update(linked)
     seen: set[str] = set()
-    apart = []
-    parts = [node.variable for node in pattern.nodes]
-    if parts and before is not None and not _is_one_row(before):
-        parts.insert(0, ir.STAGE)
-    for part in parts:
-        if part in seen:
-            continue
-        apart.append(part)
-        pending = [part]
+
+    def visit(names: Iterable[str]) -> None:
+        pending = [*names]
         while pending:
             name = pending.pop()
             if name not in seen:
                 seen.add(name)
-                pending += neighbours[name]
+                pending += neighbours.get(name, ())
+
+    visit(around)
+    apart = []
+    for part in parts:
+        if part not in seen:
+            apart.append(part)
+            visit((part,))
     return apart
 
 

@@ -8,6 +8,7 @@ from omnigraph.codes import Code
 from omnigraph.compiler import ir
 from omnigraph.compiler.assigned import AssignedValues, names_in
 from omnigraph.compiler.matched import MatchedRows
+from omnigraph.compiler.optional import refuse_optional
 from omnigraph.compiler.reads import ReadCompiler
 from omnigraph.compiler.scope import EdgeVariable, Meaning, NodeVariable, Unresolved, VariableScope, entity_property
 from omnigraph.diagnostics import Findings, Span, any_of, did_you_mean, quoted
@@ -35,7 +36,10 @@ class MutationCompiler:
         """The typed form of the mutation called at `name`; meaningful only when no error was reported."""
         if mutation.match is not None:
             scope = self._scope(None, {})
-            self._matched = MatchedRows(self._reads.lower_match(mutation.match, name, scope), scope)
+            refused = "`optional` cannot be used in the `match` of a mutation"
+            hint = "what is changed must be there; leave it out, or write a mutation of its own for it"
+            required = refuse_optional(mutation.match, refused, hint, self._findings)
+            self._matched = MatchedRows(self._reads.lower_match(required, name, scope), scope)
             self._given = self._values(None)
         lowered = [self._statement(statement) for statement in mutation.statements]
         statements = tuple(statement for statement in lowered if statement is not None)

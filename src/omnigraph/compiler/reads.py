@@ -9,6 +9,7 @@ from omnigraph.codes import Code
 from omnigraph.compiler import ir
 from omnigraph.compiler.expressions import Expressions
 from omnigraph.compiler.functions import Comparisons
+from omnigraph.compiler.optional import find_required, refuse_optional
 from omnigraph.compiler.scope import VariableScope
 from omnigraph.compiler.stages import carry_columns
 from omnigraph.dataclass_later import dataclass
@@ -59,11 +60,14 @@ class ReadCompiler:
         return pattern
 
     def lower_nested(self, clauses: Sequence[ast.Clause], scope: VariableScope) -> ir.Pattern:
-        """A pattern that is nested in one with this scope."""
-        return self._pattern(clauses, self._scope(scope))
+        """The pattern of a `not`, `exists` or `count` that is nested in one with this scope."""
+        refused = "`optional` cannot be used in the pattern of `not`, `exists` or `count`"
+        hint = "leave it out: what is optional does not decide whether a pattern is found"
+        return self._pattern(refuse_optional(clauses, refused, hint, self._findings), self._scope(scope))
 
-    def _scope(self, parent: VariableScope | None) -> VariableScope:
-        return VariableScope(self._catalog, self._findings, frozenset(self._parameters), parent)
+    def _scope(self, parent: VariableScope | None, *, is_optional: bool = False) -> VariableScope:
+        parameters = frozenset(self._parameters)
+        return VariableScope(self._catalog, self._findings, parameters, parent, is_optional=is_optional)
 
     def _expressions(
         self, scope: VariableScope, *, in_result: bool = False, columns: Mapping[str, ir.Expression] | None = None
@@ -75,7 +79,11 @@ class ReadCompiler:
     # --- match ---
 
     def _pattern(self, clauses: Sequence[ast.Clause], scope: VariableScope) -> ir.Pattern:
+        clauses, lost = find_required(clauses, scope)
         scope.bind(clauses)
+        scope.leave_unresolved(lost)
+        written = [clause for clause in clauses if isinstance(clause, ast.OptionalClause)]
+        optional = [found for clause in written if (found := self._optional(clause, scope)) is not None]
         values = self._expressions(scope)
         conditions = [each for clause in clauses for each in self._conditions(clause, values)]
         if scope.is_impossible:
@@ -88,7 +96,22 @@ class ReadCompiler:
             path_steps=tuple(scope.path_steps),
             conditions=tuple(conditions),
             absent=tuple(absent),
+            optional=tuple(optional),
         )
+
+    def _optional(self, clause: ast.OptionalClause, scope: VariableScope) -> ir.Pattern | None:
+        """An optional pattern, whose variables are visible from now on; None if it has none and so changes nothing."""
+        if not clause.clauses:
+            self._findings.report(Code.EMPTY_QUERY, "`optional` without a pattern adds nothing", clause.span)
+        inner = self._scope(scope, is_optional=True)
+        pattern = self._pattern(clause.clauses, inner)
+        scope.adopt(inner)
+        if pattern.variables:
+            return pattern
+        message = "this optional pattern binds no variable, so it changes nothing"
+        hint = "write its conditions around it, or bind an edge: `$a $e:edge $b`"
+        self._findings.report(Code.NEEDLESS_OPTIONAL, message, clause.span, hint)
+        return None
 
     def _absent(self, clause: ast.Negation, scope: VariableScope) -> ir.Pattern:
         if not clause.clauses:

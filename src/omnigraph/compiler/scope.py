@@ -9,7 +9,7 @@ both directions remain possible, the first such traversal runs forward, and the 
 """
 
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import field, replace
 from typing import TypeAlias
 
@@ -148,6 +148,8 @@ class NodeVariable:
     name: str
     types: tuple[str, ...]
     interface: str | None = None
+    is_optional: bool = False
+    """Whether it may be null here, because an optional pattern binds it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,6 +158,7 @@ class EdgeVariable:
 
     name: str
     edge: EdgeType
+    is_optional: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,6 +175,7 @@ class PathVariable:
 
     name: str
     search: ir.PathSearch
+    is_optional: bool = False
 
     @property
     def type(self) -> PathType:
@@ -202,13 +206,14 @@ class ResolvedProperty:
 
 @dataclass(slots=True)
 class VariableScope:
-    """The variables that a pattern sees: its own, and those of the pattern around it."""
+    """The variables that a pattern sees: its own, those of its optional patterns, and those around it."""
 
     catalog: Catalog
     findings: Findings
     parameters: frozenset[str]
     parent: "VariableScope | None" = None
     variables: dict[str, Meaning] = field(default_factory=dict)
+    optional_variables: dict[str, Meaning] = field(default_factory=dict)
     traversals: list[ir.Traversal | ir.EdgeBinding] = field(default_factory=list)
     paths: list[ir.PathSearch] = field(default_factory=list)
     path_steps: list[ir.PathStep] = field(default_factory=list)
@@ -216,13 +221,14 @@ class VariableScope:
     """Whether a traversal of this level can have no path, whatever the data."""
     dropped: frozenset[str] = frozenset()
     """The variables that the stage before does not carry on."""
+    is_optional: bool = False
+    """Whether the pattern is an optional one of that around it, which sees its variables afterwards."""
     _thrown_away: int = 0
 
     def lookup(self, name: str) -> Meaning | None:
         """The variable of this name, here or in a pattern around."""
-        if name in self.variables:
-            return self.variables[name]
-        return self.parent.lookup(name) if self.parent is not None else None
+        found = self.variables.get(name) or self.optional_variables.get(name)
+        return self.parent.lookup(name) if found is None and self.parent is not None else found
 
     def is_dropped(self, name: str) -> bool:
         """Whether there was a variable of this name, which the stage before does not carry on."""
@@ -230,12 +236,12 @@ class VariableScope:
 
     @property
     def _depth(self) -> int:
-        return 0 if self.parent is None else self.parent._depth + 1
+        return 0 if self.parent is None else self.parent._depth + (not self.is_optional)
 
     def visible_names(self) -> list[str]:
         """The names of all variables and parameters that can be used here."""
         outer = self.parent.visible_names() if self.parent is not None else [f"${name}" for name in self.parameters]
-        return [*outer, *(f"${name}" for name in self.variables if ":" not in name)]
+        return [*outer, *(f"${name}" for name in (*self.variables, *self.optional_variables) if ":" not in name)]
 
     def may_be_same(self, left: str, right: str) -> bool:
         """Whether two variables can be bound to the same entity."""
@@ -306,6 +312,14 @@ class VariableScope:
         for clause in clauses:
             if isinstance(clause, PathStepClause):
                 self._add_path_step(clause)
+
+    def adopt(self, optional: "VariableScope") -> None:
+        """Makes the variables of an optional pattern visible here, where each may be null."""
+        for name, meaning in (*optional.variables.items(), *optional.optional_variables.items()):
+            if isinstance(meaning, Bound):
+                self.optional_variables[name] = replace(meaning, is_optional=True)
+            else:
+                self.optional_variables[name] = meaning
 
     def own_nodes(self) -> tuple[ir.NodeBinding, ...]:
         """The node variables that this level introduces."""
@@ -547,8 +561,7 @@ class VariableScope:
     def _end_name(self, end: Variable) -> str | None:
         """The variable at an end, under a name of its own if it is thrown away; None if it cannot be an end."""
         if end.name == THROWAWAY:
-            self._thrown_away += 1
-            return f"{THROWAWAY}:{self._depth}.{self._thrown_away}"
+            return f"{THROWAWAY}:{self._depth}.{self._count_thrown_away()}"
         known = self.lookup(end.name)
         if isinstance(known, EdgeVariable | PathVariable | ValueVariable) or end.name in self.parameters:
             is_value = isinstance(known, ValueVariable)
@@ -558,6 +571,13 @@ class VariableScope:
             self.findings.report(Code.VARIABLE_REUSED, message, end.span)
             return None
         return None if isinstance(known, Unresolved) else end.name
+
+    def _count_thrown_away(self) -> int:
+        """Counts one more end. Those of optional patterns are counted together with those around, which see them."""
+        if self.parent is not None and self.is_optional:
+            return self.parent._count_thrown_away()
+        self._thrown_away += 1
+        return self._thrown_away
 
     def _domain(self, name: str) -> frozenset[str] | None:
         """The types that a variable may have by its other uses; None if it may have any."""
@@ -595,8 +615,11 @@ class VariableScope:
         """After an error: what only this clause could have explained is not reported again at each use."""
         bound = clause.variable if isinstance(clause, PathClause) else clause.binding
         introduced = [clause.source, clause.destination, *([bound] if bound else [])]
-        for variable in introduced:
-            name = variable.name
+        self.leave_unresolved(variable.name for variable in introduced)
+
+    def leave_unresolved(self, names: Iterable[str]) -> None:
+        """Says of names that nothing else explains that what they mean was lost to an error."""
+        for name in names:
             if name != THROWAWAY and name not in self.parameters and self.lookup(name) is None:
                 self.variables[name] = Unresolved(name)
 

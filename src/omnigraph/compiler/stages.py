@@ -70,4 +70,4 @@ def _is_variable(expression: ast.Expression, name: str) -> bool:
 def _names_in(scope: VariableScope) -> set[str]:
     """The variables that a query can name here, and those that were dropped before."""
     around = _names_in(scope.parent) if scope.parent is not None else set()
-    return around | {name for name in scope.variables if ":" not in name} | scope.dropped
+    return around | {name for name in (*scope.variables, *scope.optional_variables) if ":" not in name} | scope.dropped

@@ -139,7 +139,7 @@ class Values:
         meaning = self._meaning(variable)
         if isinstance(meaning, ValueVariable):
             return meaning.value
-        return None if meaning is None else ir.Entity(meaning.name)
+        return None if meaning is None else ir.Entity(meaning.name, meaning.is_optional)
 
     def is_carried(self, expression: ast.Expression) -> bool:
         """Whether an expression is a value of the stage before."""
@@ -182,7 +182,7 @@ class Values:
             self.report(Code.UNKNOWN_PROPERTY, message, access.name_span, hint)
             return None
         name = self.scope.column_of(meaning, access.name)
-        return ir.Column(meaning.name, name, resolved.type, resolved.nullable), resolved
+        return ir.Column(meaning.name, name, resolved.type, resolved.nullable or meaning.is_optional), resolved
 
     def _describe_meaning(self, meaning: Bound) -> str:
         if isinstance(meaning, EdgeVariable):

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from omnigraph.compiler import ir
 from omnigraph.query.cancelling import Cancellation
 from omnigraph.query.levels import KnownValues, Page
-from omnigraph.query.programs import ByIds, EdgeStep, PatternProgram, Program, Scan, Without
+from omnigraph.query.programs import ByIds, EdgeStep, Optionally, PatternProgram, Program, Scan, Without
 from omnigraph.query.resident import run_program
 from omnigraph.query.results import AnswerColumn
 from omnigraph.resident.view import ResidentView
@@ -56,7 +56,7 @@ def _has_bounded_steps(pattern: PatternProgram) -> bool:
                 return False
             case EdgeStep(minimum=minimum, maximum=maximum) if (minimum, maximum) != (1, 1):
                 return False
-            case Without(nested) if not _has_bounded_steps(nested):
+            case Without(nested) | Optionally(nested) if not _has_bounded_steps(nested):
                 return False
     return True
 
@@ -83,7 +83,7 @@ def _can_run_at_once(pattern: PatternProgram, view: ResidentView) -> bool:
                 links = view.links_at_once(operation.table)
                 if links is None or not links.can_follow_at_once(operation.direction):
                     return False
-            case Without(nested) if not _can_run_at_once(nested, view):
+            case Without(nested) | Optionally(nested) if not _can_run_at_once(nested, view):
                 return False
     return True
 

@@ -20,6 +20,7 @@ from omnigraph.compute_later import pc
 from omnigraph.dataclass_later import dataclass
 from omnigraph.query.carried import StageRows
 from omnigraph.query.computing import ColumnTest, Resolved, compute, constant_array, resolve
+from omnigraph.query.gaps import MISSING
 from omnigraph.query.levels import ALL_ROWS, Page
 from omnigraph.query.matching import MOST_ROWS, Frame, Run, add_up, test_values
 from omnigraph.query.programs import NoProgram
@@ -182,8 +183,10 @@ class Groups:
         """The keys that divide rows. What depends on an entity that is a key does not divide further."""
         entities = {key.variable for key in keys if _is_identity(key)}
         for variable in entities:
-            ordinals = self.frame.columns[variable]
-            yield _Key(ir.Entity(variable), ordinals, self.run.table(variable).count, None)
+            # What is bound to nothing is a key, too: the first one.
+            above = -MISSING if variable in self.run.program.optional else 0
+            ordinals = self.frame.columns[variable] + above
+            yield _Key(ir.Entity(variable), ordinals, self.run.table(variable).count + above, None)
         for key in dict.fromkeys(keys):
             if isinstance(key, ir.Column) and key.variable not in entities:
                 if isinstance(key.type, List):
@@ -197,7 +200,8 @@ class Groups:
 
     def _entities(self, variable: str) -> Ordinals:
         """The entity of a variable that is a key, for each group."""
-        return self.keys[ir.Entity(variable)]
+        numbers = self.keys[ir.Entity(variable)]
+        return numbers + MISSING if variable in self.run.program.optional else numbers
 
     def _sortable(self, key: ir.Expression, arrays: Mapping[ir.Expression, pa.Array]) -> Any:
         """What sorts groups by a key, or by what is computed of groups."""
@@ -208,15 +212,16 @@ class Groups:
         assert isinstance(key, ir.Column | ir.Entity)
         table, ordinals = self.run.table(key.variable), self._entities(key.variable)
         if _is_identity(key):
-            return table.id_order(ordinals)
+            return self.run.id_order(table, ordinals)
         assert isinstance(key, ir.Column)
-        return sortable_numbers(table.values(key.name, ordinals))
+        return sortable_numbers(self.run.values_of(table, key.name, ordinals))
 
     def _outputs(self, keys: Sequence[ir.Expression], places: NDArray[Any] | None) -> list[AnswerColumn]:
         """The keys of some groups, or of all, as they are returned."""
         frame = Frame({}, self.count if places is None else len(places))
-        for each, numbers in self.keys.items():
+        for each in self.keys:
             if isinstance(each, ir.Entity):
+                numbers = self._entities(each.variable)
                 frame.columns[each.variable] = numbers if places is None else numbers[places]
         found: list[AnswerColumn] = []
         for key in keys:
@@ -267,6 +272,11 @@ class Groups:
             numbers = np.zeros(frame.count, np.int64)
         if isinstance(aggregate.argument, ir.Entity):
             ordinals = frame.columns[aggregate.argument.variable]
+            if aggregate.argument.nullable:
+                is_there = ordinals >= 0
+                frame, numbers, ordinals = frame.take(is_there), numbers[is_there], ordinals[is_there]
+            if not aggregate.distinct:
+                return pa.array(add_up(numbers, frame.weights, self.count), wanted)
             groups, _ = self._sort_pairs(numbers, ordinals, once=True)
             return pa.array(np.bincount(groups, minlength=self.count), wanted)
         values = self._values_of(aggregate.argument)

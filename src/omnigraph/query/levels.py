@@ -199,6 +199,8 @@ class Bound:
     """The search whose paths the variable is bound to."""
     is_stepped: bool = False
     """Whether the edges of its paths are asked for one by one."""
+    is_optional: bool = False
+    """Whether it is null where the optional pattern that binds it does not fit."""
     needs: dict[str, None] = field(default_factory=dict)
     predicates: list[ColumnPredicate] = field(default_factory=list)
     computed: list[ComputedField] = field(default_factory=list)
@@ -303,23 +305,45 @@ Residual: TypeAlias = OnColumn | Compared | Same | Holds | Computed
 
 @dataclass(slots=True, eq=False)
 class Level:
-    """One pattern: the outermost, or what is inside a `not`. Around the outermost is what a stage carries on to it."""
+    """One pattern: the outermost, what is inside a `not`, or an optional one.
+
+    Around the outermost is what a stage carries on to it.
+    """
 
     pattern: ir.Pattern
     parent: "Level | None" = None
     own: dict[str, Bound] = field(default_factory=dict)
     residual: list[Residual] = field(default_factory=list)
     absent: list["Level"] = field(default_factory=list)
+    optional: list["Level"] = field(default_factory=list)
+    is_optional: bool = False
     asked: dict[int, "Level"] = field(default_factory=dict)
     """The patterns that expressions ask for, by the identity of their `ir.SubPattern`."""
     is_empty: bool = False
 
     def lookup(self, name: str) -> Bound:
         """The variable of this name, here or around."""
-        if name in self.own:
-            return self.own[name]
+        found = self._lookup_here(name)
+        if found is not None:
+            return found
         assert self.parent is not None, name
         return self.parent.lookup(name)
+
+    def _lookup_here(self, name: str) -> Bound | None:
+        inner = (found for each in self.optional if (found := each._lookup_here(name)) is not None)
+        return self.own.get(name) or next(inner, None)
+
+    def visible(self) -> Iterator[Bound]:
+        """The variables of this pattern, and then those of its optional ones."""
+        yield from self.own.values()
+        for each in self.optional:
+            yield from each.visible()
+
+    @property
+    def fits_never(self) -> bool:
+        """Whether this is an optional pattern of which nothing is found, whatever the data."""
+        around = self.parent is not None and self.parent.fits_never
+        return self.is_optional and (self.is_empty or around)
 
     def is_own(self, bound: Bound) -> bool:
         return any(bound is each for each in self.own.values())
@@ -334,9 +358,9 @@ class LevelBuilder:
         self._values = values
         self._count = 0
 
-    def level(self, pattern: ir.Pattern, parent: Level | None = None) -> Level:
+    def level(self, pattern: ir.Pattern, parent: Level | None = None, *, is_optional: bool = False) -> Level:
         """A pattern with everything it asks of its variables and of those around it."""
-        level = Level(pattern, parent)
+        level = Level(pattern, parent, is_optional=is_optional)
         reached = {end for each in pattern.connections for end in each.ends_with_ids}
         suffix = "" if parent is None else f"'{self._count}"
         self._count += 1
@@ -344,14 +368,16 @@ class LevelBuilder:
             types = tuple(self._catalog.nodes[name] for name in node.types)
             interface = self._catalog.interfaces[node.interface] if node.interface else None
             level.own[node.variable] = Bound(
-                node.variable + suffix, types, interface, is_reached=node.variable in reached
+                node.variable + suffix, types, interface, node.variable in reached, is_optional=is_optional
             )
         for variable, edge in pattern.bound_edges:
-            level.own[variable] = Bound(variable + suffix, (self._catalog.edges[edge],))
+            level.own[variable] = Bound(variable + suffix, (self._catalog.edges[edge],), is_optional=is_optional)
         for path in pattern.paths:
-            level.own[path.variable] = Bound(path.variable + suffix, (), path=path)
+            level.own[path.variable] = Bound(path.variable + suffix, (), path=path, is_optional=is_optional)
         for step in pattern.path_steps:
             level.lookup(step.path).is_stepped = True
+        for optional in pattern.optional:
+            level.optional.append(self.level(optional, level, is_optional=True))
         for condition in pattern.conditions:
             self._place(condition, level)
         for nested in pattern.absent:
@@ -478,10 +504,15 @@ class LevelBuilder:
 
 
 def levels_below(level: Level) -> Iterator[Level]:
-    """A level and all that are nested in it, outermost first."""
+    """A level and all that are nested in it, outermost first, and what is optional before what uses its variables.
+
+    Of an optional level of which nothing is found only the variables are needed, which are null.
+    """
     yield level
+    for optional in level.optional:
+        yield from levels_below(optional)
     for inner in (*level.absent, *level.asked.values()):
-        if not inner.is_empty:
+        if not inner.is_empty and not level.fits_never:
             yield from levels_below(inner)
 
 

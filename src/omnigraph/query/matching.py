@@ -23,6 +23,7 @@ from omnigraph.dataclass_later import dataclass
 from omnigraph.query.cancelling import Cancellation
 from omnigraph.query.carried import StageRows, ValueTable
 from omnigraph.query.computing import ColumnTest, Resolved, compute, constant_array, resolve
+from omnigraph.query.gaps import MISSING, fill_gaps, ways_of_rows
 from omnigraph.query.levels import KnownValues, Page
 from omnigraph.query.programs import (
     ROW,
@@ -35,6 +36,7 @@ from omnigraph.query.programs import (
     NestedProgram,
     NoProgram,
     Operation,
+    Optionally,
     PatternProgram,
     Program,
     Scan,
@@ -162,7 +164,10 @@ class Run:
         return self.values_of(self.holder(variable), name, ordinals)
 
     def values_of(self, table: ValueTable, name: str, ordinals: Ordinals) -> pa.Array:
-        """A column of some entities, in their order."""
+        """A column of some entities, in their order; null for what is bound to nothing."""
+        if self.has_gaps(ordinals):
+            is_missing = ordinals < 0
+            return fill_gaps(self.values_of(table, name, ordinals[~is_missing]), is_missing)
         if not self.uncounted:
             self._hold_values(table, (name,), table.rows(ordinals))
         return table.values(name, ordinals)
@@ -170,15 +175,33 @@ class Run:
     def id_order(self, table: ResidentTable, ordinals: Ordinals) -> Any:
         """What sorts entities by their ids. Where everything is counted, not all ids of a table are sorted for it."""
         is_quick = self.uncounted or table.base.is_ranked
+        if is_quick and self.has_gaps(ordinals):
+            is_missing = ordinals < 0
+            order = table.id_order(ordinals[~is_missing])
+            if not isinstance(order, np.ndarray):
+                return fill_gaps(order, is_missing)
+            ranks = np.full(len(ordinals), MISSING, order.dtype)
+            ranks[~is_missing] = order
+            return ranks
         return table.id_order(ordinals) if is_quick else self.values_of(table, ID, ordinals)
 
     def codes(self, variable: str, name: str, ordinals: Ordinals) -> Codes:
         """A column of the entities that a variable is bound to, as numbers of its distinct values."""
+        if self.has_gaps(ordinals):
+            is_there = ordinals >= 0
+            found = self.holder(variable).codes(name, ordinals[is_there])
+            codes = np.zeros(len(ordinals), np.int64)
+            codes[is_there] = found.codes
+            return Codes(codes, found.values)
         return self.holder(variable).codes(name, None if self._is_every(variable, ordinals) else ordinals)
 
     def _is_every(self, variable: str, ordinals: Ordinals) -> bool:
         """Whether the entities of a variable are those at all ordinals, in their order."""
         return self._is_whole(variable, ordinals) and not self.table(variable).dead
+
+    def has_gaps(self, ordinals: Ordinals) -> bool:
+        """Whether some of what an optional pattern binds is bound to nothing."""
+        return bool(self.program.optional) and len(ordinals) > 0 and int(ordinals.min()) < 0
 
     def _is_whole(self, variable: str, ordinals: Ordinals) -> bool:
         return self._whole.get(variable) is ordinals
@@ -189,10 +212,16 @@ class Run:
         outputs: list[AnswerColumn] = []
         for expression in expressions:
             if isinstance(expression, ir.Column | ir.Entity):
+                ordinals = frame.columns[expression.variable]
+                if self.has_gaps(ordinals):
+                    is_missing = ordinals < 0
+                    there = Frame({expression.variable: ordinals[~is_missing]}, int(np.count_nonzero(~is_missing)))
+                    outputs.append(fill_gaps(self.outputs([expression], there)[0], is_missing))
+                    continue
                 found = places.get(expression.variable)
                 if found is None:
                     table = self.holder(expression.variable)
-                    places[expression.variable] = found = table, table.rows(frame.columns[expression.variable])
+                    places[expression.variable] = found = table, table.rows(ordinals)
                 if frame.count > self.uncounted or not self.uncounted:
                     names = (
                         (expression.name,)
@@ -298,6 +327,8 @@ class Run:
             case Scan():
                 frame = self._scan(operation, frame)
             case EdgeStep():
+                if operation.may_lack_start:
+                    frame = frame.take(frame.columns[operation.start] >= 0)
                 frame = self._step(operation, frame, live)
             case Where(conditions):
                 for condition in conditions:
@@ -305,6 +336,8 @@ class Run:
                         frame = frame.take(self._holds(condition, frame))
             case Without():
                 frame = self._without(operation, frame)
+            case Optionally():
+                frame = self._optionally(operation, frame, live)
         return frame if live is None else frame.keep(live)
 
     def _hold(self, count: int, columns: int) -> None:
@@ -398,10 +431,7 @@ class Run:
             counts = links.neighbour_counts(starts, step.direction, each_edge=step.edge is not None)
         else:
             counts = self._walk_counts(step, starts, links)
-        if carried.weights is not None and len(counts):
-            if int(carried.weights.max()) * int(counts.max()) * len(counts) >= _MOST_COUNTED:
-                raise NoProgram
-            counts = carried.weights * counts
+        counts = self._multiply(counts, carried.weights)
         if not carried.columns:
             total = counts.sum(keepdims=True)[: int(counts.any())]
             return Frame({}, len(total), total)
@@ -462,6 +492,38 @@ class Run:
         keep[found.columns[ROW]] = False
         return frame.take(keep[kinds])
 
+    def _optionally(self, operation: Optionally, frame: Frame, live: frozenset[str] | None) -> Frame:
+        """Each row for every way in which a pattern continues it, or once where none does."""
+        shared = [frame.columns[name] for name in operation.shared]
+        firsts, kinds = _kinds_of(shared) if shared else (np.zeros(1, np.int64), np.zeros(frame.count, np.int64))
+        inner = Frame({name: frame.columns[name][firsts] for name in operation.shared}, len(firsts))
+        inner.columns[ROW] = np.arange(len(firsts))
+        found = self.match(operation.pattern, inner) if frame.count else inner.nothing()
+        carried = frame if live is None else frame.keep(live)
+        added = [name for name in operation.binds if live is None or name in live]
+        if operation.is_counted:
+            counts = add_up(found.columns[ROW], found.weights, len(firsts))[kinds]
+            columns = dict.fromkeys(added, np.where(counts > 0, 0, MISSING))
+            weights = self._multiply(np.maximum(counts, 1), carried.weights)
+            return Frame({**carried.columns, **columns}, carried.count, weights)
+        places, at = ways_of_rows(found.columns[ROW], kinds, len(firsts))
+        self._hold(len(places), len(carried.columns) + len(added))
+        following = carried.take(places)
+        for name in added:
+            following.columns[name] = np.append(found.columns[name], MISSING)[at] if frame.count else at
+        following.count = len(places)
+        if found.weights is not None:
+            following.weights = self._multiply(np.append(found.weights, 1)[at], following.weights)
+        return following
+
+    def _multiply(self, counts: Ordinals, weights: NDArray[np.int64] | None) -> NDArray[np.int64]:
+        """How many rows each row stands for afterwards. Raises `NoProgram` if they may be too many to count."""
+        if weights is None or not len(counts):
+            return counts
+        if int(weights.max()) * int(counts.max()) * len(counts) >= _MOST_COUNTED:
+            raise NoProgram
+        return weights * counts
+
     # --- computed values ---
 
     def compute_values(self, expression: ir.Expression, frame: Frame, scope: Scope) -> pa.Array:
@@ -476,8 +538,9 @@ class Run:
                 case ColumnTest(ir.Column(variable, name), predicate):
                     return test_values(predicate, self._column_of(scope, variable, name, frame))
                 case ir.SameEntity(left, right, negated):
-                    same = frame.columns[left] == frame.columns[right]
-                    return pa.array(~same if negated else same)
+                    one, other = frame.columns[left], frame.columns[right]
+                    is_missing = (one < 0) | (other < 0) if self.program.optional else None
+                    return pa.array((one == other) != negated, mask=is_missing)
                 case ir.SubPattern():
                     return self._count_nested(each, scope.nested[id(each)], frame)
             return None
@@ -531,6 +594,11 @@ class Run:
         return np.flatnonzero(keep)
 
     def _passes(self, test: Test, table: ValueTable, ordinals: Ordinals) -> NDArray[np.bool_]:
+        if self.has_gaps(ordinals):
+            there = np.flatnonzero(ordinals >= 0)
+            passes = np.zeros(len(ordinals), np.bool_)
+            passes[there] = self._passes(test, table, ordinals[there])
+            return passes
         predicate = test.bind(self.values)
         if isinstance(predicate, bool):
             return np.full(len(ordinals), predicate)
@@ -546,8 +614,9 @@ class Run:
             case Test(variable, table):
                 return self._passes(condition, self.values_in(table), frame.columns[variable])
             case Identity(left, right, negated):
-                same: NDArray[np.bool_] = frame.columns[left] == frame.columns[right]
-                return ~same if negated else same
+                one, other = frame.columns[left], frame.columns[right]
+                holds: NDArray[np.bool_] = (one == other) != negated
+                return holds & (one >= 0) & (other >= 0) if self.program.optional else holds
             case ColumnComparison(left, operator, right, tables):
                 sides = [
                     self.values_of(self.values_in(table), column.name, frame.columns[column.variable])
@@ -585,7 +654,8 @@ def _kinds_of(columns: Sequence[Ordinals]) -> tuple[Ordinals, Ordinals]:
         return every, every
     kinds, firsts = every * 0, every[:1]
     for column in columns:
-        keys = kinds * (int(column.max()) + 1) + column
+        low = min(int(column.min()), 0)
+        keys = kinds * (int(column.max()) + 1 - low) + (column - low)
         _, firsts, kinds = np.unique(keys, return_index=True, return_inverse=True)
     return firsts, kinds
 

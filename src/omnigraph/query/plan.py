@@ -63,8 +63,8 @@ class Plan:
     """The plan of a read.
 
     `known` are ids that conditions give for variables that are not scanned. `unread` are the relations that need not be
-    read, because no row of a stage can match or none is wanted. `is_pinned` means that the ids of a variable are given,
-    so that little is read.
+    read, because no row of a stage or of an optional pattern can match, or none is wanted. `is_pinned` means that the
+    ids of a variable are given, so that little is read.
     """
 
     query: str
@@ -148,10 +148,20 @@ def plan_read(
         rest=rest,
         outputs=outputs,
         page=last.page,
-        unread=frozenset(step.relation.name for step in ordered.steps[:unread]),
+        unread=frozenset(
+            (*(step.relation.name for step in ordered.steps[:unread]), *_empty_relations(stages, ordered))
+        ),
         is_pinned=any(bound.is_pinned for bound in stages[0].answer.level.own.values()),
         stages=tuple(ends[:-1]),
     )
+
+
+def _empty_relations(stages: Sequence[PlannedStage], ordered: StepOrder) -> Iterator[str]:
+    """The relations of optional patterns of which nothing is found, whatever the data."""
+    for stage in stages:
+        for level in levels_below(stage.answer.level):
+            if level.fits_never:
+                yield from (relation.name for relation in ordered.relations[id(level)])
 
 
 def _rest(
@@ -172,9 +182,9 @@ def _rest(
 def _is_direct(answer: Answer) -> bool:
     """Whether the scan of one variable does everything but sorting, cutting and naming the columns."""
     level = answer.level
-    is_alone = len(level.own) == 1 and not level.pattern.connections and not level.absent and not level.residual
+    is_alone = len(level.own) == 1 and not level.pattern.connections and not level.absent and not level.optional
     fused = any(isinstance(each, ir.RankFusion) for each in answer.expressions())
-    return is_alone and not answer.shape.grouped and not fused and not answer.is_computed
+    return is_alone and not level.residual and not answer.shape.grouped and not fused and not answer.is_computed
 
 
 def _is_count(answer: Answer, steps: Sequence[Step]) -> bool:
@@ -185,7 +195,7 @@ def _is_count(answer: Answer, steps: Sequence[Step]) -> bool:
     level = answer.level
     shape = answer.shape
     counts = shape.grouped and not shape.having and all(ir.is_row_count(column.expression) for column in shape.columns)
-    if not counts or level.absent or level.asked or not _only_known_ids(level):
+    if not counts or level.absent or level.asked or level.optional or not _only_known_ids(level):
         return False
     if any(bound.is_tagged or bound.required for bound in level.own.values()):
         return False
@@ -227,6 +237,8 @@ def _explain_plan(plan: Plan, reader: GraphReader | None) -> Iterator[str]:
         yield f"start at ${variable} = {', '.join(map(repr, ids))}"
     for number, step in enumerate(plan.steps, 1):
         yield from _explain_step(step, reader)
+        if step.relation.name in plan.unread and not plan.is_empty:
+            yield "  nothing can match; nothing is read"
         for stage in plan.stages:
             if stage.steps == number:
                 yield f"{stage.relation}: carry on {', '.join(stage.columns)}"

@@ -194,6 +194,8 @@ class EdgeStep:
     edge: str | None = None
     tests: tuple[Test, ...] = ()
     edge_tests: tuple[Test, ...] = ()
+    may_lack_start: bool = False
+    """Whether `start` may be bound to nothing, by an optional pattern. No edge leads on from there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,7 +213,21 @@ class Without:
     shared: tuple[str, ...]
 
 
-Operation: TypeAlias = ByIds | Scan | EdgeStep | Where | Without
+@dataclass(frozen=True, slots=True)
+class Optionally:
+    """Continues each row by every way in which a nested pattern is found, or once by nothing.
+
+    `shared` are the variables that it has from around, and `binds` those that it adds, which are nothing together.
+    """
+
+    pattern: "PatternProgram"
+    shared: tuple[str, ...]
+    binds: tuple[str, ...]
+    is_counted: bool = False
+    """Whether all that matters afterwards is how many rows there are, and whether variables are bound."""
+
+
+Operation: TypeAlias = ByIds | Scan | EdgeStep | Where | Without | Optionally
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,6 +250,8 @@ class Program:
     """The types of the variables of the outermost pattern, and of those that a stage carries on to it."""
     ties: tuple[str, ...]
     """The variables by which ties are broken, in this order."""
+    optional: frozenset[str]
+    """Those that may be bound to nothing."""
     tables: Mapping[str, frozenset[str]]
     """The tables that are needed in memory, and their columns."""
     links: Mapping[str, tuple[str, str]]
@@ -284,8 +302,8 @@ def _explain(pattern: PatternProgram, indent: str) -> Iterator[str]:
                     if isinstance(each, ComputedCondition):
                         yield from _explain_nested(each.condition, each.scope, indent + "  ")
                 continue
-            case Without(nested):
-                yield f"{indent}without"
+            case Without(nested) | Optionally(nested):
+                yield f"{indent}{'without' if isinstance(operation, Without) else 'optionally'}"
                 yield from _explain(nested, indent + "  ")
                 continue
         tests = [*operation.tests, *(operation.edge_tests if isinstance(operation, EdgeStep) else ())]
@@ -316,6 +334,8 @@ class _Maker:
     catalog: Catalog
     tables: dict[str, set[str]] = field(default_factory=dict)
     links: dict[str, tuple[str, str]] = field(default_factory=dict)
+    optional: set[str] = field(default_factory=set)
+    """The variables that may be bound to nothing where they are used next."""
 
     def program(self, read: ir.Read) -> Program:
         """The program of a read after those of its stages."""
@@ -325,13 +345,14 @@ class _Maker:
             program = self._part(stage, around, continues=bool(stages), is_last=False)
             stages.append(replace(program, is_sorted=not following.shape.grouped))
             around = {name: program.entities[variable] for name, variable in stage.shape.entities}
+            self.optional = {name for name, variable in stage.shape.entities if variable in program.optional}
         return replace(self._part(read, around, continues=bool(stages), is_last=True), stages=tuple(stages))
 
     def _part(self, read: ir.Read, around: Mapping[str, EntityType], *, continues: bool, is_last: bool) -> Program:
         """The program of a stage, or of what comes after them; `around` are the entities that it continues from."""
+        optional = frozenset((*self.optional, *read.pattern.optional_variables))
         pattern, entities, is_pinned = self._pattern(read.pattern, around)
-        ties = [node.variable for node in read.pattern.nodes]
-        ties += [each.variable for each in read.pattern.traversals if isinstance(each, ir.EdgeBinding)]
+        ties = read.pattern.variables
         own = {name: entities[name] for name in (*around, *ties)}
         shape = read.shape
         nested: dict[int, NestedProgram] = {}
@@ -341,15 +362,17 @@ class _Maker:
         scope = _scope(entities, nested)
         is_whole = is_last and not continues
         counts = shape.grouped and not shape.having and all(ir.is_row_count(each.expression) for each in shape.columns)
-        if counts and read.pattern.traversals and not is_pinned and is_whole:
+        if counts and read.pattern.traversals and not optional and not is_pinned and is_whole:
             raise NoProgram  # the number of rows is found without making them
         if shape.grouped:
-            pattern = replace(pattern, live=_live_after(pattern.operations, _grouped_variables(shape, scope)))
+            needed, counted = _grouped_variables(shape, scope)
+            pattern = _narrow(pattern, needed, counted)
         return Program(
             read=read,
             pattern=pattern,
             entities=own,
-            ties=(ir.STAGE, *ties) if continues else tuple(ties),
+            ties=(ir.STAGE, *ties) if continues else ties,
+            optional=optional,
             tables={key: frozenset(columns) for key, columns in self.tables.items()},
             links=self.links,
             schema=_schema(shape, own) if is_last else _NO_COLUMNS,
@@ -425,12 +448,25 @@ class _Maker:
                 self.tables.setdefault(end, set())
             if isinstance(each, ir.EdgeBinding):
                 entities[each.variable] = edge
+        optionals = []
+        for optional in pattern.optional:
+            nested, inside, _ = self._pattern(optional, entities)
+            shared = _shared_variables(nested, entities)
+            optionals.append(Optionally(nested, shared, optional.variables))
+            self.optional.update(optional.variables)
+            entities = inside
         constants: list[KnownComparison] = []
         conditions = list(self._conditions(pattern, entities, constants))
-        operations = _Order(self.catalog, entities, {ir.STAGE, *around}, conditions).operations(pattern)
+        order = _Order(self.catalog, entities, {ir.STAGE, *around}, conditions, self.optional)
+        operations = order.operations(pattern)
+        late: list[Operation] = []
         for absent in pattern.absent:
             nested, _, _ = self._pattern(absent, entities)
-            operations.append(Without(nested, _shared_variables(nested, entities)))
+            shared = _shared_variables(nested, entities)
+            (operations if order.bound.issuperset(shared) else late).append(Without(nested, shared))
+        for each_optional in optionals:
+            operations += [each_optional, *order.bind(each_optional.binds)]
+        operations += late
         is_pinned = any(isinstance(each, ByIds) for each in operations)
         program = PatternProgram(tuple(constants), tuple(operations), (None,) * len(operations))
         return program, entities, is_pinned
@@ -545,25 +581,51 @@ def _is_computed(pattern: PatternProgram) -> bool:
         match operation:
             case Where(conditions) if any(isinstance(each, ComputedCondition) for each in conditions):
                 return True
-            case Without(nested) if _is_computed(nested):
+            case Without(nested) | Optionally(nested) if _is_computed(nested):
                 return True
     return False
 
 
-def _grouped_variables(shape: ir.Shape, scope: Scope) -> frozenset[str]:
-    """The variables that groups and their values depend on. Entities that are counted are as many as rows."""
+def _grouped_variables(shape: ir.Shape, scope: Scope) -> tuple[frozenset[str], frozenset[str]]:
+    """The variables that groups and their values depend on, and those that are only counted where they are bound.
+
+    Entities that are always bound are as many as rows.
+    """
     found: set[str] = set()
+    counted: set[str] = set()
     pending = [*shape.expressions]
     while pending:
         each = pending.pop()
-        if isinstance(each, ir.Aggregate) and each.counts_rows:
+        if isinstance(each, ir.Aggregate) and isinstance(each.argument, ir.Entity) and not each.distinct:
+            if each.argument.nullable:
+                counted.add(each.argument.variable)
             continue
         if isinstance(each, ir.Column | ir.Entity):
             found.add(each.variable)
         elif isinstance(each, ir.SubPattern):
             found.update(scope.variables(each))
         pending += ir.parts_of(each)
-    return frozenset(found)
+    return frozenset(found), frozenset(counted - found)
+
+
+def _narrow(pattern: PatternProgram, needed: frozenset[str], counted: frozenset[str] = frozenset()) -> PatternProgram:
+    """A pattern whose rows keep only variables that are needed in the end or by later operations, or `counted`."""
+    live = _live_after(pattern.operations, needed | counted)
+    valued = _live_after(pattern.operations, needed)
+    operations = [
+        _narrow_optional(each, after, of_value) if isinstance(each, Optionally) else each
+        for each, after, of_value in zip(pattern.operations, live, valued, strict=True)
+    ]
+    return replace(pattern, operations=tuple(operations), live=live)
+
+
+def _narrow_optional(optional: Optionally, live: frozenset[str], valued: frozenset[str]) -> Optionally:
+    """An optional pattern by the variables that are needed after it, and those of which not only the presence is."""
+    present, needed = (frozenset(optional.binds) & each for each in (live, valued))
+    inner = {name for each in optional.pattern.operations if isinstance(each, Optionally) for name in each.binds}
+    if not needed and not present & inner:
+        return replace(optional, pattern=_narrow(optional.pattern, frozenset({ROW})), is_counted=True)
+    return replace(optional, pattern=_narrow(optional.pattern, needed | {ROW}, present - needed))
 
 
 def _live_after(operations: Sequence[Operation], needed: frozenset[str]) -> tuple[frozenset[str], ...]:
@@ -576,7 +638,7 @@ def _live_after(operations: Sequence[Operation], needed: frozenset[str]) -> tupl
                 needed |= {operation.start, operation.end} if operation.is_end_bound else {operation.start}
             case Where(conditions):
                 needed = needed.union(*(_variables(each) for each in conditions))
-            case Without(_, shared):
+            case Without(_, shared) | Optionally(_, shared):
                 needed = needed.union(shared)
             case ByIds() | Scan():
                 pass
@@ -595,7 +657,7 @@ def _variables_in(pattern: PatternProgram) -> dict[str, None]:
             case Where(conditions):
                 for each in conditions:
                     found |= dict.fromkeys(_variables(each))
-            case Without(nested):
+            case Without(nested) | Optionally(nested):
                 found |= _variables_in(nested)
     return found
 
@@ -623,6 +685,12 @@ class _Order:
     entities: Mapping[str, EntityType]
     bound: set[str]
     conditions: list[Condition]
+    optional: set[str]
+
+    def bind(self, variables: Iterable[str]) -> Iterator[Where]:
+        """The conditions that can be decided once these variables are bound, too."""
+        self.bound.update(variables)
+        yield from self._where()
 
     def operations(self, pattern: ir.Pattern) -> list[Operation]:
         found: list[Operation] = []
@@ -689,6 +757,7 @@ class _Order:
                 edge=traversal.variable,
                 tests=tests,
                 edge_tests=self._tests(traversal.variable),
+                may_lack_start=start in self.optional,
             )
         return EdgeStep(
             start=start,
@@ -699,6 +768,7 @@ class _Order:
             minimum=traversal.minimum,
             maximum=traversal.maximum,
             tests=tests,
+            may_lack_start=start in self.optional,
         )
 
 

@@ -4,7 +4,7 @@ Values are parameters, never text. Whole entities come out as their columns: wha
 for both engines, and no SQL can name the fields of a struct as freely as a schema can.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import field
 
 from sqlglot import exp
@@ -60,6 +60,15 @@ _COMPARISONS: dict[str, type[exp.Binary]] = {
 
 
 @dataclass(slots=True)
+class Joined:
+    """Relations that are joined: the first, how the others are joined to it, and what ties them to others."""
+
+    first: exp.Table
+    others: list[exp.Join] = field(default_factory=list)
+    outer: list[exp.Expr] = field(default_factory=list)
+
+
+@dataclass(slots=True)
 class Sql:
     """Writes the conditions and joins of a planned pattern."""
 
@@ -69,28 +78,48 @@ class Sql:
     parameters: dict[str, Value] = field(default_factory=dict)
 
     def select(self, level: Level, columns: Iterable[exp.Expr]) -> exp.Select:
-        """The columns for each way in which the pattern is found; variables around it may be used."""
-        relations = self.ordered.relations[id(level)]
+        """The columns for each way in which the pattern is found; variables around it may be used.
+
+        Each of its optional patterns must be one join.
+        """
+        joined = self.join(self.ordered.relations[id(level)])
+        select = exp.Select(expressions=list(columns)).from_(joined.first)
+        select.set("joins", [*joined.others, *map(self.left_join, level.optional)])
+        for condition in (*joined.outer, *self.conditions(level)):
+            select = select.where(condition, copy=False)
+        return select.where(exp.false(), copy=False) if level.is_empty else select
+
+    def relations_of(self, optional: Level) -> list[Relation]:
+        """The relations that an optional pattern adds to the rows of what is around it."""
+        inner = (relation for each in optional.optional for relation in self.relations_of(each))
+        return [*self.ordered.relations[id(optional)], *inner]
+
+    def join(self, relations: Sequence[Relation]) -> Joined:
+        """Relations joined with each other."""
         here = {relation.name for relation in relations}
-        select = exp.Select(expressions=list(columns)).from_(_table(relations[0]))
-        outer: list[exp.Expr] = []
+        joined = Joined(_table(relations[0]))
         for relation in relations:
             conditions: list[exp.Expr] = []
             for meeting in self.ordered.meetings[relation.name]:
                 # A nested query may name the variables around it only in `WHERE`.
                 inside = meeting.other.relation.name in here and relation is not relations[0]
-                (conditions if inside else outer).append(self._match_condition(meeting))
-            if relation is relations[0]:
-                continue
-            if conditions:
-                select = select.join(_table(relation), on=exp.and_(*conditions), copy=False)
-            else:
-                select = select.join(_table(relation), join_type="cross", copy=False)
-        for condition in (*outer, *self._conditions(level)):
-            select = select.where(condition, copy=False)
-        return select.where(exp.false(), copy=False) if level.is_empty else select
+                (conditions if inside else joined.outer).append(self._match_condition(meeting))
+            if relation is not relations[0]:
+                joined.others.append(join_of(_table(relation), conditions))
+        return joined
 
-    def _conditions(self, level: Level) -> list[exp.Expr]:
+    def left_join(self, level: Level) -> exp.Join:
+        """The relations of an optional pattern, joined to the rows of what is around it."""
+        joined = self.join(self.relations_of(level))
+        table: exp.Expr = joined.first
+        if joined.others:
+            table.set("joins", joined.others)
+            table = exp.Subquery(this=table)
+        conditions = [exp.false()] if level.fits_never else [*joined.outer, *self.conditions(level)]
+        return exp.Join(this=table, side="LEFT", on=exp.and_(*conditions) if conditions else exp.true())
+
+    def conditions(self, level: Level) -> list[exp.Expr]:
+        """What must hold beside the joins of a pattern."""
         conditions = [self._residual(each, level) for each in level.residual]
         return [*conditions, *(exp.Not(this=self._exists(inner)) for inner in level.absent)]
 
@@ -99,7 +128,7 @@ class Sql:
         if self.ordered.relations[id(level)]:
             return exp.Exists(this=self.select(level, [exp.Literal.number(1)]))
         # Only conditions on what is around: null is not found.
-        conditions = self._conditions(level)
+        conditions = self.conditions(level)
         together = exp.and_(*conditions) if conditions else exp.true()
         return exp.Coalesce(this=exp.Paren(this=together), expressions=[exp.false()])
 
@@ -168,7 +197,10 @@ class Sql:
                 return exp.Paren(this=same)
             case ir.TextMatch():
                 found = self.texts.text_field(expression, level)
-                return exp.false() if found is None else self.column(*found)
+                if found is None:
+                    return exp.false()
+                holds = self.column(*found)
+                return exp.Coalesce(this=holds, expressions=[exp.false()]) if found[0].is_optional else holds
             case ir.SubPattern(kind):
                 return self._sub_pattern(kind, level.asked[id(expression)])
         raise TypeError(expression)
@@ -203,6 +235,10 @@ class Sql:
         if left.is_tagged or right.is_tagged:
             conditions.append(exp.EQ(this=self._type_name(left), expression=self._type_name(right)))
         same = exp.and_(*conditions)
+        if (left.is_optional or right.is_optional) and len(conditions) > 1:
+            # Null is the answer for what is missing, also where the types differ.
+            both = (exp.Not(this=exp.Is(this=self.id(each), expression=exp.null())) for each in (left, right))
+            same = exp.Case(ifs=[exp.If(this=exp.and_(*both), true=same)])
         return exp.Not(this=exp.Paren(this=same)) if negated else same
 
     def _type_name(self, bound: Bound) -> exp.Expr:
@@ -254,6 +290,11 @@ def sql_type(type: PropertyType) -> exp.DataType:
 def at(place: FieldPlace) -> exp.Expr:
     """A field of a relation, in SQL."""
     return exp.column(place.relation.alias(place.field), table=place.relation.name)
+
+
+def join_of(table: exp.Expr, conditions: Sequence[exp.Expr]) -> exp.Join:
+    """A join by conditions, or of every row with every row."""
+    return exp.Join(this=table, on=exp.and_(*conditions)) if conditions else exp.Join(this=table, kind="CROSS")
 
 
 def _table(relation: Relation) -> exp.Table:

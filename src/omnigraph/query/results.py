@@ -40,10 +40,11 @@ def _column(rows: pa.Table, output: Output) -> Any:
     match output:
         case ValueOutput(_, index):
             return _value(rows.column(index), output)
-        case EntityOutput(_, fields):
+        case EntityOutput(_, fields, is_optional):
             arrays = [_flat(_value(rows.column(field.index), field)) for field in fields]
             declared = [pa.field(field.name, arrow_type(field.type)) for field in fields]
-            return pa.StructArray.from_arrays(arrays, fields=declared)
+            is_missing = _flat(rows.column(output.key.index)).is_null() if is_optional else None
+            return pa.StructArray.from_arrays(arrays, fields=declared, mask=is_missing)
         case ConstantOutput(_, value, type):
             return repeat_value(constant_scalar(value, type), rows.num_rows)
 

@@ -52,7 +52,13 @@ def _carry(stage: PlannedStage) -> None:
     for name, variable in stage.answer.shape.entities:
         origin = stage.answer.level.lookup(variable)
         own[name] = Bound(
-            origin.key, origin.entities, origin.interface, path=origin.path, is_carried=True, origin=origin
+            origin.key,
+            origin.entities,
+            origin.interface,
+            path=origin.path,
+            is_optional=origin.is_optional,
+            is_carried=True,
+            origin=origin,
         )
 
 

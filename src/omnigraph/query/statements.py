@@ -13,6 +13,7 @@ from omnigraph.dataclass_later import dataclass
 from omnigraph.query import steps
 from omnigraph.query.answers import COMPUTED, Answer, entity_fields, nulls_first, typed_outputs
 from omnigraph.query.computing import ColumnTest, Resolved, resolve
+from omnigraph.query.left_joins import select_rows
 from omnigraph.query.levels import Bound, Page
 from omnigraph.query.relational import Sql, sql_type
 from omnigraph.query.sql_text import operation_of
@@ -62,7 +63,7 @@ class _Columns:
         if isinstance(expression, ir.Entity):
             bound = self.answer.level.lookup(expression.variable)
             fields = [(label, self._entity_field(bound, name), name) for label, name in entity_fields(bound)]
-            return steps.EntityOutput(column.name, typed_outputs(bound, fields))
+            return steps.EntityOutput(column.name, typed_outputs(bound, fields), expression.nullable)
         assert not isinstance(expression, ir.Constant)
         if expression not in self.ordinals:
             self.ordinals[expression] = self._select(self._outer(expression))
@@ -106,7 +107,7 @@ class _Columns:
         for each in self.before:
             row = self._row(each.this)
             keys.append(exp.Ordered(this=row, desc=each.args["desc"], nulls_first=each.args["nulls_first"]))
-        for bound in self.answer.level.own.values():
+        for bound in self.answer.level.visible():
             keys += [_ascending_key(self._row(each)) for each in self.sql.identity(bound)]
         return keys
 
@@ -138,7 +139,7 @@ class _Columns:
         if not self.selected:
             self._select(exp.Literal.number(0))
         columns = [exp.alias_(expression, name) for name, expression in self.inner.items()]
-        rows = self.sql.select(self.answer.level, columns).subquery("q")
+        rows = select_rows(self.sql, self.answer.level, columns).subquery("q")
         returned = [exp.alias_(expression, f"{prefix}{index}") for index, expression in enumerate(self.selected)]
         statement = exp.Select(expressions=returned).from_(rows)
         if self.keys:
@@ -224,7 +225,8 @@ class _Columns:
         if aggregate.counts_rows:
             return exp.Count(this=exp.Star())
         if isinstance(argument, ir.Entity):
-            return exp.Count(this=exp.Distinct(expressions=[self._row(self._identity_text(argument))]))
+            identity = self._row(self._identity_text(argument))
+            return exp.Count(this=exp.Distinct(expressions=[identity]) if distinct else identity)
         column: exp.Expr = self._row(self._of_row(argument))
         if aggregate.function is ir.AggregateFunction.COLLECT:
             return self._collection(column, aggregate)
@@ -241,12 +243,16 @@ class _Columns:
         return functions[aggregate.function](this=exp.Distinct(expressions=[column]) if distinct else column)
 
     def _identity_text(self, entity: ir.Entity) -> exp.Expr:
-        """One value that tells an entity from all others. The name of a type has no colon."""
+        """One value that tells an entity from all others, or null. The name of a type has no colon."""
         identity = self.sql.identity(self.answer.level.lookup(entity.variable))
         if len(identity) == 1:
             return identity[0]
         id, tag = identity
-        return exp.Concat(expressions=[tag, exp.Literal.string(":"), id])
+        text = exp.Concat(expressions=[tag, exp.Literal.string(":"), id])
+        if not entity.nullable:
+            return text
+        # An engine may take null for an empty text.
+        return exp.Case(ifs=[exp.If(this=exp.Not(this=exp.Is(this=id.copy(), expression=exp.null())), true=text)])
 
     def _collection(self, column: exp.Expr, aggregate: ir.Aggregate) -> exp.Expr:
         """The values of a group that are not null, in a list. Without any, an engine has an empty list or null."""

@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING, Protocol, TypeAlias
 import pyarrow as pa
 
 from omnigraph.catalog import PropertyType, Value
+from omnigraph.catalog.model import ID
 from omnigraph.compiler.ir import Direction, PathSearch, TextMatchKind
+from omnigraph.compiler.paths import LENGTH
 from omnigraph.dataclass_later import dataclass
 from omnigraph.storage.tables import Table
 
@@ -217,10 +219,16 @@ class ValueOutput:
 
 @dataclass(frozen=True, slots=True)
 class EntityOutput:
-    """A whole entity, put together from columns of the rows."""
+    """A whole entity or path, put together from columns of the rows; if it is optional, null where it has no key."""
 
     name: str
     fields: tuple[ValueOutput, ...]
+    is_optional: bool = False
+
+    @property
+    def key(self) -> ValueOutput:
+        """A field that every entity or every path has."""
+        return next(field for field in self.fields if field.name in (ID, LENGTH))
 
 
 @dataclass(frozen=True, slots=True)

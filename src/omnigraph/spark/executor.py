@@ -219,8 +219,11 @@ def _column(output: Output) -> Column:
     match output:
         case ValueOutput():
             return _value(output)
-        case EntityOutput(name, fields):
-            return sql.struct(*map(_value, fields)).alias(name)
+        case EntityOutput(name, fields, is_optional):
+            entity = sql.struct(*map(_value, fields))
+            if is_optional:
+                entity = sql.when(sql.col(f"o{output.key.index}").isNotNull(), entity)
+            return entity.alias(name)
         case ConstantOutput(name, value, type):
             return _literal(value).cast(NullType() if type is None else spark_type(type)).alias(name)
 

@@ -28,10 +28,11 @@ def spark_sql(statement: exp.Select) -> str:
             # Only sums of whole numbers have no cast. Spark would compute them in 64 bits, and fail beyond.
             added.replace(exp.Cast(this=added.copy(), to=_WIDEST.copy()))
     _nest_directly(copy)
-    stages = {stage.alias for stage in copy.find_all(exp.CTE)}
-    for table in [each for each in copy.find_all(exp.Table) if each.name not in stages]:
-        alias = table.alias or table.name
-        table.replace(exp.alias_(exp.Table(this=exp.Identifier(this=f"{{{table.name}}}")), alias, table=True))
+    named = {query.alias for query in copy.find_all(exp.CTE)}
+    for table in copy.find_all(exp.Table):
+        if table.name not in named:
+            table.set("alias", exp.TableAlias(this=exp.to_identifier(table.alias or table.name)))
+            table.set("this", exp.Identifier(this=f"{{{table.name}}}"))
     return sql_text(copy, Spark)  # its class, as DuckDB's in `Relational.duckdb_sql`
 
 

@@ -22,6 +22,7 @@ _DESCRIPTIONS = {
     "IS_NULL": "`is null`",
     "IS_NOT_NULL": "`is not null`",
     "CASE_WHEN": "`case when`",
+    "OPTIONAL": "`optional {`",
     "SUB_PATTERN": "`exists {` or `count {`",
     "DIVIDED_BY": "`/`",
     "VARIABLE": "a variable such as `$x`",
@@ -103,6 +104,8 @@ def _hint_of_word_before(text: str, expected: set[str]) -> str | None:
     word = _WORD_BEFORE.search(text)
     if word is None or not ("LPAR" in expected or expected >= _COMPARISONS):
         return None
+    if word[1] == "match" and text[: word.start(1)].rstrip().endswith("optional"):
+        return WORD_HINTS["optional"]
     if word[1] in _BLOCK_WORDS:
         return f"is a closing `}}` missing before `{word[1]}`?"
     return WORD_HINTS.get(word[1].lower())

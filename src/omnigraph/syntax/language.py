@@ -24,6 +24,7 @@ WORD_HINTS = {
     "between": "a range is written `$x.p >= 1 and $x.p <= 9`",
     "by": "the order is written in braces: `order { $x.p desc }`",
     "exist": "a pattern is asked for by `exists { … }`",
+    "optional": "what may be missing is written `optional { … }`",
     "like": "parts of a text are found by `contains` and `starts_with`",
 }
 """What to write instead of words that other languages have."""

@@ -154,6 +154,8 @@ class _Printer:
                 return self.text(condition)
             case ast.Negation(clauses):
                 return f"not {self._block(clauses)}"
+            case ast.OptionalClause(clauses):
+                return f"optional {self._block(clauses)}"
 
     def _path(self, clause: ast.PathClause) -> str:
         edges = "|".join(each.name for each in clause.edges)

@@ -292,7 +292,14 @@ class Negation(Node):
     clauses: tuple["Clause", ...]
 
 
-Clause: TypeAlias = Binding | TraversalClause | PathClause | PathStepClause | Filter | Negation
+@dataclass(frozen=True, slots=True)
+class OptionalClause(Node):
+    """``optional { clauses }``"""
+
+    clauses: tuple["Clause", ...]
+
+
+Clause: TypeAlias = Binding | TraversalClause | PathClause | PathStepClause | Filter | Negation | OptionalClause
 
 
 @dataclass(frozen=True, slots=True)

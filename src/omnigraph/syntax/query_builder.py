@@ -221,6 +221,10 @@ class QueryBuilder(Builder):
     def negation(self, keyword: Token, *clauses: ast.Clause) -> ast.Negation:
         return ast.Negation(clauses, span=self.at(keyword))
 
+    def optional(self, begin: Token, *clauses: ast.Clause) -> ast.OptionalClause:
+        start = self.at(begin).start
+        return ast.OptionalClause(clauses, span=Span(start, start + len("optional")))
+
     # --- expressions ---
 
     def variable(self, token: Token) -> ast.Variable:
@@ -436,8 +440,8 @@ def _resolve_clauses(clauses: Iterable[ast.Clause], values: set[str]) -> tuple[a
 
 
 def _resolve_clause(clause: ast.Clause, values: set[str]) -> ast.Clause:
-    if isinstance(clause, ast.Negation):
-        return ast.Negation(_resolve_clauses(clause.clauses, values), span=clause.span)
+    if isinstance(clause, ast.Negation | ast.OptionalClause):
+        return replace(clause, clauses=_resolve_clauses(clause.clauses, values))
     if not isinstance(clause, ast.Filter):
         return clause
     step = _word_between(clause.condition)

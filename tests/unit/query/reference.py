@@ -14,7 +14,7 @@ from omnigraph.compiler import ir
 from omnigraph.syntax.query_ast import SubPatternKind
 
 Entity = dict[str, Any]
-Binding = dict[str, tuple[str, Entity]]
+Binding = dict[str, tuple[str, Entity] | None]
 Keys = list[tuple[Any, bool]]
 PLACE = "place:"
 """The column of a stage with the number of its row."""
@@ -47,6 +47,11 @@ class Reference:
         entities = {name: binding[variable] for name, variable in shape.entities}
         return {**entities, ir.STAGE: (ir.STAGE, {**values, PLACE: place})}
 
+    def place(self, binding: Binding) -> int:
+        row = binding[ir.STAGE]
+        assert row is not None
+        return int(row[1][PLACE])
+
     def rows_of(self, read: ir.Read, around: list[Binding]) -> list[tuple[Binding, tuple[Any, ...]]]:
         """The rows of a stage that continue others, in their order, each with one of the ways in which it is found."""
         bindings = [found for each in around for found in self.matches(read.pattern, each)]
@@ -62,9 +67,9 @@ class Reference:
             if grouped:
                 ties = [self._plain(self.result(key, group, first)) for key in shape.keys]
             else:
-                ties = [first[ir.STAGE][1][PLACE]] if ir.STAGE in first else []
+                ties = [self.place(first)] if ir.STAGE in first else []
                 bound = [each for name, each in first.items() if name not in before]
-                ties += [each for type, entity in bound for each in (entity["id"], type)]
+                ties += [each for one in bound for each in ((one[1]["id"], one[0]) if one else (None, None))]
             keyed.append(([*keys, *((tie, False) for tie in ties)], (first, output)))
         keyed.sort(key=cmp_to_key(_in_order))
         offset = 0 if shape.offset is None else self.value(shape.offset, {})
@@ -101,6 +106,13 @@ class Reference:
         # Paths decide the order of rows last.
         for search in pattern.paths:
             bindings = [{**binding, search.variable: binding.pop(search.variable)} for binding in bindings]
+        for optional in pattern.optional:
+            nothing = dict.fromkeys(optional.variables)
+            bindings = [
+                found
+                for binding in bindings
+                for found in (list(self.matches(optional, binding)) or [{**binding, **nothing}])
+            ]
         for binding in bindings:
             holds = all(self.holds(condition, binding) for condition in pattern.conditions)
             if holds and not any(next(self.matches(absent, binding), None) for absent in pattern.absent):
@@ -111,7 +123,10 @@ class Reference:
         ends = (edge.source, edge.destination)
         if traversal.direction is ir.Direction.BACKWARD:
             ends = ends[::-1]
-        (left, source), (right, destination) = binding[traversal.source], binding[traversal.destination]
+        one, other = binding[traversal.source], binding[traversal.destination]
+        if one is None or other is None:
+            return
+        (left, source), (right, destination) = one, other
         if (left, right) != ends:
             return
         begin, end = source["id"], destination["id"]
@@ -142,9 +157,10 @@ class Reference:
 
     def searched(self, search: ir.PathSearch, binding: Binding) -> Iterator[Binding]:
         """The shortest paths between two nodes: out of all paths, the first or those that are as good as the first."""
-        (left, source), (right, destination) = binding[search.source], binding[search.destination]
-        if (left, right) != search.ends:
+        one, other = binding[search.source], binding[search.destination]
+        if one is None or other is None or (one[0], other[0]) != search.ends:
             return
+        (left, source), (right, destination) = one, other
         begin, end = (left, source["id"]), (right, destination["id"])
         paths: list[tuple[Any, ...]] = [()]
         if search.minimum > 0 or begin != end:
@@ -187,9 +203,11 @@ class Reference:
         }[direction]
 
     def stepped(self, step: ir.PathStep, binding: Binding) -> Iterator[Binding]:
-        (left, source), (right, destination) = binding[step.source], binding[step.destination]
-        for row, before, after in binding[step.path][1]["steps"]:
-            if (before, after) == ((left, source["id"]), (right, destination["id"])):
+        one, other, path = binding[step.source], binding[step.destination], binding[step.path]
+        if one is None or other is None or path is None:
+            return
+        for row, before, after in path[1]["steps"]:
+            if (before, after) == ((one[0], one[1]["id"]), (other[0], other[1]["id"])):
                 yield binding if step.variable is None else {**binding, step.variable: (step.edges[0], row)}
 
     # --- conditions ---
@@ -223,6 +241,12 @@ class Reference:
         found = sum(1 for _ in self.matches(sub.pattern, binding))
         return found if sub.kind is SubPatternKind.COUNT else found > 0
 
+    def whole(self, bound: tuple[str, Entity] | None) -> Any:
+        """What is returned of an entity or a path."""
+        if bound is None:
+            return None
+        return whole_path(bound[1], self.weighted) if bound[0] == "path" else bound[1]
+
     def value(self, expression: ir.Expression, binding: Binding) -> Any:
         match expression:
             case ir.Constant(value):
@@ -234,16 +258,18 @@ class Reference:
             case ir.ListOf(items):
                 return tuple(self.value(item, binding) for item in items)
             case ir.Column(variable, name):
-                return binding[variable][1][name]
+                found = binding[variable]
+                return None if found is None else found[1][name]
             case ir.Entity(variable):
-                type, entity = binding[variable]
-                return whole_path(entity, self.weighted) if type == "path" else entity
+                return self.whole(binding[variable])
             case ir.Comparison():
                 return self.compared(expression, binding)
             case ir.SubPattern():
                 return self.asked(expression, binding)
             case ir.SameEntity(left, right, negated):
                 one, other = binding[left], binding[right]
+                if one is None or other is None:
+                    return None
                 return ((one[0], one[1]["id"]) == (other[0], other[1]["id"])) is not negated
             case ir.TextMatch(kind, column, query):
                 assert kind is ir.TextMatchKind.SEARCH

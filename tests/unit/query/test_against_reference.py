@@ -65,7 +65,9 @@ class Writer:
     def one_of(self, *choices: Any) -> Any:
         return self._draw(st.sampled_from(choices))
 
-    def pattern(self, around: dict[str, str], depth: int) -> tuple[list[str], dict[str, str]]:
+    def pattern(
+        self, around: dict[str, str], depth: int, *, may_have_optional: bool = True
+    ) -> tuple[list[str], dict[str, str]]:
         """Clauses, and the kinds of the variables that they bind."""
         own: dict[str, str] = {}
         clauses: list[str] = []
@@ -77,11 +79,18 @@ class Writer:
         for _ in range(self._draw(st.integers(0, 2))):
             clauses += self.traversal({**around, **own}, own)
         seen = {**around, **own}
+        if depth and may_have_optional and own:
+            for _ in range(self.one_of(0, 0, 1, 2)):
+                inner, bound = self.pattern(seen, depth - 1)
+                if inner:
+                    clauses.append("optional { " + "  ".join(inner) + " }")
+                    own |= bound
+                    seen |= bound
         for _ in range(self._draw(st.integers(0, 2))):
             clauses += self.condition(seen)
         if depth:
             for _ in range(self._draw(st.integers(0, 2))):
-                inner, _ = self.pattern(seen, depth - 1)
+                inner, _ = self.pattern(seen, depth - 1, may_have_optional=False)
                 if inner:
                     clauses.append("not { " + "  ".join(inner) + " }")
         return clauses, own

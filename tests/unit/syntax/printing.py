@@ -109,8 +109,8 @@ def _shape(keyword: str, shape: ast.ShapeClause) -> Iterable[str]:
 
 def _clauses(clauses: Iterable[ast.Clause]) -> Iterable[str]:
     for clause in clauses:
-        if isinstance(clause, ast.Negation):
-            yield "not {"
+        if isinstance(clause, ast.Negation | ast.OptionalClause):
+            yield "not {" if isinstance(clause, ast.Negation) else "optional {"
             for line in _clauses(clause.clauses):
                 yield _INDENT + line
             yield "}"

@@ -58,6 +58,7 @@ from omnigraph.syntax.query_ast import (
     NullTest,
     OnConflict,
     Operator,
+    OptionalClause,
     OrderKey,
     ParameterDeclaration,
     PathClause,
@@ -89,7 +90,7 @@ T = TypeVar("T")
 # Keywords are names too, wherever they are not keywords.
 _WORDS = (
     "query match with return having order limit offset distinct not as asc desc insert update delete set where and"
-    " contains starts_with or in is case when then else end shortest all by"
+    " contains starts_with or in is case when then else end shortest all by optional"
 )
 _KEYWORDS = frozenset(_WORDS.split())
 names = st.one_of(
@@ -261,6 +262,7 @@ def _clauses(parameters: frozenset[str]) -> st.SearchStrategy[Clause]:
         flat,
         lambda inner: st.one_of(
             st.builds(Negation, tuples_of(inner)),
+            st.builds(OptionalClause, tuples_of(inner)),
             st.builds(Filter, st.builds(SubPatternExpression, st.sampled_from(SubPatternKind), tuples_of(inner))),
         ),
         max_leaves=4,
