@@ -141,10 +141,12 @@ class ReadCompiler:
     # --- return, having, order, limit, offset ---
 
     def _shape(self, shape: ast.ShapeClause, scope: VariableScope) -> ir.Shape:
-        columns = self._columns(shape.returns, self._expressions(scope, in_result=True))
+        plain = self._expressions(scope, in_result=True)
+        projections = _projections_of(shape.returns, plain)
+        columns = self._columns(projections, plain)
         aggregated = any(ir.has_aggregate(column.expression) for column in columns)
         if aggregated:
-            self._check_groups(columns, shape.returns)
+            self._check_groups(columns, projections)
         grouped = aggregated or shape.distinct
         result = _Result(tuple(column.expression for column in columns), aggregated, grouped)
         named = {column.name: column.expression for column in columns}
@@ -162,7 +164,8 @@ class ReadCompiler:
             expression = self._result(projection.expression, values)
             if name in columns:
                 message = f"two columns are called {quoted(name)}"
-                self._findings.report(Code.DUPLICATE_COLUMN, message, projection.span, "name one with `as`")
+                hint = "name one with `as`, or leave it out"
+                self._findings.report(Code.DUPLICATE_COLUMN, message, projection.span, hint)
             elif expression is not None:
                 columns[name] = ir.OutputColumn(name, expression)
         return tuple(columns.values())
@@ -270,6 +273,17 @@ class _Result:
         if self.aggregated:
             return "a value of single rows, but rows are grouped"
         return "a value that is not a column of `return distinct`"
+
+
+def _projections_of(written: Iterable[ast.Projection | ast.AllProperties], values: Expressions) -> list[ast.Projection]:
+    """The columns of a result, with those behind `$x.*` written out."""
+    projections = []
+    for each in written:
+        if isinstance(each, ast.AllProperties):
+            projections += [ast.Projection(access, span=each.span) for access in values.properties_of(each)]
+        else:
+            projections.append(each)
+    return projections
 
 
 def _name_of(projection: ast.Projection) -> str:

@@ -13,8 +13,18 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import field, replace
 from typing import TypeAlias
 
-from omnigraph.catalog import Catalog, EdgeType, Embedding, EntityType, NodeType, PropertyType, Scalar
-from omnigraph.catalog.model import ID
+from omnigraph.catalog import (
+    Catalog,
+    EdgeType,
+    Embedding,
+    EntityType,
+    NodeType,
+    Property,
+    PropertyType,
+    Scalar,
+    Vector,
+)
+from omnigraph.catalog.model import ID, TYPED_ID
 from omnigraph.catalog.types import NUMBERS
 from omnigraph.codes import Code
 from omnigraph.compiler import ir
@@ -296,6 +306,25 @@ class VariableScope:
             return [*variable.edge.system_columns, *variable.edge.properties]
         names = [set(self.catalog.nodes[each].properties) for each in variable.types]
         return [ID, *sorted(set.intersection(*names))] if names else [ID]
+
+    def plain_properties(self, variable: Bound) -> list[str]:
+        """The properties behind `$x.*`: those that are declared, in their order, without blobs and vectors.
+
+        A variable that is bound to an interface has those of the interface, whatever implements it.
+        """
+        if isinstance(variable, PathVariable):
+            return list(variable.type.properties)
+        declared: Mapping[str, Property]
+        if isinstance(variable, EdgeVariable):
+            declared = variable.edge.properties
+        elif variable.interface is not None:
+            declared = self.catalog.interfaces[variable.interface].properties
+        else:
+            declared = self.catalog.nodes[variable.types[0]].properties
+        left_out = [
+            name for name, each in declared.items() if each.type is Scalar.BLOB or isinstance(each.type, Vector)
+        ]
+        return [ID if name == TYPED_ID else name for name in declared if name not in left_out]
 
     # --- building ---
 

@@ -15,7 +15,7 @@ _NAME_HINT = "give it a name: `as name`, which is `$name` afterwards"
 
 
 def carry_columns(
-    written: Sequence[ast.Projection], columns: Sequence[ir.OutputColumn], scope: VariableScope
+    written: Sequence[ast.Projection | ast.AllProperties], columns: Sequence[ir.OutputColumn], scope: VariableScope
 ) -> VariableScope:
     """The scope around the next pattern: the columns of a stage as variables, and nothing else.
 
@@ -24,6 +24,13 @@ def carry_columns(
     found = {column.name: column.expression for column in columns}
     carried: dict[str, Meaning] = {}
     for projection in written:
+        if isinstance(projection, ast.AllProperties):
+            variable = "$" + projection.variable.name
+            message = f"{quoted(variable + '.*')} cannot be carried on, because its columns would need names"
+            hint = f"carry {quoted(variable)} on, and write {quoted(variable + '.*')} afterwards"
+            scope.findings.report(Code.NOT_CARRIED, message, projection.span, hint)
+            carried.setdefault(projection.variable.name, Unresolved(projection.variable.name))
+            continue
         name = projection.alias or _variable_name(projection.expression)
         if name is None:
             message = "a column of `with` that is not a variable needs a name"

@@ -30,7 +30,7 @@ from omnigraph.compiler.scope import (
     ValueVariable,
     VariableScope,
 )
-from omnigraph.diagnostics import Findings, did_you_mean, quoted
+from omnigraph.diagnostics import Findings, Span, did_you_mean, quoted
 from omnigraph.operations import FUNCTIONS as COMPUTED
 from omnigraph.syntax import nodes
 from omnigraph.syntax import query_ast as ast
@@ -161,18 +161,8 @@ class Values:
 
     def column(self, access: ast.PropertyAccess) -> tuple[ir.Column, ResolvedProperty] | None:
         """The column behind `$x.name`, with what the catalog knows of it."""
-        variable = access.variable
-        if isinstance(self.scope.lookup(variable.name), Unresolved):
-            return None
-        if variable.name in self.parameters:
-            message = f"{quoted('$' + variable.name)} is a parameter and has no properties"
-            self.report(Code.UNKNOWN_PROPERTY, message, access.span)
-            return None
-        meaning = self._meaning(variable)
-        if isinstance(meaning, ValueVariable):
-            message = f"{quoted('$' + variable.name)} is a value and has no properties"
-            self.report(Code.UNKNOWN_PROPERTY, message, access.span)
-        if meaning is None or isinstance(meaning, ValueVariable):
+        meaning = self._owner(access.variable, access.span)
+        if meaning is None:
             return None
         resolved = self.scope.property_of(meaning, access.name)
         if resolved is None:
@@ -183,6 +173,34 @@ class Values:
             return None
         name = self.scope.column_of(meaning, access.name)
         return ir.Column(meaning.name, name, resolved.type, resolved.nullable or meaning.is_optional), resolved
+
+    def properties_of(self, written: ast.AllProperties) -> list[ast.PropertyAccess]:
+        """The properties behind `$x.*`; none after reporting that there are none."""
+        meaning = self._owner(written.variable, written.span)
+        if meaning is None:
+            return []
+        names = self.scope.plain_properties(meaning)
+        if not names:
+            variable = "$" + written.variable.name
+            message = f"{self._describe_meaning(meaning)} has no properties for {quoted(variable + '.*')}"
+            hint = f"{quoted(variable)} and {quoted(variable + '.id')} can be returned, and blobs and vectors by name"
+            self.report(Code.EMPTY_QUERY, message, written.span, hint)
+        return [ast.PropertyAccess(written.variable, name, span=written.span) for name in names]
+
+    def _owner(self, variable: ast.Variable, span: Span) -> Bound | None:
+        """What a variable stands for whose properties are asked for."""
+        if isinstance(self.scope.lookup(variable.name), Unresolved):
+            return None
+        if variable.name in self.parameters:
+            message = f"{quoted('$' + variable.name)} is a parameter and has no properties"
+            self.report(Code.UNKNOWN_PROPERTY, message, span)
+            return None
+        meaning = self._meaning(variable)
+        if isinstance(meaning, ValueVariable):
+            message = f"{quoted('$' + variable.name)} is a value and has no properties"
+            self.report(Code.UNKNOWN_PROPERTY, message, span)
+            return None
+        return meaning
 
     def _describe_meaning(self, meaning: Bound) -> str:
         if isinstance(meaning, EdgeVariable):

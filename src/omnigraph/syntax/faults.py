@@ -133,6 +133,10 @@ def _token_hint(token: Token, before: str, expected: set[str], parser: Lark) -> 
 
 
 def _star_hint(before: str) -> str:
+    if before.endswith("."):
+        return "all properties of a variable can be columns of `return` only: `return { $x.* }`"
+    if before.rstrip().endswith(("{", ",")):
+        return "all properties of a variable are written `$x.*`"
     if before.rstrip().endswith("("):
         return "to count rows, count a variable: `count($x)`"
     return "a path of several edges is written with hop bounds: `$a knows{1,3} $b`"

@@ -311,6 +311,13 @@ class Projection(Node):
 
 
 @dataclass(frozen=True, slots=True)
+class AllProperties(Node):
+    """``$x.*``: a column for each property"""
+
+    variable: Variable
+
+
+@dataclass(frozen=True, slots=True)
 class OrderKey(Node):
     """``expression desc``; without a direction, a ranking is sorted best first and any other value ascending."""
 
@@ -322,7 +329,7 @@ class OrderKey(Node):
 class ShapeClause(Node):
     """``return { … } having { … } order { … } limit n offset m``: what is made of the rows of a pattern."""
 
-    returns: tuple[Projection, ...]
+    returns: tuple[Projection | AllProperties, ...]
     distinct: bool = False
     having: tuple[Expression, ...] = ()
     order: tuple[OrderKey, ...] = ()

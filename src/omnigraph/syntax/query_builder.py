@@ -113,6 +113,13 @@ class QueryBuilder(Builder):
     def projection(self, expression: ast.Expression, _as: Token | None, alias: Token | None) -> ast.Projection:
         return ast.Projection(self._value(expression), str(alias) if alias else None, span=expression.span)
 
+    def all_properties(self, variable: Token, star: Token, as_: Token | None, alias: Token | None) -> ast.AllProperties:
+        if as_ is not None and alias is not None:
+            message = f"{quoted(variable + '.*')} is several columns, which have no common name"
+            hint = f"return a single property: `{variable}.property as {alias}`"
+            raise SourceFault(self._language.code("SYNTAX"), message, self.at(as_, alias), hint)
+        return ast.AllProperties(self.variable(variable), span=self.at(variable, star))
+
     def order_key(self, expression: ast.Expression, direction: Token | None) -> ast.OrderKey:
         descending = direction.type == "DESC" if direction else None
         return ast.OrderKey(self._value(expression), descending, span=expression.span)
@@ -426,8 +433,10 @@ def _resolve_read(read: ast.ReadBody, values: set[str]) -> ast.ReadBody:
     return replace(read, match=match, shape=shape, stages=tuple(stages))
 
 
-def _value_name(column: ast.Projection, values: set[str]) -> str | None:
+def _value_name(column: ast.Projection | ast.AllProperties, values: set[str]) -> str | None:
     """The variable that a column of a stage becomes, unless it is an entity."""
+    if isinstance(column, ast.AllProperties):
+        return None
     if isinstance(column.expression, ast.Variable):
         name = column.expression.name
         return (column.alias or name) if name in values else None

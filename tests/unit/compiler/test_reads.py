@@ -2,7 +2,7 @@
 
 import pytest
 
-from omnigraph.catalog import Catalog, List, Scalar, Vector
+from omnigraph.catalog import Catalog, List, Scalar, Vector, compile_schema
 from omnigraph.codes import Code
 from omnigraph.compiler import check_queries, compile_query, ir
 from omnigraph.diagnostics import Diagnostic, Source
@@ -415,6 +415,66 @@ def test_having_takes_columns_aggregates_and_what_is_computed_of_them(catalog: C
     assert body.shape.having[0] == ir.Comparison(
         body.shape.columns[1].expression, Operator.GREATER, ir.Constant(1, Scalar.I64)
     )
+
+
+# --- all properties ---
+
+
+@pytest.mark.parametrize(
+    ("match", "returns", "names"),
+    [
+        (
+            "$p: Person",
+            "$p.*",
+            ["p.name", "p.age", "p.city", "p.tags", "p.bio", "p.joined"],
+        ),
+        ("$p: Person  $p $w:worksAt $c", "$c.*, $w.*", ["c.name", "c.size", "c.founded", "w.since"]),
+        ("$p: Person  $p attends $e", "$e.*, count($p) as n", ["e.day", "e.room", "e.title", "n"]),
+        # What is declared of an interface, also where one type remains.
+        ("$x: Named", "$x.*", ["x.name"]),
+        ("$x: Named  $x worksAt $_", "$x.id, $x.*", ["x.id", "x.name"]),
+        ("$p: Person  $r: shortest $p knows{1,3} $q", "$r.*", ["r.nodes", "r.edges", "r.length"]),
+    ],
+)
+def test_all_properties_are_columns_in_the_order_of_the_schema(
+    catalog: Catalog, match: str, returns: str, names: list[str]
+) -> None:
+    body = read(catalog, match, returns)
+    assert [column.name for column in body.columns] == names
+
+
+def test_an_id_with_a_type_of_its_own_is_one_of_all_properties() -> None:
+    catalog = compile_schema("node A { id: U64 @key, x: I32? }\nnode B { x: I32?, id: String @key }")
+    columns = read(catalog, "$a: A  $b: B", "$a.*, $b.*").columns
+    assert [column.name for column in columns] == ["a.id", "a.x", "b.x", "b.id"]
+    assert columns[0].expression == read(catalog, "$a: A  $b: B", "$a.id").columns[0].expression
+
+
+def test_all_properties_are_the_same_as_each_of_them(catalog: Catalog) -> None:
+    match = "$x: Named  optional { $x $w:worksAt $c }"
+    columns = "{}, {}, count($x) as n".format
+    rest = "having { n > 1 or $c.size > 3 } order { $c.founded, n }"
+    short = read(catalog, match, columns("$c.*", "$w.*"), rest)
+    assert short == read(catalog, match, columns("$c.name, $c.size, $c.founded", "$w.since"), rest)
+    assert [column.expression.nullable for column in short.columns] == [True, True, True, True, False]
+
+
+@pytest.mark.parametrize(
+    ("match", "returns", "code", "advice"),
+    [
+        ("$p: Person", "$q.*", Code.UNKNOWN_VARIABLE, "`$p`"),
+        ("$p: Person", "$p.*, $p.name", Code.DUPLICATE_COLUMN, "as"),
+        ("$p: Person", "$p.*, $p.*", Code.DUPLICATE_COLUMN, "as"),
+        ("$p: Person", "$n.*", Code.UNKNOWN_PROPERTY, None),
+        ("$p: Person  $p $a:attends $_", "$p.*, $a.*", Code.EMPTY_QUERY, "`$a.id`"),
+        ("$p knows $_", "$_.*", Code.UNKNOWN_VARIABLE, "placeholder"),
+    ],
+)
+def test_all_properties_of_nothing_are_refused(
+    catalog: Catalog, match: str, returns: str, code: Code, advice: str | None
+) -> None:
+    (found,) = [each for each in findings(catalog, match, returns, "limit $n", "$n: I64") if each.is_error]
+    assert (found.code, advice is None or advice in (found.hint or "")) == (code, True)
 
 
 @pytest.mark.parametrize(

@@ -64,6 +64,7 @@ def test_a_stage_is_cut_and_grouped_like_an_answer(catalog: Catalog) -> None:
         ("match { $p: Person } with { $p as _ } return { 1 }", Code.VARIABLE_REUSED),
         ("match { $p: Person } with { $p, $p.age as p } return { 1 }", Code.DUPLICATE_COLUMN),
         ("match { $p: Person } with { } return { 1 }", Code.EMPTY_QUERY),
+        ("match { $p: Person } with { $p.* } return { $p.name }", Code.NOT_CARRIED),
         ("match { } with { 1 as one } return { $one }", Code.EMPTY_QUERY),
         ("match { $p: Person  $p knows $q } with { $p } return { $q.name }", Code.UNKNOWN_VARIABLE),
         ("match { $p: Person } with { $p } match { $p: Person } return { $p.name }", Code.VARIABLE_REUSED),

@@ -256,7 +256,10 @@ class Writer:
                 ] = None
         shown = [*columns, *aggregates]
         distinct = self.one_of("", "", "distinct ")
-        text = f"return {distinct}{{ " + ", ".join(f"{column} as c{index}" for index, column in enumerate(shown)) + " }"
+        written = [f"{column} as c{index}" for index, column in enumerate(shown)]
+        if self.one_of(True, False, False, False):
+            written.insert(self.one_of(0, len(written)), f"${self.one_of(*own)}.*")
+        text = f"return {distinct}{{ {', '.join(written)} }}"
         is_list = ("tags", "collect")
         sortable = [f"c{index}" for index, column in enumerate(shown) if not any(each in column for each in is_list)]
         if (aggregates or distinct) and self.one_of(True, False, False):

@@ -62,6 +62,36 @@ def test_a_condition_holds_as_in_sql(world: World, condition: str, names: list[s
     assert world.column(f"match {{ $p: Person  {condition} }} return {{ $p.name }}") == names
 
 
+@pytest.mark.parametrize(
+    ("short", "written"),
+    [
+        ("match { $p: Person } return { $p.* }", {"$p.*": "$p.name, $p.age, $p.city, $p.tags, $p.bio, $p.joined"}),
+        ("match { $x: Named } return { $x.*, $x.id }", {"$x.*": "$x.name"}),
+        (
+            "match { $p: Person  optional { $p $w:worksAt $c } } return { $w.*, $p.name, $c.* } order { $c.size desc }",
+            {"$w.*": "$w.since", "$c.*": "$c.name, $c.size, $c.founded"},
+        ),
+        (
+            "match { $p: Person  $p knows $f } with { $f, count($p) as n } return { $n, $f.* } order { $n }",
+            {"$f.*": "$f.name, $f.age, $f.city, $f.tags, $f.bio, $f.joined"},
+        ),
+        (
+            "match { $p: Person  $p worksAt $c } return { $c.*, count($p) as n } having { n > 0 } order { $c.size }",
+            {"$c.*": "$c.name, $c.size, $c.founded"},
+        ),
+        ("match { $p $k:knows $f } return distinct { $k.* } order { $k.since desc }", {"$k.*": "$k.since"}),
+        ("match { $r: shortest $p knows{1,3} $q } return { $r.* }", {"$r.*": "$r.nodes, $r.edges, $r.length"}),
+    ],
+)
+def test_all_properties_are_columns_like_others(world: World, short: str, written: dict[str, str]) -> None:
+    text = short
+    for star, columns in written.items():
+        text = text.replace(star, columns)
+    table = world.table(short)
+    assert table.num_rows > 0
+    assert table.equals(world.table(text))
+
+
 def test_the_ends_of_an_edge_are_read_by_two_names(world: World) -> None:
     text = (
         'match { $p $w:knows $f  $w.from = "Cyd"  $w.to = $f.name } return { $w.from, $w.to, $w.dst } order { $w.to }'

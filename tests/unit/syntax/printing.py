@@ -90,11 +90,8 @@ def _match(clauses: Iterable[ast.Clause]) -> Iterable[str]:
 
 
 def _shape(keyword: str, shape: ast.ShapeClause) -> Iterable[str]:
-    columns = (
-        print_expression(item.expression) + (f" as {item.alias}" if item.alias is not None else "")
-        for item in shape.returns
-    )
-    yield f"{keyword} {'distinct ' if shape.distinct else ''}{{ {', '.join(columns)} }}"
+    columns = ", ".join(map(_column, shape.returns))
+    yield f"{keyword} {'distinct ' if shape.distinct else ''}{{ {columns} }}"
     if shape.having:
         yield f"having {{ {'  '.join(map(print_expression, shape.having))} }}"
     if shape.order:
@@ -105,6 +102,12 @@ def _shape(keyword: str, shape: ast.ShapeClause) -> Iterable[str]:
         yield f"limit {print_expression(shape.limit)}"
     if shape.offset is not None:
         yield f"offset {print_expression(shape.offset)}"
+
+
+def _column(column: ast.Projection | ast.AllProperties) -> str:
+    if isinstance(column, ast.AllProperties):
+        return f"{print_expression(column.variable)}.*"
+    return print_expression(column.expression) + (f" as {column.alias}" if column.alias is not None else "")
 
 
 def _clauses(clauses: Iterable[ast.Clause]) -> Iterable[str]:

@@ -29,6 +29,7 @@ from omnigraph.syntax.nodes import (
 )
 from omnigraph.syntax.printer import print_clause, print_expression
 from omnigraph.syntax.query_ast import (
+    AllProperties,
     Arithmetic,
     ArithmeticOperator,
     Assignment,
@@ -280,7 +281,9 @@ def _shapes(
     counts = st.none() | st.integers(0, 100).map(IntLiteral) | variables
     return st.builds(
         ShapeClause,
-        returns=tuples_of(st.builds(Projection, _expressions(parameters), column_names)),
+        returns=tuples_of(
+            st.builds(Projection, _expressions(parameters), column_names) | st.builds(AllProperties, variables)
+        ),
         distinct=st.booleans(),
         having=tuples_of(_expressions(parameters).filter(lambda each: _may_follow_a_value(Filter(each))), most=2),
         order=tuples_of(st.builds(OrderKey, _expressions(parameters), st.none() | st.booleans()), most=2),

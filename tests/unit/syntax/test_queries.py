@@ -10,6 +10,9 @@ from omnigraph.syntax import parse_queries
 from omnigraph.syntax.nodes import IntLiteral, ListLiteral, NullLiteral, TextLiteral
 from omnigraph.syntax.printer import print_clause
 from omnigraph.syntax.query_ast import (
+    AllProperties,
+    Arithmetic,
+    ArithmeticOperator,
     BareName,
     Binding,
     Clause,
@@ -28,6 +31,7 @@ from omnigraph.syntax.query_ast import (
     OptionalClause,
     PathClause,
     PathStepClause,
+    Projection,
     PropertyAccess,
     Query,
     ReadBody,
@@ -230,11 +234,18 @@ def test_distinct_is_a_name_where_no_value_begins() -> None:
     assert isinstance(query.body, ReadBody)
     shape = query.body.shape
     assert shape.distinct
-    assert shape.returns[0].expression == FunctionCall(
-        "count", (PropertyAccess(Variable("distinct"), "distinct"),), (), True
-    )
+    counted = FunctionCall("count", (PropertyAccess(Variable("distinct"), "distinct"),), (), True)
+    assert shape.returns == (Projection(counted, "distinct"),)
     assert shape.having == (ComparisonExpression(BareName("distinct"), Operator.GREATER, IntLiteral(1)),)
     assert shape.order[0].expression == BareName("distinct")
+
+
+def test_all_properties_may_stand_beside_other_columns() -> None:
+    query = only_query("query q { match { $a: A } return { $a.* $a.x -1, $a . /* all */ * } }")
+    assert isinstance(query.body, ReadBody)
+    first, second, third = query.body.shape.returns
+    assert first == third == AllProperties(A)
+    assert second == Projection(Arithmetic(PropertyAccess(A, "x"), ArithmeticOperator.MINUS, IntLiteral(1)))
 
 
 def test_a_query_without_parameters_may_leave_out_the_brackets() -> None:
@@ -255,7 +266,9 @@ def test_positions_are_those_of_the_source() -> None:
     binding = query.body.match[0]
     assert text[query.span.start : query.span.end] == "r"
     assert text[binding.span.start : binding.span.end] == "Person"
-    access = query.body.shape.returns[0].expression
+    (column,) = query.body.shape.returns
+    assert isinstance(column, Projection)
+    access = column.expression
     assert isinstance(access, PropertyAccess)
     assert text[slice(*access.name_span)] == "name"
     assert Source("test.gq", text).position(access.span.start) == (3, 41)
@@ -293,6 +306,12 @@ def test_positions_are_those_of_the_source() -> None:
         ("query q { match { $a.x = 1 or{1,2} $b } return { 1 } }", Code.QUERY_SYNTAX, None),
         ("query q { match { $a.x = -9223372036854775809 } return { 1 } }", Code.QUERY_NUMBER, None),
         ("query q { match { $a: A } return { [$a.x] } }", Code.QUERY_SYNTAX, None),
+        ("query q { match { $a: A } return { * } }", Code.QUERY_SYNTAX, "`$x.*`"),
+        ("query q { match { $a: A } return { $a.x, * } }", Code.QUERY_SYNTAX, "`$x.*`"),
+        ("query q { match { $a: A } return { $a.* as b } }", Code.QUERY_SYNTAX, "`$a.property as b`"),
+        ("query q { match { $a: A } return { count($a.*) } }", Code.QUERY_SYNTAX, "of `return` only"),
+        ("query q { match { $a: A } return { $a.x } order { $a.* } }", Code.QUERY_SYNTAX, "of `return` only"),
+        ("query q { match { $a.* = 1 } return { 1 } }", Code.QUERY_SYNTAX, "of `return` only"),
         ("query q { match { $a knows{1.5,3} $b } return { 1 } }", Code.HOP_BOUNDS, None),
     ],
 )
