@@ -28,6 +28,7 @@ _CONF = "OMNIGRAPH_SPARK_CONF_"
 _REMOTE = "sc://"
 _EMBEDDED = re.compile(r"local(\[(?P<inside>.*)\])?")
 _ATTEMPTS = 3
+_SHUFFLE_PARTITIONS_PER_CORE = 4
 _EVERYWHERE = {
     "spark.app.name": "omnigraph",
     "spark.ui.showConsoleProgress": "false",
@@ -97,7 +98,8 @@ def start_embedded(
     java: Java, master: str, conf: Mapping[str, str] | None = None, *, options: Sequence[str] = ()
 ) -> tuple[SparkSession, Jvm]:
     """A session whose JVM is a child of this process; `options` are for Java."""
-    settings = {**_EVERYWHERE, **_HERE, "spark.master": with_attempts(master), **(conf or {})}
+    shuffles = {"spark.sql.shuffle.partitions": str(_SHUFFLE_PARTITIONS_PER_CORE * _cores_of(master))}
+    settings = {**_EVERYWHERE, **_HERE, **shuffles, "spark.master": with_attempts(master), **(conf or {})}
     return _start_in_jvm(java, settings, options)
 
 
@@ -107,6 +109,18 @@ def with_attempts(master: str) -> str:
     assert found is not None
     inside = found["inside"] or "1"
     return master if "," in inside else f"local[{inside},{_ATTEMPTS}]"
+
+
+def _cores_of(master: str) -> int:
+    """How many tasks an embedded master runs at a time.
+
+    Spark's default of 200 partitions for what a shuffle gives is meant for a cluster. Kept rows are never joined into
+    fewer, so on two cores a small job would be hundreds of tasks.
+    """
+    found = _EMBEDDED.fullmatch(master)
+    assert found is not None
+    cores = (found["inside"] or "1").partition(",")[0].strip()
+    return int(cores) if cores.isdigit() else os.cpu_count() or 1
 
 
 def _active_session() -> SparkSession | None:

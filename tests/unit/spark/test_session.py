@@ -40,6 +40,7 @@ def test_an_embedded_session_is_quiet_and_tries_again(spark: SparkSession) -> No
     assert conf.get("spark.speculation") == "false"
     assert spark.sparkContext.master == "local[2,3]"
     assert spark.sparkContext.pythonExec == sys.executable
+    assert conf.get("spark.sql.shuffle.partitions") == "8"
 
 
 @pytest.mark.parametrize(
