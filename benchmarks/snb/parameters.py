@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -12,23 +12,33 @@ from benchmarks.snb.data import BEGIN, COUNTRIES, END, Network
 
 Parameters: TypeAlias = dict[str, Any]
 _Numbers: TypeAlias = NDArray[Any]
+_Found = TypeVar("_Found")
 
 EACH = 20
 """How many parameters each query has."""
 NONE_FOUND = [(-1,)]
 """The answer of the read that looks for a path, if there is none."""
 _INTERVAL = timedelta(days=60)
+_DAY, _MILLISECOND = timedelta(days=1), timedelta(milliseconds=1)
+_TRIES = 20
+"""How often something near a person is looked for, before another person is, or anything is taken."""
 
 
 def make_parameters(network: Network, seed: int = 1) -> Mapping[str, list[Parameters]]:
     """The parameters of each query, by its name."""
-    chooser = _Chooser(network, np.random.default_rng([seed, 77]))
-    return {name: [choose(chooser) for _ in range(EACH)] for name, choose in _CHOICES.items()}
+    chooser = _Chooser(network)
+    questions = {}
+    for number, (name, choose) in enumerate(_CHOICES.items()):
+        chooser.chance = np.random.default_rng([seed, 77, number])
+        questions[name] = [choose(chooser) for _ in range(EACH)]
+    return questions
 
 
 class _Chooser:
-    def __init__(self, network: Network, chance: np.random.Generator) -> None:
-        self.chance = chance
+    chance: np.random.Generator
+    """What the next query is chosen by: each has its own, so that one does not change the others."""
+
+    def __init__(self, network: Network) -> None:
         ends = [_numbers(network.edges["Knows"], name) for name in ("from", "to")]
         self.people, degrees = np.unique(np.concatenate(ends), return_counts=True)
         self.friends = _by_begin(np.concatenate(ends), np.concatenate(ends[::-1]))
@@ -50,6 +60,13 @@ class _Chooser:
         self.home = dict(
             zip(_numbers(network.edges["LivesIn"], "from").tolist(), countries[cities].tolist(), strict=True)
         )
+        self.jobs = _by_begin(_numbers(network.edges["WorkAt"], "from"), np.arange(network.edges["WorkAt"].num_rows))
+        self.job_years = _numbers(network.edges["WorkAt"], "workFrom")
+        self.job_countries = _numbers(network.edges["CompanyIsIn"], "to")[_numbers(network.edges["WorkAt"], "to")]
+        self.written_in = _numbers(network.edges["IsLocatedIn"], "to")
+        self.made = network.nodes["Message"]["creationDate"].cast(pa.int64()).to_numpy()
+        abroad = np.flatnonzero(self.written_in != np.array([self.home[each] for each in creator.tolist()]))
+        self.abroad = _by_begin(creator[abroad], abroad)
 
     def one(self, numbers: Any) -> int:
         return int(numbers[self.chance.integers(len(numbers))])
@@ -65,9 +82,49 @@ class _Chooser:
         day = int(BEGIN + (END - BEGIN) * self.chance.uniform(first, last)) // 86_400_000
         return datetime.fromtimestamp(day * 86_400, UTC)
 
+    def first_of_tag(self, person: int) -> float | None:
+        """When a friend was the first of the friends of a person who wrote a post with some tag."""
+        found = [
+            (tag, post)
+            for friend in self.friends[person]
+            for post in self.posts_of.get(friend, ())
+            for tag in self.tags_of_post.get(post, ())
+        ]
+        if not found:
+            return None
+        chosen, _ = found[int(self.chance.integers(len(found)))]
+        places = np.searchsorted(self.messages, [post for tag, post in found if tag == chosen])
+        return float(self.made[places].min())
+
+    def job_near(self, person: int) -> int | None:
+        """Where a friend of a friend works, if one does."""
+        for _ in range(_TRIES):
+            other = self.friend(self.friend(person))
+            if other != person and other in self.jobs:
+                return self.one(self.jobs[other])
+        return None
+
+    def countries_near(self, person: int) -> tuple[int, int, float] | None:
+        """Two countries where a friend, or a friend of one, wrote without living there, and when the first time."""
+        for _ in range(_TRIES):
+            other = self.friend(self.friend(person))
+            if other == person or other not in self.abroad:
+                continue
+            at = self.abroad[other]
+            first = self.one(at)
+            later = [
+                each
+                for each in at
+                if self.written_in[each] != self.written_in[first]
+                and 0 <= self.made[each] - self.made[first] < (3 * _INTERVAL - _DAY) / _MILLISECOND
+            ]
+            if later:
+                return int(self.written_in[first]), int(self.written_in[self.one(later)]), float(self.made[first])
+        return None
+
     def tag_near(self, person: int) -> str:
         """A tag of a post of a friend of a friend, if there is one."""
-        for _ in range(20):
+        for _ in range(_TRIES):
             posts = [
                 post for post in self.posts_of.get(self.friend(self.friend(person)), ()) if post in self.tags_of_post
             ]
@@ -110,22 +167,36 @@ def _until(choose: _Chooser) -> Parameters:
     return {"personId": choose.person(), "maxDate": choose.instant(0.5, 0.95)}
 
 
+def _near(choose: _Chooser, find: Callable[[int], _Found | None]) -> tuple[int, _Found | None]:
+    """A person, if possible one near whom something is found, and what is."""
+    for _ in range(_TRIES):
+        person = choose.person()
+        found = find(person)
+        if found is not None:
+            break
+    return person, found
+
+
+def _day(milliseconds: float) -> datetime:
+    return datetime.fromtimestamp(milliseconds // 86_400_000 * 86_400, UTC)
+
+
 def _of_countries(choose: _Chooser) -> Parameters:
-    person = choose.person()
-    one, other = choose.chance.choice(8, 2, replace=False).tolist()
-    start = choose.instant(0.5, 0.8)
+    person, found = _near(choose, choose.countries_near)
+    one, other, first = found or (0, 1, float(BEGIN))
     return {
         "personId": person,
         "countryXName": COUNTRIES[one],
         "countryYName": COUNTRIES[other],
-        "startDate": start,
-        "endDate": start + 3 * _INTERVAL,
+        "startDate": _day(first),
+        "endDate": _day(first) + 3 * _INTERVAL,
     }
 
 
 def _of_interval(choose: _Chooser) -> Parameters:
-    start = choose.instant(0.4, 0.9)
-    return {"personId": choose.person(), "startDate": start, "endDate": start + _INTERVAL}
+    person, found = _near(choose, choose.first_of_tag)
+    start = _day(found or float(BEGIN))
+    return {"personId": person, "startDate": start, "endDate": start + _INTERVAL}
 
 
 def _since(choose: _Chooser) -> Parameters:
@@ -142,12 +213,12 @@ def _of_month(choose: _Chooser) -> Parameters:
 
 
 def _of_country(choose: _Chooser) -> Parameters:
-    person = choose.person()
-    country = choose.home[choose.friend(choose.friend(person))]
+    person, found = _near(choose, choose.job_near)
+    job = found or 0
     return {
         "personId": person,
-        "countryName": COUNTRIES[country],
-        "workFromYear": int(choose.chance.integers(2005, 2013)),
+        "countryName": COUNTRIES[int(choose.job_countries[job])],
+        "workFromYear": int(choose.job_years[job]) + int(choose.chance.integers(1, 6)),
     }
 
 

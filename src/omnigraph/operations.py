@@ -80,6 +80,12 @@ _BOUND = {
 }
 
 
+def repeats_arguments(name: str, count: int, dialect: str) -> bool:
+    """Whether the SQL of an operation with `count` arguments has one of them several times."""
+    places = re.findall(_PLACE, operations()[name].template(dialect, count))
+    return len({*places}) < len(places)
+
+
 def write_operation(name: str, arguments: Sequence[str], dialect: str) -> str:
     """The SQL of an operation of these arguments, which are SQL."""
     template = operations()[name].template(dialect, len(arguments))

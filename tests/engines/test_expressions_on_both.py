@@ -61,6 +61,12 @@ TEXTS = [
     "match { $p: Person } return { $p.name, count { $p knows $q  count { $q knows $r  $r.age > $p.age } = 0 } as n }",
     "match { $p: Person } return { $p.name, count { $p knows $q  not { $q knows $r  $r.age > $p.age } } as n }",
     "match { $p: Person  not { $p knows $q  count { $q knows $_  $p.age > 1 } > 1 } } return { $p.name }",
+    # Values that use what is computed of patterns several times.
+    "match { $p: Person } return { $p.name, 0.5 * count { $p knows $_ } + 1.5 * count { $_ knows $p } as n }",
+    "match { $p: Person  round(count { $p knows $_ } / 2) >= 1  $p.age > 3 } return { $p.name }",
+    "match { $p: Person  not { $p worksAt $_ }  0.5 * count { $p knows $_ } < $p.age } return distinct { $p.age as a }",
+    "match { $p: Person  $p knows $q } return { $p.city, sum(0.5 * count { $q knows $_  $p.age > 1 }) as n }",
+    "match { $p: Person } with { $p } order { 0.5 * count { $p knows $_ } desc } limit 3 return { $p.name }",
     # Values that are known before anything is read.
     "match { $p: Person { age: 3 * 12 } } return { $p.name, 1 + 1 as two, 1 / 0 as nothing }",
     'match { $p: Person { name: concat("A", "da") } } return { $p.name }',

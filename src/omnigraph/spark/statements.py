@@ -1,7 +1,8 @@
 """The relational rest of a read as Spark SQL.
 
 The statement is the one that DuckDB runs. All differences between Spark and DuckDB are handled here: sums of whole
-numbers, and conditions that refer to relations more than one query further out.
+numbers, values that are computed of nested queries, and conditions that refer to relations more than one query further
+out.
 """
 
 from decimal import Decimal
@@ -12,7 +13,8 @@ from sqlglot.dialects.spark import Spark
 
 from omnigraph.catalog import Value
 from omnigraph.catalog.types import INTEGER_BOUNDS, Scalar
-from omnigraph.query.sql_text import sql_text
+from omnigraph.operations import SPARK, repeats_arguments
+from omnigraph.query.sql_text import Computation, sql_text
 
 _WIDEST = exp.DataType(
     this=exp.DataType.Type.DECIMAL, expressions=[exp.DataTypeParam(this=exp.Literal.number(each)) for each in (38, 0)]
@@ -27,6 +29,9 @@ def spark_sql(statement: exp.Select) -> str:
         if isinstance(added, exp.Column):
             # Only sums of whole numbers have no cast. Spark would compute them in 64 bits, and fail beyond.
             added.replace(exp.Cast(this=added.copy(), to=_WIDEST.copy()))
+    for select in [*copy.find_all(exp.Select)]:
+        if not (_is_nested(select) or select.args.get("group") or select.args.get("order")):
+            _answer_queries_first(select)
     _nest_directly(copy)
     named = {query.alias for query in copy.find_all(exp.CTE)}
     for table in copy.find_all(exp.Table):
@@ -43,6 +48,73 @@ def spark_arguments(parameters: dict[str, Value]) -> dict[str, Any]:
         name: Decimal(value) if type(value) is int and not low <= value <= high else value
         for name, value in parameters.items()
     }
+
+
+# --- values that are computed of nested queries ---
+
+
+def _answer_queries_first(select: exp.Select) -> None:
+    """Rewrites a query that computes values of nested queries: one inside it answers these, and it computes the rest.
+
+    What is used several times in a computation is bound to a name there by a function of higher order, and Spark takes
+    no query as an argument of one.
+    """
+    where = select.args.get("where")
+    conditions = [*where.this.flatten()] if where is not None and isinstance(where.this, exp.And) else []
+    if where is not None and not conditions:
+        conditions = [where.this]
+    late = [each for each in conditions if _computes_of_queries(each)]
+    if not late and not any(map(_computes_of_queries, select.expressions)):
+        return
+    columns: dict[exp.Expr, str] = {}
+    outer = [_read_row(each, columns) for each in select.expressions]
+    seen = [_read_row(each, columns) for each in late]
+    inner = exp.Select(
+        expressions=[exp.Alias(this=each, alias=exp.to_identifier(name)) for each, name in columns.items()]
+    )
+    for part in ("from_", "joins"):
+        inner.set(part, select.args.get(part))
+        select.set(part, None)
+    for each in conditions:
+        if not any(each is other for other in late):
+            inner.where(each.copy(), copy=False)
+    select.set("expressions", outer)
+    select.set("where", None)
+    select.from_(inner.subquery(_ROW), copy=False)
+    for each in seen:
+        select.where(each, copy=False)
+
+
+_ROW = "of_row"
+"""The name of the query that answers nested ones, and of its columns with a number after it."""
+
+
+def _read_row(expression: exp.Expr, columns: dict[exp.Expr, str]) -> exp.Expr:
+    """An expression over the columns of the inner query; those that it needs are added to `columns`."""
+
+    def read(each: exp.Expr) -> exp.Expr:
+        if not isinstance(each, exp.Column | exp.Exists | exp.Subquery):
+            return each
+        return exp.column(columns.setdefault(each, f"{_ROW}{len(columns)}"), table=_ROW)
+
+    return expression.copy().transform(read)
+
+
+def _computes_of_queries(expression: exp.Expr) -> bool:
+    return any(
+        repeats_arguments(each.name, len(each.expressions), SPARK) and each.find(exp.Exists, exp.Subquery) is not None
+        for each in expression.find_all(Computation)
+    )
+
+
+def _is_nested(select: exp.Select) -> bool:
+    """Whether a query is a value of another one, or part of one."""
+    at: exp.Expr | None = select
+    while at is not None:
+        if isinstance(at, exp.Exists) or (isinstance(at, exp.Subquery) and not at.alias):
+            return True
+        at = at.parent
+    return False
 
 
 # --- nested queries ---
