@@ -160,17 +160,20 @@ class Diagnostic:
 
 
 class Findings:
-    """Collects the diagnostics of one source; the same finding at the same place is kept once."""
+    """Collects the diagnostics of one source; the same finding at the same place is kept once.
+
+    `subject` is the name of the declaration that they are about, if it has one.
+    """
 
     def __init__(self, source: Source, subject: str | None = None) -> None:
         self._source = source
-        self._subject = subject
+        self.subject = subject
         self._kept: dict[tuple[Code, Span], Diagnostic] = {}
 
     def report(self, code: Code, message: str, span: Span, hint: str | None = None) -> None:
         """Adds a finding at `span`."""
         if (code, span) not in self._kept:
-            self._kept[code, span] = self._source.diagnostic(code, message, span, hint=hint, subject=self._subject)
+            self._kept[code, span] = self._source.diagnostic(code, message, span, hint=hint, subject=self.subject)
 
     @property
     def diagnostics(self) -> tuple[Diagnostic, ...]:

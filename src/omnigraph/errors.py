@@ -106,7 +106,8 @@ class ParameterError(OmnigraphError):
     problems: Sequence[tuple[str, str]]
 
     def __str__(self) -> str:
-        return f"query `{self.query}`: " + "; ".join(f"parameter `${name}` {why}" for name, why in self.problems)
+        query = f"query `{self.query}`" if self.query else "query"
+        return f"{query}: " + "; ".join(f"parameter `${name}` {why}" for name, why in self.problems)
 
     @property
     def details(self) -> dict[str, Any]:

@@ -106,6 +106,14 @@ def test_lint_speaks_json(folder: Path) -> None:
     }
 
 
+def test_lint_lists_a_query_without_a_header(folder: Path) -> None:
+    (folder / "good.gq").write_text("match { $p: Person } return { $p.* }")
+    words = ("lint", folder / "good.gq", "--schema", folder / "schema.pg")
+    assert "  (without a name)\n    reads   node:Person" in omnigraph_cli(*words).stdout
+    (query,) = as_json(omnigraph_cli(*words, "--json"))["files"][1]["queries"]
+    assert (query["name"], query["kind"]) == (None, "read")
+
+
 def test_lint_takes_folders_and_finds_the_schema_in_them(folder: Path) -> None:
     (folder / "bad.gq").unlink()
     result = omnigraph_cli("lint", folder)

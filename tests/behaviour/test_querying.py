@@ -102,6 +102,29 @@ def test_wrong_parameters_and_mutations_are_refused(graph: og.Graph) -> None:
         graph.query(QUERIES, "add")
 
 
+def test_one_off_queries_and_mutations_need_no_header(graph: og.Graph, tmp_path: Path) -> None:
+    text = 'match { $p: Person { name: "Ada" }  $p knows $f } return { $f.* }'
+    rows = graph.query(f"query q {{ {text} }}").rows()
+    assert [row["f.name"] for row in rows] == ["Bob"]
+    (tmp_path / "one.gq").write_text(text)
+    assert (
+        graph.query(text).rows() == graph.query(tmp_path / "one.gq").rows() == graph.prepare(text).run().rows() == rows
+    )
+    assert graph.explain(text).replace("\nquery\n", "\nquery q\n") == graph.explain(f"query q {{ {text} }}")
+    changed = graph.mutate('match { $p: Person { name: "Ada" }  $p knows $f } update $f set { age: $p.age }')
+    assert (changed.affected, changed.commit and changed.commit.message) == ({"nodes": 1, "edges": 0}, "mutate")
+    assert graph.query(text).rows()[0]["f.age"] == 36
+    gone = graph.mutate('delete Person where name = "Bob"', message="gone")
+    assert (gone.commit and gone.commit.message) == "gone"
+    assert graph.query(text).rows() == []
+    with pytest.raises(og.UsageError, match=r"^this query writes; run it with mutate"):
+        graph.query("delete Person where age = 1")
+    with pytest.raises(og.UsageError, match=r"^this query writes; run it with mutate"):
+        graph.prepare("delete Person where age = 1")
+    with pytest.raises(og.UsageError, match=r"^this query reads; run it with query"):
+        graph.mutate(text)
+
+
 def test_a_list_is_a_column_of_no_rows_too(graph: og.Graph) -> None:
     result = graph.query('query q() { match { $p: Person { name: "nobody" } } return { $p.name, ["x"] as l } }')
     assert (result.columns, result.rows()) == (["p.name", "l"], [])

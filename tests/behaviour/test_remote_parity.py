@@ -107,6 +107,12 @@ query nobody --query queries.gq
 query add --query queries.gq --param name=Eve
 query --query wrong.gq
 query -e query{
+query -e match{$p:Person}return{$p.*}order{$p.age}limit\t3
+query -e match{$p:Person}return{$p.*} --explain
+query -e match{$p:Person{name:$name}}return{$p.*} --param name=Ada
+query people -e match{$p:Person}return{$p.*}
+mutate -e match{$p:City{name:"Nowhere"}}delete$p
+mutate -e insert\tPerson{name:$name}
 mutate add --query queries.gq --param name=Dan --param age=7
 mutate set_age --query queries.gq --param name=Nobody --param age=7
 mutate set_age --query queries.gq --param name=Dan --param age=8 --if-commit {commit}

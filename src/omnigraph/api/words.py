@@ -38,7 +38,9 @@ QueryTypes: TypeAlias = Annotated[Collection[str] | None, Doc("Only these node a
 From: TypeAlias = Annotated[
     str | None, Doc("Create the branch at this branch, commit or tag first, if it does not exist.")
 ]
-QuerySource: TypeAlias = Annotated[str | Path, Doc("The text of one or several queries, or the path of a file.")]
+QuerySource: TypeAlias = Annotated[
+    str | Path, Doc("The text of one or several queries, or the path of a file. A single query needs no header.")
+]
 QueryName: TypeAlias = Annotated[str | None, Doc("Which query of the source; required if there are several.")]
 Params: TypeAlias = Annotated[Mapping[str, Any] | None, Doc("The parameters of the query, by name.")]
 StorageOptions: TypeAlias = Annotated[

@@ -148,7 +148,7 @@ def _query_json(query: CompiledQuery) -> dict[str, Any]:
     """What a query takes, returns, reads and writes, as JSON values."""
     columns = [column.name for column in query.body.columns] if isinstance(query.body, ir.Read) else None
     return {
-        "name": query.name,
+        "name": query.name or None,
         "kind": "mutation" if query.is_mutation else "read",
         "parameters": [
             {"name": each.name, "type": type_to_json(each.type), "nullable": each.nullable} for each in query.parameters
@@ -172,7 +172,7 @@ def _print_findings(found: Sequence[FileFindings]) -> None:
 
 
 def _print_query(query: CompiledQuery) -> None:
-    typer.echo(f"  {query.name}")
+    typer.echo(f"  {query.name or '(without a name)'}")
     for table, columns in query.access.reads.items():
         typer.echo(f"    reads   {table} ({', '.join(columns)})")
     for table in query.access.writes:

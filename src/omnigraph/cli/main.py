@@ -42,7 +42,7 @@ def _argument(kind: Any, *, metavar: str, help: str) -> Any:
 _QUERY = {
     "name": _argument(str, metavar="NAME", help="Which query, if there are several."),
     "file": _option(Path | None, "--query", metavar="FILE", help="The file with the query."),
-    "inline": _option(str | None, "-e", metavar="GQ", help="The query itself."),
+    "inline": _option(str | None, "-e", metavar="GQ", help="The query itself; alone it needs no header."),
     "params": _option(str | None, metavar="JSON", help="All parameters, as an object."),
     "param": _option(list[str] | None, metavar="K=V", help="One parameter, as JSON or a text; may be repeated."),
 }

@@ -12,6 +12,7 @@ from omnigraph.compiler.access import Access, access_of
 from omnigraph.compiler.lint import lint_query
 from omnigraph.compiler.mutations import MutationCompiler
 from omnigraph.compiler.reads import ReadCompiler
+from omnigraph.compiler.values import header_hint
 from omnigraph.dataclass_later import dataclass
 from omnigraph.diagnostics import Diagnostic, Findings, Source, any_of, did_you_mean, quoted
 from omnigraph.errors import NotFound, ParameterError, QueryError
@@ -27,10 +28,16 @@ class CompiledQuery:
     """A query that typechecks, ready to be planned."""
 
     name: str
+    """Empty if the query has no header."""
     parameters: tuple[ir.ParameterValue, ...]
     body: ir.Read | ir.Mutation
     access: Access
     annotations: tuple[KeptAnnotation, ...] = ()
+
+    @property
+    def title(self) -> str:
+        """The query as messages call it."""
+        return quoted(self.name) if self.name else "this query"
 
     @property
     def is_mutation(self) -> bool:
@@ -62,6 +69,8 @@ def compile_query(text: str, catalog: Catalog, query: str | None = None, *, name
     if query is None:
         hint = f"name one of {any_of(queries)}" if queries else "the source is empty"
         raise NotFound("query", "(no name given)", hint)
+    if "" in queries:
+        raise NotFound("query", query, "the query of this source has no name; leave the name out")
     if query not in queries:
         raise NotFound("query", query, did_you_mean(query, queries))
     return queries[query]
@@ -74,7 +83,7 @@ def check_queries(source: Source, catalog: Catalog) -> CompiledQueries:
     compiled = []
     names: set[str] = set()
     for query in parsed.tree.queries:
-        findings = Findings(source, query.name)
+        findings = Findings(source, query.name or None)
         if query.name in names:
             message = f"two queries are called {quoted(query.name)}"
             findings.report(Code.DUPLICATE_QUERY, message, query.span)
@@ -162,7 +171,7 @@ def bound_parameters(query: CompiledQuery, given: Mapping[str, Any]) -> dict[str
             problems.append((parameter.name, f"does not fit: {error}"))
     for name in given:
         if name not in values:
-            hint = did_you_mean(str(name), values)
+            hint = did_you_mean(str(name), values) if query.name else header_hint(str(name))
             problems.append((str(name), "is not declared" + (f"; {hint}" if hint else "")))
     if problems:
         raise ParameterError(query.name, problems)

@@ -12,8 +12,9 @@ from omnigraph.compiler.functions import Comparisons
 from omnigraph.compiler.optional import find_required, refuse_optional
 from omnigraph.compiler.scope import VariableScope
 from omnigraph.compiler.stages import carry_columns
+from omnigraph.compiler.values import hint_of_unknown
 from omnigraph.dataclass_later import dataclass
-from omnigraph.diagnostics import Findings, Span, did_you_mean, quoted
+from omnigraph.diagnostics import Findings, Span, quoted
 from omnigraph.syntax import nodes
 from omnigraph.syntax import query_ast as ast
 from omnigraph.syntax.printer import print_expression
@@ -234,7 +235,7 @@ class ReadCompiler:
             case nodes.IntLiteral(number) if 0 <= number < 2**63:
                 return ir.Constant(number, Scalar.I64)
             case ast.Variable(name) if name not in self._parameters:
-                hint = did_you_mean(f"${name}", [f"${each}" for each in self._parameters])
+                hint = hint_of_unknown(name, [f"${each}" for each in self._parameters], self._findings)
                 self._findings.report(Code.UNKNOWN_VARIABLE, f"no parameter {quoted('$' + name)}", count.span, hint)
                 return None
             case ast.Variable(name):

@@ -4,7 +4,7 @@ A method returns None after it has reported why there is no typed form, and call
 is one finding.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from omnigraph.catalog import (
     Enum,
@@ -30,7 +30,7 @@ from omnigraph.compiler.scope import (
     ValueVariable,
     VariableScope,
 )
-from omnigraph.diagnostics import Findings, Span, did_you_mean, quoted
+from omnigraph.diagnostics import Findings, Span, did_you_mean, nearest_name, quoted
 from omnigraph.operations import FUNCTIONS as COMPUTED
 from omnigraph.syntax import nodes
 from omnigraph.syntax import query_ast as ast
@@ -55,6 +55,19 @@ Known = ir.ParameterValue | ir.Now | ir.Constant | ir.ListOf | ir.Call
 _NOT_CONSTANT = "expected a literal, a parameter or `now()`"
 
 
+def header_hint(name: str) -> str:
+    """What to write where a query without a header has a parameter."""
+    return f"a parameter needs a header: `query NAME(${name}: Type) {{ … }}`"
+
+
+def hint_of_unknown(name: str, known: Iterable[str], findings: Findings) -> str | None:
+    """What may have been meant by a variable or parameter that is not known."""
+    if findings.subject is not None:
+        return did_you_mean(f"${name}", known)
+    nearest = nearest_name(f"${name}", known)
+    return f"{header_hint(name)}, or did you mean {quoted(nearest)}?" if nearest is not None else header_hint(name)
+
+
 class Values:
     """Reads values against one scope. `parameters` has None for one whose type was not understood."""
 
@@ -64,6 +77,7 @@ class Values:
         self.scope = scope
         self.parameters = parameters
         self.report = findings.report
+        self._findings = findings
 
     def value(self, expression: ast.Expression) -> ir.Expression | None:
         """The typed form of a value; a literal has the type that it has on its own."""
@@ -151,7 +165,7 @@ class Values:
         if isinstance(meaning, Unresolved):
             return None
         if meaning is None:
-            hint = did_you_mean(f"${variable.name}", self.scope.visible_names())
+            hint = hint_of_unknown(variable.name, self.scope.visible_names(), self._findings)
             if variable.name == ast.THROWAWAY:
                 hint = "`$_` is a placeholder; give the end a name to use it"
             elif self.scope.is_dropped(variable.name):

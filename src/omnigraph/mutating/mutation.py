@@ -81,7 +81,7 @@ def _execute_all(
 ) -> tuple[dict[str, TableChange], MutationStaging]:
     """The valid changes of all statements, and what they have done."""
     if not isinstance(query.body, ir.Mutation):
-        raise UsageError(f"`{query.name}` reads; run it with query")
+        raise UsageError(f"{query.title} reads; run it with query")
     values = RunValues(query.name, bound_parameters(query, parameters))
     _check_precondition(attempt)
     staging = MutationStaging(attempt.base)

@@ -100,7 +100,7 @@ class Plan:
 
     def explain(self, reader: GraphReader | None = None) -> str:
         """The plan as a text for people; of a graph, also which of its indexes serve the plan."""
-        return "\n".join([f"query {self.query}", *(f"  {line}" for line in _explain_plan(self, reader))])
+        return "\n".join([f"query {self.query}".rstrip(), *(f"  {line}" for line in _explain_plan(self, reader))])
 
 
 def plan_read(

@@ -154,7 +154,7 @@ def plan_query(
         from omnigraph.query.plan import Shortcuts, plan_read  # noqa: PLC0415 - most reads are answered from memory
 
     if not isinstance(query.body, ir.Read):
-        raise UsageError(f"`{query.name}` writes; run it with mutate")
+        raise UsageError(f"{query.title} writes; run it with mutate")
     given, now = bound_parameters(query, parameters), datetime.now(UTC)
     plan = plan_read(query, given, snapshot.catalog, now=now)
     choice = _engine_for(engine, plan, snapshot)

@@ -121,6 +121,10 @@ def _token_hint(token: Token, before: str, expected: set[str], parser: Lark) -> 
         return "not equal is written `!=`"
     if found == "," and {"NOT", "VARIABLE"} <= expected:
         return "clauses are separated by white space only"
+    if found == "{" and before.split() == ["query"]:
+        return "write `query NAME { … }`, or leave out `query` and its braces"
+    if found == "query" and "$END" in expected:
+        return "a query without a header is alone in its source; write `query NAME { … }` around it"
     if found.lower() in WORD_HINTS:
         return WORD_HINTS[found.lower()]
     if found in _HINTS:

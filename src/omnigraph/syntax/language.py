@@ -40,6 +40,8 @@ class Language:
     """The file with the tables of its parser, which `python -m tools.grammars` writes."""
     declaration: str
     """A regular expression for the words that begin a declaration."""
+    headless: str | None = None
+    """The same for a source that is one declaration without its header, if the language has such."""
 
     def code(self, rule: str) -> Code:
         """The code of a lexical rule, such as ``SYNTAX`` or ``NESTING``, in this language."""
@@ -58,6 +60,7 @@ QUERY = Language(
     grammar="query.lark",
     tables="query.tables",
     declaration=rf"query\b{_AND_ITS_NAME}",
+    headless=r"(?:match|insert|update|delete)\b",
 )
 
 

@@ -51,9 +51,23 @@ def declarations_in(text: str, language: Language) -> list[Slice]:
 
     Text before the first one is a slice of its own, unless it is blank: it will fail to parse, as it should. Where the
     brackets do not balance, or a text does not end, a line that starts like a declaration starts one, whatever is open.
+
+    A declaration without a header is alone in its source, which is not cut: what looks like a header in it is a name.
     """
     slices, balanced = _cut(text, language, at_line_start=False)
+    begin = _begin(text, language)
+    if begin is not None:
+        too_deep = next((each.too_deep for each in slices if each.too_deep is not None), None)
+        return [Slice(Span(begin, len(text)), too_deep)]
     return slices if balanced else _cut(text, language, at_line_start=True)[0]
+
+
+def _begin(text: str, language: Language) -> int | None:
+    """Where the source begins, if it does without a header."""
+    blank = _BLANK.match(text)
+    begin = 0 if blank is None else blank.end()
+    found = language.headless is not None and re.compile(language.headless).match(text, begin)
+    return begin if found else None
 
 
 def _cut(text: str, language: Language, *, at_line_start: bool) -> tuple[list[Slice], bool]:

@@ -421,7 +421,10 @@ class ParameterDeclaration(Node):
 
 @dataclass(frozen=True, slots=True)
 class Query(Node):
-    """``query name($x: Type) { … }``, with the span of the name."""
+    """``query name($x: Type) { … }``, with the span of the name.
+
+    Without a header it is only what stands in the braces. The name is empty then, and the span is the first character.
+    """
 
     name: str
     parameters: tuple[ParameterDeclaration, ...]

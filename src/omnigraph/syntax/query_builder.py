@@ -39,15 +39,12 @@ class QueryBuilder(Builder):
     ) -> ast.Query:
         *annotations, body = rest
         assert isinstance(body, ast.ReadBody | ast.MutationBody)
-        names = {parameter.name for parameter in parameters or ()}
-        if isinstance(body, ast.ReadBody):
-            body = _resolve_read(body, names)
-        else:
-            statements = tuple(_resolve_assignments(each, names) for each in body.statements)
-            match = None if body.match is None else _resolve_clauses(body.match, names)
-            body = replace(body, statements=statements, match=match)
+        body = _resolve_body(body, {parameter.name for parameter in parameters or ()})
         kept = tuple(annotation for annotation in annotations if isinstance(annotation, nodes.Annotation))
         return ast.Query(str(name), parameters or (), kept, body, span=self.at(name))
+
+    def headless(self, body: ast.ReadBody | ast.MutationBody) -> ast.Query:
+        return ast.Query("", (), (), _resolve_body(body, set()), span=Span(self._base, self._base + 1))
 
     def parameters(self, *parameters: ast.ParameterDeclaration | None) -> tuple[ast.ParameterDeclaration, ...]:
         return present(parameters)
@@ -421,6 +418,14 @@ def _depth_of(part: ast.Expression | ast.KeywordArgument) -> int:
 
 
 # --- edges that are called as operators ---
+
+
+def _resolve_body(body: ast.ReadBody | ast.MutationBody, names: set[str]) -> ast.ReadBody | ast.MutationBody:
+    if isinstance(body, ast.ReadBody):
+        return _resolve_read(body, names)
+    statements = tuple(_resolve_assignments(each, names) for each in body.statements)
+    match = None if body.match is None else _resolve_clauses(body.match, names)
+    return replace(body, statements=statements, match=match)
 
 
 def _resolve_read(read: ast.ReadBody, values: set[str]) -> ast.ReadBody:

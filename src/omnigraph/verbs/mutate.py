@@ -25,7 +25,7 @@ def mutate(session: Session, request: MutateRequest) -> MutationResult:
             kind=Writer.MUTATE,
             branch=request.branch,
             actor=session.guard.actor,
-            message=request.message or query.name,
+            message=request.message or query.name or request.verb,
             if_commit=request.if_commit,
             tables=query.access.writes,
             relies_on=query.access.matched,

@@ -56,7 +56,7 @@ def prepare_read(session: Session, source: str | Path, name: str | None, branch:
     text = source if isinstance(source, str) else text_of(source, QUERY)
     compiled = _prepare(session, text, name, session.head(branch), branch).compiled
     if compiled.is_mutation:
-        raise UsageError(f"`{compiled.name}` writes; run it with mutate")
+        raise UsageError(f"{compiled.title} writes; run it with mutate")
     return PreparedRead(session, text, name, branch)
 
 

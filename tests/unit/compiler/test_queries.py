@@ -29,6 +29,51 @@ def test_a_read_touches_the_columns_it_uses_and_no_other(catalog: Catalog) -> No
     assert not query.is_mutation
 
 
+def test_a_query_without_a_header_is_the_only_one_of_its_source(catalog: Catalog) -> None:
+    text = "match { $p knows $f } return { $f.id }"
+    query = compile_query(text, catalog)
+    assert (query.name, query.title, query.parameters) == ("", "this query", ())
+    assert query.body == compile_query(f"query q {{ {text} }}", catalog).body
+    with pytest.raises(NotFound, match="has no name"):
+        compile_query(text, catalog, "q")
+
+
+@pytest.mark.parametrize(
+    ("text", "hints"),
+    [
+        (
+            "match { $p: Person { name: $name }  $p.age > $min } return { $p.age + $more } limit $n",
+            [f"`query NAME(${name}: Type) {{ … }}`" for name in ("name", "min", "more", "n")],
+        ),
+        ("insert Person { name: $name, bio: $bio }", ["`query NAME($name: Type)", "`query NAME($bio: Type)"]),
+        ("delete Person where age in [1, $age]", ["`query NAME($age: Type)"]),
+        ("match { $person: Person } return { $persn.name }", ["did you mean `$person`?"]),
+        # What is certainly no parameter.
+        ("match { $p: Person } with { $p.age as age } return { $p.name }", ["add `$p` to it"]),
+        ("match { $p knows $_ } return { $_ }", ["placeholder"]),
+    ],
+)
+def test_a_query_without_a_header_is_shown_where_parameters_are_declared(
+    catalog: Catalog, text: str, hints: list[str]
+) -> None:
+    found = check_queries(Source("test.gq", text), catalog).diagnostics
+    assert [each.code for each in found] == [Code.UNKNOWN_VARIABLE] * len(hints)
+    for finding, hint in zip(found, hints, strict=True):
+        assert hint in (finding.hint or "")
+        assert finding.subject is None
+
+
+def test_values_for_a_query_without_a_header_are_refused_with_the_header_to_write(catalog: Catalog) -> None:
+    query = compile_query("match { $p: Person } return { $p.name }", catalog)
+    with pytest.raises(ParameterError, match=r"^query: parameter `\$n` is not declared; .*`query NAME\(\$n: Type\)"):
+        bound_parameters(query, {"n": 1})
+
+
+def test_a_query_without_a_header_is_linted(catalog: Catalog) -> None:
+    found = check_queries(Source("test.gq", "match { $p: Person  $c: Company } return { $p.name, $c.name }"), catalog)
+    assert [each.code for each in found.diagnostics] == [Code.CROSS_PRODUCT]
+
+
 def test_an_end_of_which_only_the_id_matters_is_not_read(catalog: Catalog) -> None:
     query = compile_query("query q { match { $p knows $f } return { $f.id, count($p) } }", catalog)
     assert query.access.reads == {"edge:Knows": ("dst", "src")}

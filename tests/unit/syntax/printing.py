@@ -62,9 +62,11 @@ def _argument(argument: nodes.Argument) -> str:
 
 
 def _query(query: ast.Query) -> str:
+    body = _read(query.body) if isinstance(query.body, ast.ReadBody) else _mutation(query.body)
+    if not query.name:
+        return "\n".join(body)
     parameters = ", ".join(f"${parameter.name}: {print_type(parameter.type)}" for parameter in query.parameters)
     head = " ".join([f"query {query.name}({parameters})", *map(_annotation, query.annotations)])
-    body = _read(query.body) if isinstance(query.body, ast.ReadBody) else _mutation(query.body)
     return "\n".join([f"{head} {{", *(_INDENT + line for line in body), "}"])
 
 

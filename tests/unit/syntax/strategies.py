@@ -320,6 +320,7 @@ def _queries(parameters: tuple[ParameterDeclaration, ...]) -> st.SearchStrategy[
     )
 
 
+_headless = st.builds(Query, st.just(""), st.just(()), st.just(()), _reads(frozenset()) | _mutations(frozenset()))
 query_files = st.builds(
     QueryFile, tuples_of(tuples_of(st.builds(ParameterDeclaration, names, types)).flatmap(_queries), most=2)
-)
+) | _headless.map(lambda query: QueryFile((query,)))

@@ -252,6 +252,49 @@ def test_a_query_without_parameters_may_leave_out_the_brackets() -> None:
     assert only_query("query all { delete A where x = 1 }") == only_query("query all() { delete A where x = 1 }")
 
 
+@pytest.mark.parametrize(
+    "body",
+    [
+        "match { $a: A } return { $a.x } limit 3",
+        "match { $a: A } with { $a } return { $a.* }",
+        'insert A { x: 1 } delete A where query = "query b {"',
+        "match { $a: A } update $a set { x: 1 }",
+        "update A set { x: 1 } where query // query b { }\n or\nquery is null",
+    ],
+)
+def test_a_query_may_be_without_its_header(body: str) -> None:
+    text = f"  // alone\n {body} /* the end */"
+    query = only_query(text)
+    assert query == replace(only_query(f"query q {{ {body}\n }}"), name="")
+    assert text[query.span.start] == body[0]
+    assert query.body == only_query(f"query q {{ {body}\n }}").body
+
+
+@pytest.mark.parametrize(
+    ("text", "hint"),
+    [
+        ("match { $a: A } return { 1 } query b { delete A where x = 1 }", "alone in its source"),
+        ("delete A where x = 1\nquery b { match { $a: A } return { 1 } }", "alone in its source"),
+        ("query { match { $a: A } return { 1 } }", "`query NAME { … }`"),
+        ("mtach { $a: A } return { 1 }", "`match`"),
+        ("query a { delete A where x = 1 } delete A where x = 2", None),
+        ("match { $a: A } return { 1 } match { $a: A } return { 1 }", None),
+        ("match { $a: A } return { 1 } }", None),
+        ("match { $a: A }", None),
+        ("return { 1 }", None),
+    ],
+)
+def test_a_query_without_its_header_is_alone_and_whole(text: str, hint: str | None) -> None:
+    found, _, advice = refusal(text)
+    assert found == Code.QUERY_SYNTAX
+    assert hint is None or hint in (advice or "")
+
+
+def test_the_nesting_of_a_query_without_its_header_is_bounded() -> None:
+    found, _, _ = refusal(f"match {{ {'not { ' * 64}$a: A {'} ' * 64} }} return {{ 1 }}")
+    assert found == Code.QUERY_NESTING
+
+
 def test_text_escapes_are_those_of_json() -> None:
     (clause,) = match_of(r'$a.x = "\" \\ \/ \n \t é \ud83d\ude00"')
     assert isinstance(clause, Filter)
