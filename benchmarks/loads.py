@@ -1,4 +1,4 @@
-"""A load with the indexes that later reads need, beside the load of an embedded graph database from the same files."""
+"""Loads: with the indexes that later reads need, beside an embedded database of graphs; and on Spark."""
 
 import json
 import resource
@@ -17,8 +17,12 @@ import pyarrow.parquet as pq
 import omnigraph as og
 from benchmarks.measure import Figure
 from benchmarks.peers import EDGES, NODES, SCHEMA, write_data
+from benchmarks.pipeline_data import SCHEMA as BULK_SCHEMA
+from benchmarks.pipeline_data import write_lines, write_parquet
+from omnigraph import spark
 
 ROUNDS = 3
+BULK_NODES, BULK_EDGES, BULK_LINES = 300_000, 3_000_000, 2_000_000
 _TABLES = (
     "CREATE NODE TABLE Person(name STRING, age INT32, city STRING, bio STRING, PRIMARY KEY(name))",
     "CREATE REL TABLE Knows(FROM Person TO Person, since INT32)",
@@ -33,6 +37,35 @@ def figures() -> Iterator[Figure]:
         _write_lines(folder)
         yield from _compare(folder, "Parquet", _ours_from_parquet, _theirs_from_parquet, bound=1.0)
         yield from _compare(folder, "NDJSON", _ours_from_lines, _theirs_from_lines, bound=0.8)
+    with tempfile.TemporaryDirectory() as name:
+        yield from _on_spark(Path(name))
+
+
+def _on_spark(folder: Path) -> Iterator[Figure]:
+    """The same load in this process and in a session of Spark on its cores; the first turn warms up."""
+    write_parquet(folder, people=BULK_NODES, friendships=BULK_EDGES)
+    write_lines(folder / "graph.jsonl", BULK_LINES)
+    spark.session()
+    tables = {"Person": folder / "nodes.parquet", "Knows": folder / "edges.parquet"}
+    rows = f"{BULK_NODES:,} nodes and {BULK_EDGES:,} edges of Parquet"
+    for given, what in ((tables, rows), (folder / "graph.jsonl", f"{BULK_LINES:,} lines of NDJSON")):
+        seconds: dict[str, list[float]] = {"spark": [], "local": []}
+        for _ in range(ROUNDS + 1):
+            for engine, each in seconds.items():
+                shutil.rmtree(folder / "graph", ignore_errors=True)
+                graph = og.init(folder / "graph", BULK_SCHEMA)
+                start = time.perf_counter()
+                graph.load(given, engine=engine)
+                each.append(time.perf_counter() - start)
+        wall = {engine: median(each[1:]) for engine, each in seconds.items()}
+        yield Figure(
+            name=f"warm load on Spark of {what} / in this process",
+            value=wall["spark"] / wall["local"],
+            unit="x",
+            bound=1.3,
+            raw=f"{wall['spark']:.2f} / {wall['local']:.2f} s",
+        )
+    spark.stop()
 
 
 def _compare(
