@@ -24,6 +24,8 @@ CODES = DOCS / "reference" / "codes.md"  # its examples are mistakes, and have a
 PAGES = [*(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "SECURITY.md")), *sorted(DOCS.rglob("*.md"))]
 PAGES_WITH_EXAMPLES = [page for page in PAGES if page != CODES]
 
+PAGES_ON_SPARK = [DOCS / "guide" / "streams.md"]
+
 _FENCE = re.compile(r" *(`{3,})([^`]*)")
 _CODE_SPAN = re.compile(r"(`+)[^`].*?\1", re.DOTALL)
 _LINK = re.compile(r"\[[^\]]*\]\(([^()\s]+)\)")
@@ -98,11 +100,23 @@ def test_every_example_is_of_a_kind_that_is_tried_here(page: Path) -> None:
     assert [f"{block.name}: {block.info}" for block in _blocks(page) if block.info not in known] == []
 
 
-@pytest.mark.parametrize("page", _pages(PAGES_WITH_EXAMPLES))
+@pytest.mark.parametrize("page", _pages([page for page in PAGES_WITH_EXAMPLES if page not in PAGES_ON_SPARK]))
 def test_the_examples_of_a_page_run_one_after_the_other(
     page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """They share a folder of the page's own; those in Python also share their names."""
+    _run_examples(page, tmp_path, monkeypatch)
+
+
+@pytest.mark.usefixtures("spark")
+@pytest.mark.parametrize("page", _pages(PAGES_ON_SPARK))
+def test_the_examples_of_a_page_run_in_the_session_of_spark(
+    page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _run_examples(page, tmp_path, monkeypatch)
+
+
+def _run_examples(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("OMNIGRAPH_STORE", raising=False)
     monkeypatch.setenv("PATH", str(Path(sys.executable).parent), prepend=os.pathsep)

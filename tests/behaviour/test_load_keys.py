@@ -89,6 +89,17 @@ def test_a_batch_that_was_left_out_is_not_loaded_later(graph: og.Graph) -> None:
         graph.load(people("Bob"), application="etl", batch=2)
 
 
+def test_an_input_without_records_is_refused_only_under_a_key_that_had_some(graph: og.Graph) -> None:
+    graph.load(people("Ada"), application="etl", batch=1)
+    graph.load(people("Bob"), application="etl", batch=3)
+    assert graph.load({"Person": []}, application="etl", batch=2).commit is None
+    with pytest.raises(og.BatchConflict, match="loaded it with other content"):
+        graph.load({"Person": []}, application="etl", batch=1)
+    with pytest.raises(og.BatchConflict, match="it is not in the history"):
+        graph.load({"Person": pa.table({})}, mode="overwrite", application="etl", batch=2)
+    assert names(graph) == ["Ada", "Bob"]
+
+
 def test_content_is_the_same_whatever_its_order_and_its_kind(graph: og.Graph, tmp_path: Path) -> None:
     graph.load(DATA, application="etl", batch=1)
     lines = [

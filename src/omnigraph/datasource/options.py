@@ -10,7 +10,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Annotated, Any, get_args
 
 from omnigraph.api.base import MAIN, Bounds, Doc, Request, VerbParameter, parameters_of
-from omnigraph.api.data import LoadRequest
+from omnigraph.api.data import LoadMode, LoadRequest
 from omnigraph.api.words import Branch
 from omnigraph.dataclass_later import dataclass
 from omnigraph.diagnostics import did_you_mean
@@ -86,6 +86,9 @@ _OF_WRITES: Mapping[str, Meaning] = {
 }
 """What other formats call the options of a write."""
 
+_OF_QUERIES = frozenset(("checkpointlocation", "queryname"))
+"""Options of a streaming query, which Spark passes on."""
+
 _SHOWN = {
     "versionasof": "versionAsOf",
     "timestampasof": "timestampAsOf",
@@ -135,15 +138,34 @@ def parse_read_options(options: Mapping[str, str]) -> FormatOptions:
     return _parse(given, "load", reads, _OF_READS, ignored=only_writes)
 
 
-def parse_write_options(
-    options: Mapping[str, str], call: str = "save", *, others: Collection[str] = ()
-) -> FormatOptions:
-    """The options of a write; `call` is the method that takes the path, and `others` are options of Spark itself."""
+def parse_write_options(options: Mapping[str, str]) -> FormatOptions:
+    """The options of a write of a frame."""
+    return _parse_write(options, "save", _names_of(LoadRequest), _OF_WRITES, ignored=())
+
+
+def parse_stream_write_options(options: Mapping[str, str]) -> FormatOptions:
+    """The options of a write of a stream. Spark numbers its batches, and its output mode says whether they replace."""
     given = {name.lower(): value for name, value in options.items()}
-    writes, reads = _names_of(LoadRequest), _names_of(ReadRequest)
-    for name in given.keys() & ((reads | _OF_READS.keys()) - writes - {*_OPENING}):
+    for name in given.keys() & {"batch", "txnversion"}:
+        raise UsageError(f"the option `{_SHOWN.get(name, name)}` is not for streams, whose batches Spark numbers")
+    if given.get("mode") == LoadMode.OVERWRITE:
+        raise UsageError("invalid mode 'overwrite': to replace all entities, use `.outputMode('complete')`")
+    aliases = {name: meaning for name, meaning in _OF_WRITES.items() if name != "txnversion"}
+    return _parse_write(given, "start", _names_of(LoadRequest) - {"batch"}, aliases, ignored=_OF_QUERIES)
+
+
+def _parse_write(
+    options: Mapping[str, str],
+    call: str,
+    writes: Collection[str],
+    aliases: Mapping[str, Meaning],
+    *,
+    ignored: Collection[str],
+) -> FormatOptions:
+    given = {name.lower(): value for name, value in options.items()}
+    for name in given.keys() & ((_names_of(ReadRequest) | _OF_READS.keys()) - {*writes, *_OPENING}):
         raise UsageError(f"the option `{_SHOWN.get(name, name)}` is for reading: remove it to write")
-    return _parse(given, call, writes, _OF_WRITES, ignored=frozenset(others))
+    return _parse(given, call, writes, aliases, ignored=ignored)
 
 
 def _parse(
@@ -154,6 +176,7 @@ def _parse(
     *,
     ignored: Collection[str],
 ) -> FormatOptions:
+    """Options with their names in lower case; `call` is the method that takes the path."""
     known = {*_OPENING, *names, *aliases, *ignored}
     values: dict[str, str] = {}
     sources: dict[str, str] = {}

@@ -7,14 +7,22 @@ to other uses of it as well.
 
 from collections.abc import Collection, Iterator, Mapping
 from datetime import datetime
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
+import pyspark
 from pyspark.sql import datasource, types
 
 from omnigraph.catalog import table_schema
 from omnigraph.dataclass_later import dataclass
 from omnigraph.datasource.failures import brief_failures
-from omnigraph.datasource.options import FormatOptions, ReadRequest, parse_read_options, parse_write_options
+from omnigraph.datasource.options import (
+    FormatOptions,
+    ReadRequest,
+    parse_read_options,
+    parse_stream_write_options,
+    parse_write_options,
+)
 from omnigraph.datasource.tables import is_table, options_with_table, table_schema_with, without_table_properties
 from omnigraph.datasource.writer import GraphWriter
 from omnigraph.diagnostics import did_you_mean
@@ -25,6 +33,12 @@ from omnigraph.spark.scans import TablePart, parts_of
 from omnigraph.spark.types import exchanged_schema, spark_schema, to_spark
 from omnigraph.storage.carrying import TableAt, place_of
 from omnigraph.versioning import Snapshot
+
+if TYPE_CHECKING:
+    from omnigraph.datasource.stream_writer import GraphStreamWriter
+
+_STREAMS = (4, 2)
+"""The first release of Spark whose streams tell a source in Python how much to read."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,6 +77,14 @@ class DataSource(datasource.DataSource):
     def writer(self, schema: types.StructType, overwrite: bool) -> GraphWriter:
         with brief_failures():
             return GraphWriter(parse_write_options(options_with_table(self.options, schema)), overwrite=overwrite)
+
+    def streamWriter(self, schema: types.StructType, overwrite: bool) -> "GraphStreamWriter":  # noqa: N802 - Spark's
+        with brief_failures():
+            _check_streams()
+            from omnigraph.datasource.stream_writer import GraphStreamWriter  # noqa: PLC0415 - needs a newer Spark
+
+            options = parse_stream_write_options(options_with_table(self.options, schema))
+            return GraphStreamWriter(options, overwrite=overwrite)
 
     def _pin_table(self, options: Mapping[str, str]) -> TableRead:
         """Decided once: Spark uses this object for the schema and for the reading."""
@@ -121,6 +143,12 @@ def _locate(session: Session, request: ReadRequest, time: datetime | None) -> tu
     if request.snapshot is None and request.version is None and time is None:
         return session.locate(None, request.branch)
     return session.state_at(commit=request.snapshot, version=request.version, time=time, branch=request.branch)
+
+
+def _check_streams() -> None:
+    if tuple(int(number) for number in pyspark.__version__.split(".")[:2]) < _STREAMS:
+        least = ".".join(str(number) for number in _STREAMS)
+        raise UsageError(f"streams need Spark {least} or newer, and this is {pyspark.__version__}")
 
 
 def _check_columns(type: str, names: Collection[str], known: list[str]) -> None:

@@ -5,7 +5,7 @@ files as every load does, with every check. If a task fails for good, the files 
 between leaves them, and a later write removes what is older than a day.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import field
 
 import pyarrow as pa
@@ -19,18 +19,91 @@ from omnigraph.datasource.failures import brief_failures
 from omnigraph.datasource.options import FormatOptions
 from omnigraph.errors import NotFound
 from omnigraph.graph.graph import run_verb
+from omnigraph.loading.batches import LoadKey
 from omnigraph.loading.inputs import StagedRows
 from omnigraph.loading.sources import PART_ROWS
 from omnigraph.parts.scratch import INCOMING, Files, Stretch, old_incoming
 from omnigraph.storage.files import store_time
+from omnigraph.storage.location import Location
 from omnigraph.storage.objects import objects_at
 
 
 @dataclass
 class StagedFiles(datasource.WriterCommitMessage):
-    """What one task has written."""
+    """What one task has written, and the folder of the write that it belongs to."""
 
+    folder: str
     pieces: tuple[tuple[Stretch, int], ...] = field(default=())
+
+
+Messages = Sequence[datasource.WriterCommitMessage | None]
+
+
+@dataclass(frozen=True, slots=True)
+class StagedLoad:
+    """A load of rows that tasks of Spark stage; `replaces` means that they replace all entities of the type."""
+
+    options: FormatOptions
+    replaces: bool = field(kw_only=True)
+
+    def check(self, key: LoadKey | None = None) -> None:
+        """Refuses early what the load would refuse; the policy first, as even the name of a type reveals something."""
+        request = self._request(StagedRows(self.options.type_name, self._files(""), ()), key)
+        request.check()
+        session = self.options.open_session("r")
+        session.guard.check_load(request.branch, request.from_)
+        try:
+            at, _ = session.locate(None, request.branch)
+        except NotFound:
+            if request.from_ is None:
+                raise
+            at, _ = session.locate(request.from_)
+        request.data.input_for(at.catalog)
+
+    def stage(self, folder: str, batches: Iterator[pa.RecordBatch]) -> tuple[tuple[Stretch, int], ...]:
+        """Writes the rows of a task to a folder, and returns where they are, with the number of rows."""
+        files = self._files(folder)
+        pieces: list[tuple[Stretch, int]] = []
+        for rows in _group_batches(batches):
+            if files.folder.path is not None:
+                files.folder.path.mkdir(parents=True, exist_ok=True)
+            (piece,) = files.put([rows])
+            assert isinstance(piece, Stretch)
+            pieces.append((piece, rows.num_rows))
+        return tuple(pieces)
+
+    def run(self, folder: str, messages: Messages, key: LoadKey | None = None) -> None:
+        """Loads what tasks have staged in a folder. What older writes left behind is removed."""
+        old = old_incoming(self._graph, store_time(self._graph))
+        self.remove_folders(name.removeprefix(f"{INCOMING}/") for name in old)
+        pieces = tuple(message.pieces for message in messages if isinstance(message, StagedFiles))
+        rows = StagedRows(self.options.type_name, self._files(folder), pieces)
+        run_verb(self.options.open_session("rw"), self._request(rows, key))
+
+    def staging_folders(self, prefix: str) -> list[str]:
+        """The folders of staged rows whose names begin with a prefix."""
+        return [name for name in objects_at(self._graph).folders(INCOMING) if name.startswith(prefix)]
+
+    def remove_folders(self, names: Iterable[str]) -> None:
+        """Removes folders of staged rows."""
+        for name in names:
+            objects_at(self._graph).delete_folder(f"{INCOMING}/{name}")
+
+    def _request(self, rows: StagedRows, key: LoadKey | None) -> LoadRequest:
+        """The load of the rows. It runs in the driver, whose session must not start another job."""
+        fields = {"message": f"load {self.options.type_name}", **self.options.fields(LoadRequest), "engine": LOCAL}
+        if self.replaces:
+            fields["mode"] = LoadMode.OVERWRITE
+        if key is not None:
+            fields |= {"application": key.application, "batch": key.batch}
+        return LoadRequest(rows, **fields)
+
+    @property
+    def _graph(self) -> Location:
+        return self.options.location
+
+    def _files(self, folder: str) -> Files:
+        return Files(self._graph.child(INCOMING, folder))
 
 
 class GraphWriter(datasource.DataSourceArrowWriter):
@@ -41,67 +114,23 @@ class GraphWriter(datasource.DataSourceArrowWriter):
     """
 
     def __init__(self, options: FormatOptions, *, overwrite: bool) -> None:
-        self._options, self._overwrite = options, overwrite
-        self._graph = options.location
-        self._operation = str(ULID())
-        self._check()
-        for folder in old_incoming(self._graph, store_time(self._graph)):
-            objects_at(self._graph).delete_folder(folder)
-        if self._graph.path is not None:
-            (self._graph.path / INCOMING / self._operation).mkdir(parents=True, exist_ok=True)
-
-    def _check(self) -> None:
-        """Refuses early what the load would refuse; the policy first, as even the name of a type reveals something."""
-        request = self._request(())
-        request.check()
-        session = self._options.open_session("r")
-        session.guard.check_load(request.branch, request.from_)
-        try:
-            at, _ = session.locate(None, request.branch)
-        except NotFound:
-            if request.from_ is None:
-                raise
-            at, _ = session.locate(request.from_)
-        request.data.input_for(at.catalog)
-
-    def _request(self, pieces: tuple[tuple[tuple[Stretch, int], ...], ...]) -> LoadRequest:
-        """The load of what tasks have written. It runs in the driver, whose session must not start another job."""
-        fields = {"message": f"load {self._options.type_name}", **self._options.fields(LoadRequest), "engine": LOCAL}
-        if self._overwrite:
-            fields["mode"] = LoadMode.OVERWRITE
-        return LoadRequest(StagedRows(self._options.type_name, self._files, pieces), **fields)
-
-    @property
-    def _files(self) -> Files:
-        return Files(self._graph.child(INCOMING, self._operation))
+        self._load = StagedLoad(options, replaces=overwrite)
+        self._folder = str(ULID())
+        self._load.check()
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> StagedFiles:
         with brief_failures():
-            return StagedFiles(stage_rows(self._files, iterator))
+            return StagedFiles(self._folder, self._load.stage(self._folder, iterator))
 
     def commit(self, messages: "list[datasource.WriterCommitMessage | None]") -> None:
-        pieces = tuple(message.pieces for message in messages if isinstance(message, StagedFiles))
         with brief_failures():
             try:
-                run_verb(self._options.open_session("rw"), self._request(pieces))
+                self._load.run(self._folder, messages)
             finally:
-                self._remove_files()
+                self._load.remove_folders([self._folder])
 
     def abort(self, messages: "list[datasource.WriterCommitMessage | None]") -> None:  # noqa: ARG002 - Spark's
-        self._remove_files()
-
-    def _remove_files(self) -> None:
-        objects_at(self._graph).delete_folder(f"{INCOMING}/{self._operation}")
-
-
-def stage_rows(files: Files, batches: Iterator[pa.RecordBatch]) -> tuple[tuple[Stretch, int], ...]:
-    """Writes the rows of a task, and returns where they are, with the number of rows."""
-    pieces: list[tuple[Stretch, int]] = []
-    for rows in _group_batches(batches):
-        (piece,) = files.put([rows])
-        assert isinstance(piece, Stretch)
-        pieces.append((piece, rows.num_rows))
-    return tuple(pieces)
+        self._load.remove_folders([self._folder])
 
 
 def _group_batches(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Table]:

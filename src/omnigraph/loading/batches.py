@@ -34,21 +34,24 @@ class LoadKey:
 
 
 def find_repeated(
-    attempt: WriteAttempt, branches: Branches, key: LoadKey, read_digest: Callable[[], str]
+    attempt: WriteAttempt, branches: Branches, key: LoadKey, read_digest: Callable[[], str], *, replaces: bool
 ) -> Commit | None:
-    """The commit that loaded a batch with this key and content; None for a batch after all others of its application.
+    """The commit that loaded a batch with this key and content; None for a batch that is still to be loaded.
 
-    Raises `BatchConflict` for a batch that is not the next one and that no commit loaded with this content.
+    That is one after all others of its application. It is also one without rows that no commit loaded, as it changes
+    nothing, unless it `replaces` what is there. Raises `BatchConflict` for others with other content.
     """
     last = attempt.base.manifest.batches.get(key.application)
     if last is None or last.number < key.batch:
         return None
     found = list(_commits_with(attempt, branches, key))
+    digest = read_digest()
+    if not found and not replaces and digest == digest_of(0, 0):
+        return None
     if not found:
         problem = f"it is not in the history, and the last one is {last.number}; "
         problem += "if its application lost its place, let it go on after that, or under another name"
         raise BatchConflict(key.application, key.batch, last.number, problem)
-    digest = read_digest()
     for commit in found:
         if commit.digest == digest:
             return commit

@@ -62,6 +62,9 @@ class LoadInput:
     aside: tuple[TableSlice, ...] = ()
     """Rows that tasks of another job have written, as they came."""
 
+    staged_tables: frozenset[str] = frozenset()
+    """The tables of such rows, also of those whose tasks had none."""
+
     _file_parts: list[Part] = field(default_factory=list, repr=False, compare=False)
 
     @property
@@ -97,7 +100,7 @@ class LoadInput:
             *(entity.table_key for _, entity in self.files if entity is not None),
             *(each.entity.table_key for each in self.tables),
             *(key for key, _ in self.frames),
-            *(rows.table_key for rows in self.aside),
+            *self.staged_tables,
         }
 
     @property
@@ -153,7 +156,7 @@ class StagedRows:
         entity = catalog.entity(self.type)
         if entity is None:
             raise NotFound("type", self.type, did_you_mean(self.type, [*catalog.nodes, *catalog.edges]))
-        return LoadInput(aside=tuple(self._rows(entity.table_key)))
+        return LoadInput(aside=tuple(self._rows(entity.table_key)), staged_tables=frozenset((entity.table_key,)))
 
     def _rows(self, table_key: str) -> Iterator[TableSlice]:
         for number, pieces in enumerate(self.pieces):

@@ -144,7 +144,8 @@ class _Load:
     def run(self, branches: Branches) -> LoadResult:
         self._parts = self.given.parts(self.splitter.scratch)
         if (load_key := self.options.key) is not None:
-            commit = find_repeated(self.attempt, branches, load_key, self._read_digest)
+            replaces = self.mode is LoadMode.OVERWRITE and bool(self.given.named_tables)
+            commit = find_repeated(self.attempt, branches, load_key, self._read_digest, replaces=replaces)
             if commit is not None:
                 return LoadResult(commit, {}, {}, self.choice.engine, self.choice.why, repeated=True)
         job = self._job(self._tables())
