@@ -120,6 +120,15 @@ def test_imports_point_down() -> None:
     assert upward == []
 
 
+def test_the_documentation_lists_the_floors_from_the_top() -> None:
+    page = (Path(__file__).parents[2] / "docs/architecture.md").read_text("utf-8")
+    listing = page.split("## Floors")[1].split("```")[1].splitlines()[1:]
+    names = [line.split()[0].removesuffix("/").removesuffix(".py") for line in listing]
+    assert sorted(names) == sorted(set.union(*FLOORS) - {"__init__", "__main__"})
+    levels = [floor_of(f"omnigraph.{name}") for name in names]
+    assert levels == sorted(levels, reverse=True)
+
+
 def test_heavy_packages_stay_on_their_floor() -> None:
     homes = {
         "cedarpy": ("omnigraph.policy",),
