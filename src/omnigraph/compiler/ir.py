@@ -391,6 +391,10 @@ class PathStep:
         return self.source, self.destination
 
 
+Connection: TypeAlias = Traversal | EdgeBinding | PathSearch | PathStep
+"""What connects two nodes."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pattern:
     """What must be there, and in `absent` what must not; a nested pattern sees the variables around it.
@@ -421,7 +425,7 @@ class Pattern:
         return tuple(name for each in self.optional for name in each.variables)
 
     @property
-    def connections(self) -> tuple[Traversal | EdgeBinding | PathSearch | PathStep, ...]:
+    def connections(self) -> tuple[Connection, ...]:
         """Everything that connects two nodes."""
         return (*self.traversals, *self.paths, *self.path_steps)
 

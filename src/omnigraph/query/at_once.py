@@ -9,7 +9,17 @@ from collections.abc import Sequence
 from omnigraph.compiler import ir
 from omnigraph.query.cancelling import Cancellation
 from omnigraph.query.levels import KnownValues, Page
-from omnigraph.query.programs import ByIds, EdgeStep, Optionally, PatternProgram, Program, Scan, Without
+from omnigraph.query.programs import (
+    AlongPath,
+    ByIds,
+    EdgeStep,
+    FindPaths,
+    Optionally,
+    PatternProgram,
+    Program,
+    Scan,
+    Without,
+)
 from omnigraph.query.resident import run_program
 from omnigraph.query.results import AnswerColumn
 from omnigraph.resident.view import ResidentView
@@ -52,7 +62,7 @@ def is_bounded(program: Program) -> bool:
 def _has_bounded_steps(pattern: PatternProgram) -> bool:
     for operation in pattern.operations:
         match operation:
-            case Scan():
+            case Scan() | FindPaths() | AlongPath():
                 return False
             case EdgeStep(minimum=minimum, maximum=maximum) if (minimum, maximum) != (1, 1):
                 return False

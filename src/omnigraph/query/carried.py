@@ -1,7 +1,8 @@
 """The rows of a stage in memory, from which the program of the next one continues."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Protocol
+from dataclasses import field
+from typing import TYPE_CHECKING, Any, Protocol
 
 import pyarrow as pa
 
@@ -9,6 +10,9 @@ from omnigraph.dataclass_later import dataclass
 from omnigraph.resident.codes import Codes, encode
 from omnigraph.resident.ids import pick
 from omnigraph.resident.tables import Ordinals
+
+if TYPE_CHECKING:
+    from omnigraph.query.resident_paths import PathValues
 
 
 class ValueTable(Protocol):
@@ -59,6 +63,8 @@ class StageRows:
     entities: Mapping[str, Ordinals]
     columns: Mapping[str, pa.Array]
     count: int
+    paths: Mapping[str, "PathValues"] = field(default_factory=dict)
+    """The paths that its variables may be bound to, by what has their values in the program."""
 
     def rows(self, ordinals: Ordinals) -> Ordinals:
         """The same numbers."""

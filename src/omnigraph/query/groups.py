@@ -95,7 +95,7 @@ class Groups:
                     found = pick(found, places)
                 assert expression.type is not None
                 values[column.name] = arrow_values(found, arrow_type(expression.type))
-        return StageRows(entities, values, self.count if places is None else len(places))
+        return StageRows(entities, values, self.count if places is None else len(places), self.run.all_paths())
 
     def _arrange(self, page: Page, *, is_sorted: bool) -> tuple[dict[ir.Expression, Any], NDArray[Any] | None]:
         """What is computed of each group, and the places of the groups that are wanted; None for all as they are."""
@@ -186,7 +186,7 @@ class Groups:
             # What is bound to nothing is a key, too: the first one.
             above = -MISSING if variable in self.run.program.optional else 0
             ordinals = self.frame.columns[variable] + above
-            yield _Key(ir.Entity(variable), ordinals, self.run.table(variable).count + above, None)
+            yield _Key(ir.Entity(variable), ordinals, self.run.holder(variable).count + above, None)
         for key in dict.fromkeys(keys):
             if isinstance(key, ir.Column) and key.variable not in entities:
                 if isinstance(key.type, List):
@@ -210,11 +210,11 @@ class Groups:
         if key in self.values:
             return self.keys[key]
         assert isinstance(key, ir.Column | ir.Entity)
-        table, ordinals = self.run.table(key.variable), self._entities(key.variable)
+        ordinals = self._entities(key.variable)
         if _is_identity(key):
-            return self.run.id_order(table, ordinals)
+            return self.run.order_of(key.variable, ordinals)
         assert isinstance(key, ir.Column)
-        return sortable_numbers(self.run.values_of(table, key.name, ordinals))
+        return sortable_numbers(self.run.values_of(self.run.holder(key.variable), key.name, ordinals))
 
     def _outputs(self, keys: Sequence[ir.Expression], places: NDArray[Any] | None) -> list[AnswerColumn]:
         """The keys of some groups, or of all, as they are returned."""

@@ -8,16 +8,16 @@ number, so that what is only counted is not made.
 
 from collections.abc import Sequence
 from dataclasses import field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from omnigraph.catalog import EntityType
 from omnigraph.catalog.conversion import repeat_value
 from omnigraph.catalog.model import ID
 from omnigraph.compiler import ir
+from omnigraph.compiler.paths import PathType
 from omnigraph.compute_later import pc
 from omnigraph.dataclass_later import dataclass
 from omnigraph.query.cancelling import Cancellation
@@ -26,12 +26,16 @@ from omnigraph.query.computing import ColumnTest, Resolved, compute, constant_ar
 from omnigraph.query.gaps import MISSING, fill_gaps, ways_of_rows
 from omnigraph.query.levels import KnownValues, Page
 from omnigraph.query.programs import (
+    PATHS,
     ROW,
+    AlongPath,
+    Bindable,
     ByIds,
     ColumnComparison,
     ComputedCondition,
     Condition,
     EdgeStep,
+    FindPaths,
     Identity,
     NestedProgram,
     NoProgram,
@@ -50,12 +54,15 @@ from omnigraph.query.results import AnswerColumn, constant_scalar, python_values
 from omnigraph.query.walks import reachable_counts, reachable_pairs
 from omnigraph.resident.codes import Codes
 from omnigraph.resident.links import LinkHops, Links
-from omnigraph.resident.numbers import spread, truths_of
+from omnigraph.resident.numbers import distinct, spread, truths_of
 from omnigraph.resident.tables import Ordinals, ResidentTable
 from omnigraph.resident.view import ResidentView
 from omnigraph.storage.predicates import ColumnPredicate, PredicateKind
 from omnigraph.storage.predicates import holds as holds_for
 from omnigraph.syntax.query_ast import Operator, SubPatternKind
+
+if TYPE_CHECKING:
+    from omnigraph.query.resident_paths import PathValues, ResidentGraph
 
 FEW_VALUES = 32
 """Up to this many values, a condition is decided one by one; Arrow takes longer to begin."""
@@ -128,25 +135,43 @@ class Run:
     """Up to this many rows, what is made from them is not counted."""
     before: StageRows | None = None
     """The rows of the stage before."""
+    paths: dict[str, "PathValues"] = field(default_factory=dict)
+    """The paths that were found, by what has their values in the program."""
     _whole: dict[str, Ordinals] = field(default_factory=dict)
     """The variables that were bound to all entities of a table, by ordinal."""
 
     def table(self, variable: str) -> ResidentTable:
         return self.view.table(self.program.entities[variable].table_key)
 
-    def entity(self, variable: str) -> EntityType:
+    def entity(self, variable: str) -> Bindable:
         return self.program.entities[variable]
 
     def values_in(self, table: str) -> ValueTable:
-        """What has the values of a table, or of the stage before."""
-        if table != ir.STAGE:
-            return self.view.table(table)
-        assert self.before is not None
-        return self.before
+        """What has the values of a table, of paths, or of the stage before."""
+        if table == ir.STAGE:
+            assert self.before is not None
+            return self.before
+        return self.known_paths(table) if table.startswith(PATHS) else self.view.table(table)
+
+    def known_paths(self, key: str) -> "PathValues":
+        """The paths that were found, here or in a stage before."""
+        from omnigraph.query.resident_paths import NO_PATHS  # noqa: PLC0415 - few reads search paths
+
+        return self.all_paths().get(key, NO_PATHS)
 
     def holder(self, variable: str) -> ValueTable:
         """What has the values of a variable of the outermost pattern."""
         return self.values_in(self.program.scope.tables[variable])
+
+    def all_paths(self) -> "dict[str, PathValues]":
+        """The paths that were found here and in the stages before."""
+        return {**(self.before.paths if self.before is not None else {}), **self.paths}
+
+    def order_of(self, variable: str, ordinals: Ordinals) -> Any:
+        """What sorts the rows of a variable that nothing else orders: rows of a stage and paths are in their order."""
+        if variable == ir.STAGE or isinstance(self.entity(variable), PathType):
+            return ordinals
+        return self.id_order(self.table(variable), ordinals)
 
     def start(self) -> Frame:
         """The rows that the outermost pattern continues: one that binds nothing, or those of the stage before."""
@@ -330,6 +355,10 @@ class Run:
                 if operation.may_lack_start:
                     frame = frame.take(frame.columns[operation.start] >= 0)
                 frame = self._step(operation, frame, live)
+            case FindPaths():
+                frame = self._find_paths(operation, frame)
+            case AlongPath():
+                frame = self._step_along(operation, frame)
             case Where(conditions):
                 for condition in conditions:
                     if frame.count:
@@ -401,12 +430,13 @@ class Run:
         if step.is_end_bound:
             following = following.take(following.columns["@end"] == following.columns[step.end])
             del following.columns["@end"]
-        for variable, tests in ((step.end, step.tests), (step.edge, step.edge_tests)):
-            if tests and variable is not None:
-                for test in tests:
-                    if following.count:
-                        following = following.take(self._holds(test, following))
-        return following
+        return self._keep_passing((*step.tests, *step.edge_tests), following)
+
+    def _keep_passing(self, tests: Sequence[Test], frame: Frame) -> Frame:
+        for test in tests:
+            if frame.count:
+                frame = frame.take(self._holds(test, frame))
+        return frame
 
     def _merge(self, frame: Frame) -> Frame:
         """The same rows, of which those that bind one variable to the same entity are one."""
@@ -478,6 +508,104 @@ class Run:
         places, found = spread(firsts[inverse], degrees[inverse], ends)
         return self._continue(frame, step, places, found)
 
+    # --- paths ---
+
+    def _find_paths(self, operation: FindPaths, frame: Frame) -> Frame:
+        """Each row for every path between its ends, or from its only end to those that pass tests."""
+        from omnigraph.query.resident_paths import PathValues, join_paths  # noqa: PLC0415 - few reads search paths
+        from omnigraph.query.shortest import find_paths  # noqa: PLC0415 - as above
+
+        search, opens = operation.search, operation.opens
+        if operation.may_lack_ends:
+            for end in {search.source, search.destination} - {opens}:
+                frame = frame.take(frame.columns[end] >= 0)
+        graph = self._graph(operation)
+        sources, destinations = (
+            None if end == opens else frame.columns[end].astype(np.int64) + graph.ranges[type].start
+            for end, type in zip((search.source, search.destination), search.ends, strict=True)
+        )
+        is_traced = search.variable in self.program.traced
+        ends = self._path_ends(operation, graph, sources, destinations)
+        found = find_paths(graph, search, ends, is_traced=is_traced, cancellation=self.cancellation)
+        before = self.paths.get(operation.key)
+        first = 0 if before is None else before.count
+        self.paths[operation.key] = PathValues(graph, found) if before is None else before.and_others(found)
+        places, paths = join_paths(found, sources, destinations, graph.count)
+        self._hold(len(places), len(frame.columns) + 2)
+        following = frame.take(places)
+        following.count = len(places)
+        following.columns[search.variable] = paths + first
+        if opens is not None:
+            is_source = opens == search.source
+            others = (found.sources if is_source else found.destinations)[paths]
+            following.columns[opens] = others - graph.ranges[search.ends[0 if is_source else 1]].start
+        return following
+
+    def _path_ends(
+        self, operation: FindPaths, graph: "ResidentGraph", sources: Ordinals | None, destinations: Ordinals | None
+    ) -> Any:
+        """Between which nodes paths are searched."""
+        from omnigraph.query.shortest import Ends  # noqa: PLC0415 - as above
+
+        if sources is not None and destinations is not None:
+            pairs = distinct(sources * graph.count + destinations)
+            sources, destinations = np.divmod(pairs, max(graph.count, 1))
+            return Ends(sources=sources, destinations=destinations, are_pairs=True)
+        opens = operation.opens
+        assert opens is not None
+        among: Ordinals | None = None
+        type = operation.search.ends[0 if opens == operation.search.source else 1]
+        table = graph.nodes[type]
+        if operation.tests or table.dead:
+            among = self._all(operation.tests, table) + graph.ranges[type].start
+        if sources is not None:
+            return Ends(sources=distinct(sources), destinations=among)
+        assert destinations is not None
+        return Ends(sources=among, destinations=distinct(destinations))
+
+    def _graph(self, operation: FindPaths) -> "ResidentGraph":
+        from omnigraph.query.resident_paths import ResidentGraph  # noqa: PLC0415 - as above
+
+        edges = [
+            (each.type, self.view.links(each.table_key), each.source, each.destination) for each in operation.tables
+        ]
+        nodes = {type: self.view.table(key) for type, key in operation.nodes}
+        return ResidentGraph.of(operation.search, nodes, edges)
+
+    def _step_along(self, operation: AlongPath, frame: Frame) -> Frame:
+        """Each row for every edge of its path."""
+        step = operation.step
+        if operation.may_lack_path:
+            frame = frame.take(frame.columns[step.path] >= 0)
+        found = self.known_paths(operation.key)
+        paths = frame.columns[step.path]
+        lengths = found.found.lengths[paths]
+        self._hold(int(lengths.sum()), len(frame.columns) + 3)
+        places, befores, afters, edges = found.steps(paths)
+        graph = found.graph
+        fits = np.ones(len(places), np.bool_)
+        nodes: dict[str, Ordinals] = {}
+        for end, type, numbers in ((step.source, step.ends[0], befores), (step.destination, step.ends[1], afters)):
+            among = graph.ranges[type]
+            fits &= (numbers >= among.start) & (numbers < among.stop)
+            ordinals = numbers - among.start
+            known = nodes.get(end)
+            if known is None and end not in operation.binds:
+                known = frame.columns[end][places]
+            if known is not None:
+                fits &= known == ordinals
+            else:
+                nodes[end] = ordinals
+        following = frame.take(places)
+        following.count = len(places)
+        for end in operation.binds:
+            following.columns[end] = nodes[end]
+        if step.variable is not None:
+            following.columns[step.variable] = edges - next(
+                each.first for each in graph.edges if each.type == step.edges[0]
+            )
+        return self._keep_passing(operation.tests, following.take(fits))
+
     def _without(self, operation: Without, frame: Frame) -> Frame:
         if not frame.count:
             return frame
@@ -498,7 +626,7 @@ class Run:
         firsts, kinds = _kinds_of(shared) if shared else (np.zeros(1, np.int64), np.zeros(frame.count, np.int64))
         inner = Frame({name: frame.columns[name][firsts] for name in operation.shared}, len(firsts))
         inner.columns[ROW] = np.arange(len(firsts))
-        found = self.match(operation.pattern, inner) if frame.count else inner.nothing()
+        found = self.match(operation.pattern, inner if frame.count else inner.nothing())
         carried = frame if live is None else frame.keep(live)
         added = [name for name in operation.binds if live is None or name in live]
         if operation.is_counted:
@@ -510,7 +638,7 @@ class Run:
         self._hold(len(places), len(carried.columns) + len(added))
         following = carried.take(places)
         for name in added:
-            following.columns[name] = np.append(found.columns[name], MISSING)[at] if frame.count else at
+            following.columns[name] = np.append(found.columns[name], MISSING)[at]
         following.count = len(places)
         if found.weights is not None:
             following.weights = self._multiply(np.append(found.weights, 1)[at], following.weights)
@@ -641,7 +769,7 @@ def add_up(groups: Ordinals, weights: NDArray[Any] | None, count: int) -> NDArra
     return sums
 
 
-def _entities(entity: EntityType, table: ValueTable, rows: Ordinals) -> pa.Array:
+def _entities(entity: Bindable, table: ValueTable, rows: Ordinals) -> pa.Array:
     arrays = [table.values_at(name, rows) for name in entity_columns(entity)]
     fields = [pa.field(name, array.type) for name, array in zip(entity_columns(entity), arrays, strict=True)]
     return pa.StructArray.from_arrays(arrays, fields=fields)

@@ -6,7 +6,6 @@ step finds its variable narrowed by the steps before it.
 
 from collections.abc import Sequence
 from dataclasses import field
-from typing import TypeAlias
 
 import pyarrow as pa
 
@@ -35,8 +34,6 @@ from omnigraph.query.steps import (
     Walk,
 )
 from omnigraph.storage.predicates import lance_filter
-
-Connection: TypeAlias = ir.Traversal | ir.EdgeBinding | ir.PathSearch | ir.PathStep
 
 _PINNED, _EQUAL, _FILTERED, _OPEN, _UNSCANNED = range(5)
 
@@ -84,7 +81,7 @@ class StepOrder:
     def add(self, level: Level) -> None:
         """Adds the steps of a level; those of the levels around it are there already."""
         self.relations.setdefault(id(level), [])
-        pending: list[Connection] = list(level.pattern.connections)
+        pending: list[ir.Connection] = list(level.pattern.connections)
         nodes = [level.own[node.variable] for node in level.pattern.nodes]
         for bound in nodes:
             if not bound.needs_scan:
@@ -118,10 +115,10 @@ class StepOrder:
         if bound.key in self.known:
             self._resolved.add(id(bound))
 
-    def _ends_resolved(self, connection: Connection, level: Level) -> int:
+    def _ends_resolved(self, connection: ir.Connection, level: Level) -> int:
         return sum(id(level.lookup(name)) in self._resolved for name in (connection.source, connection.destination))
 
-    def _may_follow(self, connection: Connection, rest: Sequence[Bound], level: Level) -> bool:
+    def _may_follow(self, connection: ir.Connection, rest: Sequence[Bound], level: Level) -> bool:
         """Whether what is resolved leads on over a connection.
 
         A search of paths between two given nodes sees little of the graph, so it waits for nodes that are given.
@@ -132,12 +129,12 @@ class StepOrder:
             return False
         return self._ends_resolved(connection, level) > 0
 
-    def _effort(self, connection: Connection, level: Level) -> tuple[bool, int, float]:
+    def _effort(self, connection: ir.Connection, level: Level) -> tuple[bool, int, float]:
         """What connections are ordered by: searches of paths come late, when both of their ends are known."""
         is_path = isinstance(connection, ir.PathSearch)
         return is_path, 2 - self._ends_resolved(connection, level), _hops(connection)
 
-    def _connect(self, connection: Connection, level: Level) -> None:
+    def _connect(self, connection: ir.Connection, level: Level) -> None:
         match connection:
             case ir.PathSearch():
                 self._search_paths(connection, level)
@@ -327,7 +324,7 @@ class StepOrder:
             self.meetings[place.relation.name].append(FieldMatch(place, bound, anchor, needed))
 
 
-def _hops(connection: Connection) -> float:
+def _hops(connection: ir.Connection) -> float:
     if isinstance(connection, ir.EdgeBinding | ir.PathStep):
         return 1
     return float("inf") if connection.maximum is None else connection.maximum
@@ -348,7 +345,7 @@ def _rank(bound: Bound) -> int:
     return _OPEN if is_node and bound.needs_scan else _UNSCANNED
 
 
-def _leading_edge(pending: list[Connection], level: Level, rank: int) -> Connection | None:
+def _leading_edge(pending: list[ir.Connection], level: Level, rank: int) -> ir.Connection | None:
     """What to begin with when no node is a better start: an edge with conditions, or any if no node is read."""
     bindings = [each for each in pending if isinstance(each, ir.EdgeBinding)]
     if bindings:

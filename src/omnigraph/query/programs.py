@@ -2,7 +2,8 @@
 
 A program has the operations of a pattern in the order in which they run. What depends on values (null parameters, ids
 that follow from keys, limits) is decided when they are bound. Reads that need more than a program can do have none, and
-are planned as statements: searches, rankings, variables of several types, and values that are not kept in memory.
+are planned as statements: searches of texts, rankings, variables of several types, and values that are not kept in
+memory.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -17,15 +18,19 @@ from omnigraph.catalog.keys import node_id
 from omnigraph.catalog.model import ID
 from omnigraph.catalog.types import FLOATS, INTEGERS
 from omnigraph.compiler import ir
+from omnigraph.compiler.paths import EDGES, NODES, PathType, node_types
 from omnigraph.compiler.values import is_known
 from omnigraph.dataclass_later import dataclass
 from omnigraph.query.computing import mirror_comparison
 from omnigraph.query.levels import KnownValues, holds
+from omnigraph.query.steps import PathTable
 from omnigraph.query.walks import OPPOSITE
 from omnigraph.storage.predicates import MIRRORED, Reduced, column_predicate, is_text
 from omnigraph.syntax.query_ast import Operator, SubPatternKind
 
 _NO_COLUMNS = pa.schema([])
+PATHS = "path:"
+"""With this begins the name of what has the values of paths, as a table has those of nodes."""
 
 
 class NoProgram(Exception):
@@ -198,6 +203,36 @@ class EdgeStep:
     """Whether `start` may be bound to nothing, by an optional pattern. No edge leads on from there."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FindPaths:
+    """Binds a variable to the shortest paths between two others, of which at least one is bound before."""
+
+    search: ir.PathSearch
+    key: str
+    """What has the values of the paths, as a table has those of nodes."""
+    tables: tuple[PathTable, ...]
+    nodes: tuple[tuple[str, str], ...]
+    """The types of the nodes, with their tables."""
+    opens: str | None
+    """The end that is bound by the paths."""
+    tests: tuple[Test, ...]
+    """The tests of that end."""
+    may_lack_ends: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AlongPath:
+    """Follows a path that is bound: a row for each of its edges, with the nodes before and after it."""
+
+    step: ir.PathStep
+    key: str
+    binds: tuple[str, ...]
+    """The nodes that are not bound before."""
+    tests: tuple[Test, ...]
+    """The tests of what is bound here."""
+    may_lack_path: bool
+
+
 @dataclass(frozen=True, slots=True)
 class Where:
     """Keeps the rows that meet conditions on variables that are bound."""
@@ -227,7 +262,10 @@ class Optionally:
     """Whether all that matters afterwards is how many rows there are, and whether variables are bound."""
 
 
-Operation: TypeAlias = ByIds | Scan | EdgeStep | Where | Without | Optionally
+Operation: TypeAlias = ByIds | Scan | EdgeStep | FindPaths | AlongPath | Where | Without | Optionally
+
+Bindable: TypeAlias = EntityType | PathType
+"""What a variable can be bound to."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -246,7 +284,7 @@ class Program:
 
     read: ir.Read
     pattern: PatternProgram
-    entities: Mapping[str, EntityType]
+    entities: Mapping[str, Bindable]
     """The types of the variables of the outermost pattern, and of those that a stage carries on to it."""
     ties: tuple[str, ...]
     """The variables by which ties are broken, in this order."""
@@ -270,6 +308,8 @@ class Program:
     """For a read of one node by its id and nothing else: how it is found, and the columns that are returned."""
     stages: tuple["Program", ...] = ()
     """What runs before, each from the rows of the one before."""
+    traced: frozenset[str] = frozenset()
+    """The variables of paths of which the nodes or edges are needed."""
     is_sorted: bool = True
     """Whether the order of its rows matters; if not, and all are wanted, they need not be sorted."""
 
@@ -296,6 +336,14 @@ def _explain(pattern: PatternProgram, indent: str) -> Iterator[str]:
                 hops = "" if (operation.minimum, operation.maximum) == (1, 1) else f" {{{operation.minimum},{most}}}"
                 how = f"{operation.direction}, ${operation.start} → ${operation.end}"
                 yield f"{indent}follow {operation.table}{hops} {how}"
+            case FindPaths(search=search):
+                yield f"{indent}find paths ${search.variable} by {', '.join(search.edges)}"
+                yield from _explain_tests(operation.tests, indent)
+                continue
+            case AlongPath(step=step):
+                yield f"{indent}follow ${step.path}: ${step.source} → ${step.destination}"
+                yield from _explain_tests(operation.tests, indent)
+                continue
             case Where(conditions):
                 yield f"{indent}keep rows that meet {len(conditions)} condition{'s' if len(conditions) > 1 else ''}"
                 for each in conditions:
@@ -306,9 +354,13 @@ def _explain(pattern: PatternProgram, indent: str) -> Iterator[str]:
                 yield f"{indent}{'without' if isinstance(operation, Without) else 'optionally'}"
                 yield from _explain(nested, indent + "  ")
                 continue
-        tests = [*operation.tests, *(operation.edge_tests if isinstance(operation, EdgeStep) else ())]
-        if tests:
-            yield f"{indent}  where {', '.join(f'{test.column.name} {test.operator.value}' for test in tests)}"
+        others = operation.edge_tests if isinstance(operation, EdgeStep) else ()
+        yield from _explain_tests((*operation.tests, *others), indent)
+
+
+def _explain_tests(tests: Sequence[Test], indent: str) -> Iterator[str]:
+    if tests:
+        yield f"{indent}  where {', '.join(f'{test.column.name} {test.operator.value}' for test in tests)}"
 
 
 def _explain_nested(expression: ir.Expression, scope: Scope, indent: str) -> Iterator[str]:
@@ -336,19 +388,24 @@ class _Maker:
     links: dict[str, tuple[str, str]] = field(default_factory=dict)
     optional: set[str] = field(default_factory=set)
     """The variables that may be bound to nothing where they are used next."""
+    traced: set[str] = field(default_factory=set)
+    """The variables of paths of which the nodes or edges are needed."""
+    searches: int = 0
 
     def program(self, read: ir.Read) -> Program:
         """The program of a read after those of its stages."""
         stages: list[Program] = []
-        around: dict[str, EntityType] = {}
+        around: dict[str, Bindable] = {}
         for stage, following in pairwise((*read.stages, read)):
             program = self._part(stage, around, continues=bool(stages), is_last=False)
             stages.append(replace(program, is_sorted=not following.shape.grouped))
             around = {name: program.entities[variable] for name, variable in stage.shape.entities}
             self.optional = {name for name, variable in stage.shape.entities if variable in program.optional}
-        return replace(self._part(read, around, continues=bool(stages), is_last=True), stages=tuple(stages))
+        last = self._part(read, around, continues=bool(stages), is_last=True)
+        traced = frozenset(self.traced)
+        return replace(last, stages=tuple(replace(each, traced=traced) for each in stages), traced=traced)
 
-    def _part(self, read: ir.Read, around: Mapping[str, EntityType], *, continues: bool, is_last: bool) -> Program:
+    def _part(self, read: ir.Read, around: Mapping[str, Bindable], *, continues: bool, is_last: bool) -> Program:
         """The program of a stage, or of what comes after them; `around` are the entities that it continues from."""
         optional = frozenset((*self.optional, *read.pattern.optional_variables))
         pattern, entities, is_pinned = self._pattern(read.pattern, around)
@@ -359,6 +416,8 @@ class _Maker:
         for expression in shape.expressions:
             if is_last or not isinstance(expression, ir.Entity):
                 self._need(expression, entities, nested)
+            elif isinstance(entities[expression.variable], PathType):
+                self.traced.add(expression.variable)
         scope = _scope(entities, nested)
         is_whole = is_last and not continues
         counts = shape.grouped and not shape.having and all(ir.is_row_count(each.expression) for each in shape.columns)
@@ -387,13 +446,16 @@ class _Maker:
     # --- what is needed in memory ---
 
     def _need(  # noqa: PLR0912 - a branch for each kind of expression
-        self, expression: ir.Expression, entities: Mapping[str, EntityType], nested: dict[int, NestedProgram]
+        self, expression: ir.Expression, entities: Mapping[str, Bindable], nested: dict[int, NestedProgram]
     ) -> None:
         match expression:
             case ir.Column():
                 self._need_column(expression, entities)
             case ir.Entity(variable):
                 entity = entities[variable]
+                if isinstance(entity, PathType):
+                    self.traced.add(variable)
+                    return
                 for name, property in entity.properties.items():
                     if property.type is Scalar.BLOB or isinstance(property.type, Vector):
                         raise NoProgram
@@ -420,34 +482,43 @@ class _Maker:
             case _:
                 raise NoProgram
 
-    def _need_column(self, column: ir.Column, entities: Mapping[str, EntityType]) -> None:
+    def _need_column(self, column: ir.Column, entities: Mapping[str, Bindable]) -> None:
         if column.type is Scalar.BLOB or isinstance(column.type, Vector):
             raise NoProgram
-        if column.variable != ir.STAGE:
-            self.tables[entities[column.variable].table_key].add(column.name)
+        if column.variable == ir.STAGE:
+            return
+        entity = entities[column.variable]
+        if not isinstance(entity, PathType):
+            self.tables[entity.table_key].add(column.name)
+        elif column.name in (NODES, EDGES):
+            self.traced.add(column.variable)
 
     # --- patterns ---
 
     def _pattern(
-        self, pattern: ir.Pattern, around: Mapping[str, EntityType]
-    ) -> tuple[PatternProgram, dict[str, EntityType], bool]:
+        self, pattern: ir.Pattern, around: Mapping[str, Bindable]
+    ) -> tuple[PatternProgram, dict[str, Bindable], bool]:
         entities = dict(around)
-        if pattern.paths or pattern.path_steps:
-            raise NoProgram
         for node in pattern.nodes:
             if node.interface is not None or len(node.types) != 1:
                 raise NoProgram
             entities[node.variable] = self.catalog.nodes[node.types[0]]
             self.tables.setdefault(entities[node.variable].table_key, set())
         for each in pattern.traversals:
-            edge = self.catalog.edges[each.edge]
-            ends = self.catalog.nodes[edge.source].table_key, self.catalog.nodes[edge.destination].table_key
-            self.links[edge.table_key] = ends
-            self.tables.setdefault(edge.table_key, set())
-            for end in ends:
-                self.tables.setdefault(end, set())
+            self._need_edges(each.edge)
             if isinstance(each, ir.EdgeBinding):
-                entities[each.variable] = edge
+                entities[each.variable] = self.catalog.edges[each.edge]
+        for search in pattern.paths:
+            for name in search.edges:
+                self._need_edges(name)
+                if search.weight is not None:
+                    self.tables[self.catalog.edges[name].table_key].add(search.weight)
+            entities[search.variable] = PathType(f"{PATHS}{self.searches}", search.weight is not None)
+            self.searches += 1
+        for step in pattern.path_steps:
+            self.traced.add(step.path)
+            if step.variable is not None:
+                entities[step.variable] = self.catalog.edges[step.edges[0]]
         optionals = []
         for optional in pattern.optional:
             nested, inside, _ = self._pattern(optional, entities)
@@ -471,8 +542,16 @@ class _Maker:
         program = PatternProgram(tuple(constants), tuple(operations), (None,) * len(operations))
         return program, entities, is_pinned
 
+    def _need_edges(self, name: str) -> None:
+        """Edges that are followed, and the nodes at their ends."""
+        edge = self.catalog.edges[name]
+        ends = self.catalog.nodes[edge.source].table_key, self.catalog.nodes[edge.destination].table_key
+        self.links[edge.table_key] = ends
+        for key in (edge.table_key, *ends):
+            self.tables.setdefault(key, set())
+
     def _conditions(
-        self, pattern: ir.Pattern, entities: Mapping[str, EntityType], constants: list[KnownComparison]
+        self, pattern: ir.Pattern, entities: Mapping[str, Bindable], constants: list[KnownComparison]
     ) -> Iterator[Condition]:
         for condition in pattern.conditions:
             match condition:
@@ -504,16 +583,16 @@ class _Maker:
                     yield ComputedCondition(condition, _scope(entities, nested))
 
 
-def _table_key(variable: str, entities: Mapping[str, EntityType]) -> str:
+def _table_key(variable: str, entities: Mapping[str, Bindable]) -> str:
     """The table that has the values of a variable; those of a stage have the name of its variable."""
     return ir.STAGE if variable == ir.STAGE else entities[variable].table_key
 
 
-def _scope(entities: Mapping[str, EntityType], nested: Mapping[int, NestedProgram]) -> Scope:
+def _scope(entities: Mapping[str, Bindable], nested: Mapping[int, NestedProgram]) -> Scope:
     return Scope({ir.STAGE: ir.STAGE, **{name: each.table_key for name, each in entities.items()}}, nested)
 
 
-def _shared_variables(nested: PatternProgram, around: Mapping[str, EntityType]) -> tuple[str, ...]:
+def _shared_variables(nested: PatternProgram, around: Mapping[str, Bindable]) -> tuple[str, ...]:
     return tuple(name for name in _variables_in(nested) if name in around or name == ir.STAGE)
 
 
@@ -536,16 +615,16 @@ def _point(shape: ir.Shape, pattern: PatternProgram) -> tuple[ByIds, tuple[str, 
     return (operation, names) if len(names) == len(columns) else None
 
 
-def entity_columns(entity: EntityType) -> list[str]:
+def entity_columns(entity: Bindable) -> list[str]:
     """The fields of a whole entity, in their order."""
     return [*entity.system_columns, *(name for name in entity.properties if name not in entity.system_columns)]
 
 
-def _schema(shape: ir.Shape, entities: Mapping[str, EntityType]) -> pa.Schema:
+def _schema(shape: ir.Shape, entities: Mapping[str, Bindable]) -> pa.Schema:
     return pa.schema([pa.field(each.name, _output_type(each.expression, entities)) for each in shape.columns])
 
 
-def _output_type(expression: ir.Expression, entities: Mapping[str, EntityType]) -> pa.DataType:
+def _output_type(expression: ir.Expression, entities: Mapping[str, Bindable]) -> pa.DataType:
     if isinstance(expression, ir.Entity):
         entity = entities[expression.variable]
         types = {name: property.type for name, property in entity.properties.items()}
@@ -638,6 +717,10 @@ def _live_after(operations: Sequence[Operation], needed: frozenset[str]) -> tupl
                 needed |= {operation.start, operation.end} if operation.is_end_bound else {operation.start}
             case Where(conditions):
                 needed = needed.union(*(_variables(each) for each in conditions))
+            case FindPaths(search=search):
+                needed |= {search.source, search.destination} - {operation.opens}
+            case AlongPath(step=step):
+                needed |= {step.path, step.source, step.destination} - {*operation.binds}
             case Without(_, shared) | Optionally(_, shared):
                 needed = needed.union(shared)
             case ByIds() | Scan():
@@ -654,6 +737,10 @@ def _variables_in(pattern: PatternProgram) -> dict[str, None]:
                 found[variable] = None
             case EdgeStep():
                 found |= dict.fromkeys((operation.start, operation.end))
+            case FindPaths(search=search):
+                found |= dict.fromkeys((search.source, search.destination))
+            case AlongPath(step=step):
+                found |= dict.fromkeys((step.path, step.source, step.destination))
             case Where(conditions):
                 for each in conditions:
                     found |= dict.fromkeys(_variables(each))
@@ -682,7 +769,7 @@ class _Order:
     """Decides which operation comes when: first what is given, then along the edges from there."""
 
     catalog: Catalog
-    entities: Mapping[str, EntityType]
+    entities: Mapping[str, Bindable]
     bound: set[str]
     conditions: list[Condition]
     optional: set[str]
@@ -694,15 +781,19 @@ class _Order:
 
     def operations(self, pattern: ir.Pattern) -> list[Operation]:
         found: list[Operation] = []
-        pending = list(pattern.traversals)
+        pending = list(pattern.connections)
         waiting = {node.variable: None for node in pattern.nodes}
         found += self._where()
         while True:
-            ready = [each for each in pending if self.bound & {each.source, each.destination}]
+            ready = [each for each in pending if self._is_ready(each)]
             if ready:
                 best = min(ready, key=lambda each: (not self.bound >= {each.source, each.destination}, _hops(each)))
-                pending.remove(best)
-                found.append(self._step(best))
+                given = self._given_end(best)
+                if given is not None:
+                    found.append(self._start(given))
+                else:
+                    pending.remove(best)
+                    found.append(self._follow(best))
             else:
                 left = [variable for variable in waiting if variable not in self.bound]
                 if not left:
@@ -740,6 +831,56 @@ class _Order:
             return _EQUAL
         return _FILTERED if tests else _OPEN
 
+    def _is_ready(self, connection: ir.Connection) -> bool:
+        if isinstance(connection, ir.PathStep):
+            return connection.path in self.bound
+        return bool(self.bound & {connection.source, connection.destination})
+
+    def _given_end(self, connection: ir.Connection) -> str | None:
+        """An end of a search of paths that is found by its id, and is not bound yet: searches go on from both ends."""
+        if isinstance(connection, ir.PathSearch):
+            for end in (connection.source, connection.destination):
+                if end not in self.bound and self._rank(end) == _PINNED:
+                    return end
+        return None
+
+    def _follow(self, connection: ir.Connection) -> Operation:
+        match connection:
+            case ir.PathSearch():
+                return self._search_paths(connection)
+            case ir.PathStep():
+                return self._step_along(connection)
+            case _:
+                return self._step(connection)
+
+    def _search_paths(self, search: ir.PathSearch) -> FindPaths:
+        edges = [self.catalog.edges[name] for name in search.edges]
+        ends = search.source, search.destination
+        may_lack_ends = bool(self.optional & {*ends} & self.bound)
+        opens = next((end for end in ends if end not in self.bound), None)
+        tests = () if opens is None else self._tests(opens)
+        self.bound.add(search.variable)
+        return FindPaths(
+            search=search,
+            key=self.entities[search.variable].table_key,
+            tables=tuple(PathTable(each.table_key, each.name, each.source, each.destination) for each in edges),
+            nodes=tuple((name, self.catalog.nodes[name].table_key) for name in node_types(edges)),
+            opens=opens,
+            tests=tests,
+            may_lack_ends=may_lack_ends,
+        )
+
+    def _step_along(self, step: ir.PathStep) -> AlongPath:
+        binds = tuple(end for end in dict.fromkeys((step.source, step.destination)) if end not in self.bound)
+        found = (*binds, *(() if step.variable is None else (step.variable,)))
+        return AlongPath(
+            step=step,
+            key=self.entities[step.path].table_key,
+            binds=binds,
+            tests=tuple(test for each in found for test in self._tests(each)),
+            may_lack_path=step.path in self.optional,
+        )
+
     def _step(self, traversal: ir.Traversal | ir.EdgeBinding) -> EdgeStep:
         edge = self.catalog.edges[traversal.edge]
         start, end, direction = traversal.source, traversal.destination, traversal.direction
@@ -772,13 +913,15 @@ class _Order:
         )
 
 
-def _hops(traversal: ir.Traversal | ir.EdgeBinding) -> float:
-    if isinstance(traversal, ir.EdgeBinding):
+def _hops(traversal: ir.Connection) -> float:
+    if isinstance(traversal, ir.EdgeBinding | ir.PathStep):
         return 1
+    if isinstance(traversal, ir.PathSearch):
+        return float("inf")
     return float("inf") if traversal.maximum is None else traversal.maximum
 
 
-def _key_tests(entity: EntityType, tests: Iterable[Test]) -> tuple[Test, ...]:
+def _key_tests(entity: Bindable, tests: Iterable[Test]) -> tuple[Test, ...]:
     """The tests that give the id of a node: one on the id, or an equality for each part of its key."""
     if not isinstance(entity, NodeType):
         return ()

@@ -75,7 +75,7 @@ def _carry_rows(run: Run, page: Page) -> StageRows:
     for (name, expression), found in zip(columns.items(), run.outputs([*columns.values()], frame), strict=True):
         assert expression.type is not None
         values[name] = arrow_values(found, arrow_type(expression.type))
-    return StageRows(entities, values, frame.count)
+    return StageRows(entities, values, frame.count, run.all_paths())
 
 
 def _point(table: ResidentTable, names: Sequence[str], id: str, counted: Cancellation | None) -> Sequence[AnswerColumn]:
@@ -102,7 +102,7 @@ def _sort_rows(run: Run, frame: Frame, page: Page) -> Frame:
         for name in run.program.ties:
             ordinals = frame.columns[name]
             if bool((ordinals != ordinals[0]).any()):
-                keys.append(RowOrder(ordinals if name == ir.STAGE else run.id_order(run.table(name), ordinals)))
+                keys.append(RowOrder(run.order_of(name, ordinals)))
         return frame.take(first_in_order(keys, frame.count, page.end)[page.first :])
     return frame if page is ALL_ROWS else frame.take(np.arange(frame.count)[page.first : page.end])
 

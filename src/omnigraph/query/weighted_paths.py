@@ -46,6 +46,8 @@ def _requests(
     if ends.are_pairs:
         assert ends.sources is not None
         assert ends.destinations is not None
+        if not len(ends.sources):
+            return
         order = np.argsort(ends.sources, kind="stable")
         sources, destinations = ends.sources[order], ends.destinations[order]
         known = distinct(sources)

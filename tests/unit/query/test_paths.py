@@ -5,18 +5,27 @@ import random
 import tempfile
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import omnigraph as og
+from omnigraph.api.data import no_frame
 from omnigraph.catalog import Catalog, compile_schema
 from omnigraph.compiler import compile_query, ir
 from omnigraph.errors import NegativeWeight, QueryCancelled, QueryExceedsMemory
 from omnigraph.query import execute, plan_read
 from omnigraph.query.cancelling import Cancellation
+from omnigraph.query.levels import KnownValues, page_of
+from omnigraph.query.programs import program_of
+from omnigraph.query.reading import MemoryResult
+from omnigraph.query.resident import run_program
+from omnigraph.resident.cache import ResidentCache
 from tests.unit.query.reference import Reference
-from tests.unit.query.world import NOW, World, complete, written
+from tests.unit.query.test_resident import resident_view
+from tests.unit.query.world import NOW, LanceReader, World, complete, written
 
 SCHEMA = """
 node Town { name: String @key, size: I32? }
@@ -165,9 +174,21 @@ def test_paths_are_what_the_language_means(towns: Catalog, rows: dict[str, list[
     with tempfile.TemporaryDirectory() as path:
         reader = written(Path(path), towns, rows)
         found = execute(plan_read(query, {}, towns, now=NOW), reader)
+        in_memory = rows_in_memory(query.body, towns, reader)
     assert [tuple(row.values()) for row in found.to_pylist()] == expected
+    assert in_memory == expected
     for scan in reader.scans:
         assert set(scan.columns) <= set(query.access.reads[scan.table_key])
+
+
+def rows_in_memory(read: ir.Read, catalog: Catalog, reader: LanceReader) -> list[tuple[Any, ...]]:
+    """The answer from tables in memory."""
+    program, values = program_of(read, catalog), KnownValues({}, NOW)
+    assert program is not None
+    page, *stages = (page_of(each.shape, values, "q") for each in (read, *read.stages))
+    columns = run_program(program, resident_view(reader, catalog), values, page=page, stages=stages)
+    rows = MemoryResult(columns, program, "commit", no_frame).to_arrow().to_pylist()
+    return [tuple(row.values()) for row in rows]
 
 
 # --- what the clauses mean ---
@@ -190,9 +211,23 @@ MAP: dict[str, list[dict[str, Any]]] = {
 PINNED = '$a: Town { name: "A" }  $b: Town { name: "D" }  '
 
 
+class BothWorld(World):
+    """A graph that answers from tables and from memory, alike."""
+
+    def rows(self, text: str, **parameters: Any) -> list[tuple[Any, ...]]:
+        found = super().rows(text, **parameters)
+        query = compile_query(f"query q {{ {text} }}", self.catalog)
+        assert isinstance(query.body, ir.Read)
+        assert rows_in_memory(query.body, self.catalog, self.reader) == found
+        return found
+
+    def column(self, text: str, **parameters: Any) -> list[Any]:
+        return [row[0] for row in self.rows(text, **parameters)]
+
+
 @pytest.fixture(scope="module")
 def world(towns: Catalog, tmp_path_factory: pytest.TempPathFactory) -> World:
-    return World(towns, written(tmp_path_factory.mktemp("map"), towns, MAP))
+    return BothWorld(towns, written(tmp_path_factory.mktemp("map"), towns, MAP))
 
 
 def paths(world: World, match: str, value: str = "$p.edges") -> list[Any]:
@@ -274,7 +309,7 @@ def test_paths_are_carried_from_stage_to_stage(world: World) -> None:
 
 def test_a_negative_weight_of_any_edge_is_an_error(towns: Catalog, tmp_path: Path) -> None:
     rows = {**MAP, "edge:Road": [*MAP["edge:Road"], {"id": "r0", "src": "F", "dst": "F", "cost": -0.5}]}
-    world = World(towns, written(tmp_path, towns, rows))
+    world = BothWorld(towns, written(tmp_path, towns, rows))
     with pytest.raises(NegativeWeight, match=r"Road\.cost.*-0\.5"):
         paths(world, PINNED + "$p: shortest $a road{1,} $b by cost")
 
@@ -290,6 +325,35 @@ def test_a_search_can_be_cancelled_and_its_memory_is_bounded(towns: Catalog, wor
         execute(plan, world.reader, cancellation=Cancellation(max_bytes=1000))
 
 
+def test_paths_in_memory_follow_what_is_committed(tmp_path: Path) -> None:
+    """Towns and roads come, go and change, and ids that go come back."""
+    graph = og.init(tmp_path / "g.omni", SCHEMA)
+    chance, names = random.Random(3), [f"T{number}" for number in range(12)]  # noqa: S311 - no secret
+    inserts = " ".join(f'insert Town {{ name: "{name}" }}' for name in names)
+    graph.mutate(f"query q {{ {inserts} }}")
+    asked = [
+        "match { $p: all shortest $a road{1,3} $b } return { $a.name, $b.name, $p }",
+        "match { $p: shortest $a <road>{0,} $b by cost } return { $a.name, $b.name, $p.weight, $p.edges }",
+        'match { $b: Town { name: "T3" }  $p: shortest $a road{0,} $b } return { $a.name, $p.length, $p.nodes }',
+    ]
+    for turn in range(12):
+        one, other = chance.choice(names), chance.choice(names)
+        changes = [
+            f'insert Road {{ from: "{start}", to: "{end}", cost: {chance.randint(0, 3)}.0 }}'
+            for start, end in zip(chance.choices(names, k=6), chance.choices(names, k=6), strict=True)
+        ]
+        changes.append(f'delete Road where src = "{one}" and cost > 1')
+        changes.append(f'update Road set {{ cost: null }} where dst = "{other}"')
+        if turn % 3 == 2:
+            changes.append(f'delete Town where name = "{one}" insert Town {{ name: "{one}" }}')
+        graph.mutate(f"query q {{ {' '.join(changes)} }}")
+        for text in asked:
+            found = graph.query(f"query q {{ {text} }}")
+            assert isinstance(found, MemoryResult)
+            with mock.patch.object(ResidentCache, "view", return_value=None):
+                assert found.rows() == graph.query(f"query q {{ {text} }}").rows()
+
+
 def test_many_equal_paths_are_counted_before_they_are_made(towns: Catalog, tmp_path: Path) -> None:
     """Twenty diamonds one after the other have a million paths."""
     towers = [f"T{number:02}" for number in range(61)]
@@ -299,12 +363,37 @@ def test_many_equal_paths_are_counted_before_they_are_made(towns: Catalog, tmp_p
             for one, other in ((3 * step, 3 * step + side), (3 * step + side, 3 * step + 3)):
                 roads.append({"id": f"e{len(roads):03}", "src": towers[one], "dst": towers[other], "cost": 1.0})
     rows: dict[str, Any] = {"node:Town": [{"name": name} for name in towers], "edge:Road": roads}
-    world = World(towns, written(tmp_path, towns, rows))
+    world = BothWorld(towns, written(tmp_path, towns, rows))
     text = 'match { $a: Town { name: "T00" }  $b: Town { name: "T60" }  $p: {} $a road{1,} $b } return { $p.length }'
     assert world.column(text.replace("{}", "shortest")) == [40]
     query = compile_query(f"query q {{ {text.replace('{}', 'all shortest')} }}", towns)
     with pytest.raises(QueryExceedsMemory):
         execute(plan_read(query, {}, towns, now=NOW), world.reader, cancellation=Cancellation(max_bytes=100 * 2**20))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'match { $a: Town  optional { $p: shortest $a road{1,2} $b  $b.name = "D" } } return { $p.length, $p }',
+        "match { $a: Town  optional { $p: all shortest $a pier{1,1} $b } } return { $a.name, count($p) as n, $b.name }",
+        'match { $a: Town { name: "none" }  optional { $p: shortest $a road{0,} $b } } return { $p.nodes, $p.edges }',
+        'match { $a: Town { name: "none" }  $p: shortest $a road{0,} $b by cost } return { $p, $p.weight, $p.length }',
+        "match { $a: Town  optional { $a road $b  $p: shortest $b <road>{1,} $a }  $p.length = 1 } return { $b.name }",
+        "match { $a: Town  optional { $p: shortest $a <road>{3,} $b }  optional { $x $p $y } } return { $a.name, $x }",
+        "match { $p: shortest $a road{1,3} $b } with { $p, $a } order { $p.length desc } limit 4 return { $a, $p }",
+        "match { $p: shortest $a road{1,3} $b } return { $p, count($p) as n } order { n } limit 7",
+        "match { $p: shortest $a road{1,3} $b } return distinct { $p.length }",
+        "match { $p: shortest $a road{1,3} $b } return { count(distinct $p) as n, collect($p.length) as l }",
+        "match { $p: shortest $a road{1,3} $b } return { $p.nodes } limit 0",
+        "match { $p: shortest $a road{1,} $b  $x $p $x } return { $x.name }",
+        "match { $p: shortest $a <road>{1,} $b  $x $p $y  $y $w:$p $z } return { $x.name, $z.name, $w.id }",
+        'match { $a: Town { name: "A" }  $b: Town  not { $p: shortest $a road{1,2} $b } } return { $b.name }',
+    ],
+)
+def test_paths_mean_the_same_from_tables_and_from_memory(world: World, text: str) -> None:
+    query = compile_query(f"query q {{ {text} }}", world.catalog)
+    assert isinstance(query.body, ir.Read)
+    assert world.rows(text) == Reference(world.catalog, complete(MAP, world.catalog), {}, NOW).answer(query.body)
 
 
 def test_a_plan_tells_which_paths_are_searched(world: World) -> None:
@@ -320,7 +409,7 @@ def test_searching_from_both_ends_and_from_one_finds_the_same(towns: Catalog, tm
     names = [f"N{number}" for number in range(300)]
     ends = [(chance.choice(names), chance.choice(names)) for _ in range(700)]
     roads = [{"id": f"e{chance.random()}", "src": one, "dst": other, "cost": 1.0} for one, other in ends]
-    world = World(
+    world = BothWorld(
         towns, written(tmp_path, towns, {"node:Town": [{"name": name} for name in names], "edge:Road": roads})
     )
     for kind, edge in itertools.product(("shortest", "all shortest"), ("road", "<road>")):
