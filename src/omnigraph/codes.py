@@ -106,6 +106,7 @@ class Code(StrEnum):
     NOT_CARRIED = "T040", "a column of `with` cannot become a variable"
     HAVING_NOT_GROUPED = "T045", "a condition of `having` is not about groups"
     CONFLICT_NOT_POSSIBLE = "T050", "an insert cannot conflict with what is there"
+    NOT_RETURNABLE = "T051", "a mutation cannot return this"
 
     POLICY_SYNTAX = "P001", "a rule file is not YAML as it is read here"
     POLICY_TOO_LARGE = "P002", "a rule file is too large"

@@ -31,6 +31,7 @@ edge Knows: Person -> Person { since: I64? }
 ARROW = "application/vnd.apache.arrow.stream"
 LINES = {"content-type": "application/x-ndjson"}
 NAMES = "query names() { match { $p: Person } return { $p.name } }"
+TAKE = "query take($name: String) { delete Person where name = $name returning { id, age, photo } }"
 ADD = "query add($name: String) { insert Person { name: $name } }"
 RECORDS = b"""{"type": "Person", "data": {"name": "Ada", "age": 36, "bio": "engines", "photo": "base64:AAE="}}
 {"type": "Person", "data": {"name": "Bob", "age": 9007199254740993}}

@@ -82,8 +82,11 @@ class Model:
             raise Refused
         self._accept(after)
 
-    def insert(self, name: str, given: dict[str, Any]) -> None:
-        """One insert of a mutation, which must give every required value, whatever is there already."""
+    def insert(self, name: str, given: dict[str, Any]) -> Rows:
+        """One insert of a mutation, which must give every required value, whatever is there already.
+
+        Returns what it leaves, as `returning` does.
+        """
         type = self.types[name]
         if any(given.get(each, type.defaults.get(each)) is None for each in type.required):
             raise Refused
@@ -95,21 +98,23 @@ class Model:
         base = known or {**dict.fromkeys(type.properties), **type.defaults}
         after[name][identity] = {**base, **{key: value for key, value in given.items() if key != "id"}}
         self._accept(after)
+        return {identity: after[name][identity]}
 
-    def update(self, name: str, value: int | None, below: int) -> None:
-        """``update name set { n: value } where n < below``"""
+    def update(self, name: str, value: int | None, below: int) -> Rows:
+        """``update name set { n: value } where n < below``, and what it leaves of all that it finds."""
         if value is None and "n" in self.types[name].required:
             raise Refused
         after = deepcopy(self.rows)
-        for row in after[name].values():
-            if row["n"] is not None and row["n"] < below:
-                row["n"] = value
+        found = self._below(after[name], below)
+        for row in found.values():
+            row["n"] = value
         self._accept(after)
+        return found
 
-    def delete(self, name: str, below: int) -> None:
-        """``delete name where n < below``, with the edges that touch what goes."""
+    def delete(self, name: str, below: int) -> Rows:
+        """``delete name where n < below``, with the edges that touch what goes, and what it deletes itself."""
         after = deepcopy(self.rows)
-        gone = {identity for identity, row in after[name].items() if row["n"] is not None and row["n"] < below}
+        gone = self._below(after[name], below)
         after[name] = {identity: row for identity, row in after[name].items() if identity not in gone}
         for edge in self.types.values():
             ends = [end for end, node in (("src", edge.source), ("dst", edge.destination)) if node == name]
@@ -117,6 +122,10 @@ class Model:
                 identity: row for identity, row in after[edge.name].items() if not any(row[end] in gone for end in ends)
             }
         self._accept(after)
+        return gone
+
+    def _below(self, rows: Rows, below: int) -> Rows:
+        return {identity: row for identity, row in rows.items() if row["n"] is not None and row["n"] < below}
 
     def _accept(self, after: dict[str, Rows]) -> None:
         for type in self.types.values():

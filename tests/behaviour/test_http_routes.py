@@ -12,7 +12,7 @@ from pydantic import TypeAdapter
 
 from omnigraph.api.history import Change
 from omnigraph.server.models import ChangeBlockAnswer
-from tests.behaviour.http_graph import ADD, ARROW, LINES, NAMES, RECORDS, SCHEMA, Door, door, graph_routes
+from tests.behaviour.http_graph import ADD, ARROW, LINES, NAMES, RECORDS, SCHEMA, TAKE, Door, door, graph_routes
 from tests.behaviour.unchecked import numbers_unchecked
 
 NEWER = SCHEMA.replace("age: I64?", "age: I64?  nick: String?")
@@ -46,6 +46,7 @@ def test_every_route_answers_as_it_is_described(tmp_path: Path) -> None:
             ("snapshot", "GET", "/snapshot", {}),
             ("query", "POST", "/query", {"json": {"source": NAMES}}),
             ("mutate", "POST", "/mutate", {"json": {"source": ADD, "params": {"name": "Eve"}}}),
+            ("mutate", "POST", "/mutate", {"json": {"source": TAKE, "params": {"name": "Eve"}}}),
             ("entity", "GET", "/entities/Person/Ada?at=2", {}),
             ("analyze", "POST", "/analyze", {"json": {"algorithm": "pagerank", "write": {"rank": "rank"}}}),
             ("embed", "POST", "/embed", {"json": {"type": "Person", "all": True}}),

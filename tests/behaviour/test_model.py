@@ -96,11 +96,20 @@ def _load(graph: og.Graph, folder: Path, records: list[tuple[str, dict[str, Any]
     graph.load(folder / "data.jsonl", mode=mode)
 
 
-def _insert(graph: og.Graph, record: tuple[str, dict[str, Any]]) -> None:
-    name, data = record
-    words = {"src": "from", "dst": "to"} if name == "Link" else {}
+def _insert(graph: og.Graph, type: ModelType, data: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    words = {"src": "from", "dst": "to"} if type.is_edge else {}
     values = ", ".join(f"{words.get(key, key)}: {json.dumps(value)}" for key, value in data.items())
-    graph.mutate(f"query q {{ insert {name} {{ {values} }} }}")
+    return _returned(graph, type, f"insert {type.name} {{ {values} }}")
+
+
+def _returned(graph: og.Graph, type: ModelType, statement: str) -> dict[str, dict[str, Any]]:
+    """Runs a statement, and gives what it returns by ids."""
+    columns = ("id", *(("src", "dst") if type.is_edge else ()), *type.properties)
+    rows = graph.mutate(f"query q {{ {statement} returning {{ {', '.join(columns)} }} }}").rows()
+    found = {row.pop("id"): row for row in rows}
+    assert [*found] == sorted(found)
+    assert len(found) == len(rows)
+    return found
 
 
 def _content(graph: og.Graph, types: list[ModelType]) -> dict[str, dict[str, dict[str, Any]]]:
@@ -115,17 +124,19 @@ def _content(graph: og.Graph, types: list[ModelType]) -> dict[str, dict[str, dic
 
 
 def _apply(step: tuple[Any, ...], graph: og.Graph, model: Model, folder: Path) -> None:
-    """The same step on both; they must agree whether it is allowed."""
+    """The same step on both; they must agree whether it is allowed, and on what it returns."""
+    expected: dict[str, dict[str, Any]] = {}
+    found: dict[str, dict[str, Any]] = {}
     try:
         match step:
             case ("load", records, mode):
                 model.load(records, mode)
             case ("insert", (name, data)):
-                model.insert(name, data)
+                expected = model.insert(name, data)
             case ("update", type, value, below):
-                model.update(type.name, value, below)
+                expected = model.update(type.name, value, below)
             case ("delete", type, below):
-                model.delete(type.name, below)
+                expected = model.delete(type.name, below)
         allowed = True
     except Refused:
         allowed = False
@@ -133,19 +144,20 @@ def _apply(step: tuple[Any, ...], graph: og.Graph, model: Model, folder: Path) -
         match step:
             case ("load", records, mode):
                 _load(graph, folder, records, mode)
-            case ("insert", record):
-                _insert(graph, record)
+            case ("insert", (name, data)):
+                found = _insert(graph, model.types[name], data)
             case ("update", type, value, below):
                 value = json.dumps(value)
-                graph.mutate(f"query q {{ update {type.name} set {{ n: {value} }} where n < {below} }}")
+                found = _returned(graph, type, f"update {type.name} set {{ n: {value} }} where n < {below}")
             case ("delete", type, below):
-                graph.mutate(f"query q {{ delete {type.name} where n < {below} }}")
+                found = _returned(graph, type, f"delete {type.name} where n < {below}")
             case ("optimize",):
                 graph.optimize()
         accepted = True
     except (og.ValidationError, og.QueryError, og.KeyConflict):
         accepted = False
     assert accepted == allowed, step
+    assert found == expected, step
 
 
 @pytest.mark.long

@@ -51,6 +51,17 @@ query older($age: I32) { match { $p: Person $p.age > $age } return { $p.name } }
 query add($name: String, $age: I32?) { insert Person { name: $name, age: $age } }
 query set_age($name: String, $age: I32) { update Person set { age: $age } where name = $name }
 query link($from: String, $to: String) { insert Knows { from: $from, to: $to } }
+query told($name: String, $age: I32) {
+    update Person set { age: $age } where name = $name returning { name, age, born, tags, note, 0.5 as half }
+}
+"""
+TOLD = """
+query q($name: String) {
+    match { $p: Person { name: $name } }
+    return {
+        $p.name as name, $p.age as age, $p.born as born, $p.tags as tags, $p.note as note, 0.5 as half
+    }
+}
 """
 CRASH = """
 import sys, omnigraph as og
@@ -119,6 +130,8 @@ mutate set_age --query queries.gq --param name=Dan --param age=8 --if-commit {co
 mutate set_age --query queries.gq --param name=Dan --param age=9 --if-commit {first}
 mutate link --query queries.gq --param from=Dan --param to=Nobody
 mutate people --query queries.gq
+mutate told --query queries.gq --param name=Ada --param age=37
+mutate told --query queries.gq --param name=Nobody --param age=37
 branch create review
 branch create review
 branch create other --from {first}
@@ -481,6 +494,15 @@ def test_the_verbs_of_python_give_what_they_give_of_a_store(sides: tuple[Side, S
         assert remote.schema.at(commit) == here.schema.at(commit)
         assert remote.analyze("degrees", branch="verbs").table == here.analyze("degrees", branch="verbs").table
         assert remote.branches.list()[0].as_json() == here.branches.list()[0].as_json()
+        for source, params in ((QUERIES, {"name": "Ada", "age": 5}), (QUERIES, {"name": "Nobody", "age": 5})):
+            done = remote.mutate(source, "told", params)
+            written = here.query(TOLD, params={"name": params["name"]})
+            assert (done.table, done.columns, done.rows()) == (written.table, written.columns, written.rows())
+            assert done.as_json()["rows"] == written.as_json()["rows"]
+            assert (done.affected["nodes"], done.commit is None) == (len(written), not len(written))
+        plain = remote.mutate(QUERIES, "add", {"name": "Plain"})
+        assert (plain.table, plain.rows(), plain.affected) == (None, [], {"nodes": 1, "edges": 0})
+        assert remote.mutate(Path("queries.gq"), "told", {"name": "Plain", "age": 1}).rows()[0]["age"] == 1
         assert [each.as_json() for each in remote.tags.list()] == [each.as_json() for each in here.tags.list()]
 
 

@@ -70,20 +70,53 @@ def no_frame(table: "pa.Table") -> Any:
     raise UsageError(f"these {table.num_rows} rows cannot become a data frame of Spark")
 
 
+class ResultRows(Result):
+    """A result with rows, which are an Arrow table."""
+
+    __slots__ = ()
+    to_frame: Callable[["pa.Table"], Any]
+
+    def to_arrow(self) -> "pa.Table":
+        """The rows as an Arrow table."""
+        raise NotImplementedError
+
+    @property
+    def columns(self) -> list[str]:
+        """The names of the columns."""
+        names: list[str] = self.to_arrow().column_names
+        return names
+
+    def rows(self) -> list[dict[str, Any]]:
+        """The rows as dictionaries of Python values."""
+        rows: list[dict[str, Any]] = self.to_arrow().to_pylist()
+        return rows
+
+    def to_pandas(self) -> Any:
+        """The rows as a pandas frame."""
+        return self.to_arrow().to_pandas()
+
+    def to_polars(self) -> Any:
+        """The rows as a polars frame; polars must be installed."""
+        import polars  # noqa: PLC0415 - an optional package
+
+        return polars.from_arrow(self.to_arrow())
+
+    def to_spark(self) -> Any:
+        """The rows as a Spark data frame, with the names of the answer and the Spark types of its property types.
+
+        `omnigraph.spark.types` has them all. The rows of a query that runs on Spark stay on Spark.
+        """
+        return self.to_frame(self.to_arrow())
+
+
 @dataclass(frozen=True, slots=True)
-class QueryResult(Result):
+class QueryResult(ResultRows):
     """The rows of a query, as Arrow, and the commit that they were read at."""
 
     table: "pa.Table"
     commit_id: str
     to_frame: Callable[["pa.Table"], Any] = field(default=no_frame, kw_only=True, repr=False, compare=False)
     """Gives rows to Spark."""
-
-    @property
-    def columns(self) -> list[str]:
-        """The names of the columns."""
-        names: list[str] = self.table.column_names
-        return names
 
     def __len__(self) -> int:
         count: int = self.table.num_rows
@@ -92,31 +125,9 @@ class QueryResult(Result):
     def __iter__(self) -> Iterator[dict[str, Any]]:
         return iter(self.rows())
 
-    def rows(self) -> list[dict[str, Any]]:
-        """The rows as dictionaries of Python values."""
-        rows: list[dict[str, Any]] = self.table.to_pylist()
-        return rows
-
     def to_arrow(self) -> "pa.Table":
         """The rows as an Arrow table."""
         return self.table
-
-    def to_pandas(self) -> Any:
-        """The rows as a pandas frame."""
-        return self.table.to_pandas()
-
-    def to_polars(self) -> Any:
-        """The rows as a polars frame; polars must be installed."""
-        import polars  # noqa: PLC0415 - an optional package
-
-        return polars.from_arrow(self.table)
-
-    def to_spark(self) -> Any:
-        """The rows as a Spark data frame, with the names of the answer and the Spark types of its property types.
-
-        `omnigraph.spark.types` has them all. The rows of a query that runs on Spark stay on Spark.
-        """
-        return self.to_frame(self.table)
 
     def as_json(self) -> dict[str, Any]:
         rows = [answer_to_json(row) for row in self.rows()]
@@ -165,14 +176,36 @@ class Analysis(QueryResult):
 
 
 @dataclass(frozen=True, slots=True)
-class MutationResult(Result):
-    """What a mutation did."""
+class MutationResult(ResultRows):
+    """What a mutation did, and the rows of its `returning`."""
 
     commit: Annotated[Commit | None, Doc("The commit; none if nothing changed.")]
     affected: Annotated[Mapping[str, int], Doc("How many nodes and edges it inserted, changed or deleted.")]
     unchanged: Annotated[Mapping[str, int], Doc("How many nodes and edges it found and left as they were.")] = field(
         default_factory=lambda: {"nodes": 0, "edges": 0}
     )
+    table: "pa.Table | None" = None
+    """The rows that it returned; None without a `returning`."""
+    to_frame: Callable[["pa.Table"], Any] = field(default=no_frame, kw_only=True, repr=False, compare=False)
+    """Gives rows to Spark."""
+
+    def to_arrow(self) -> "pa.Table":
+        """The rows as an Arrow table; one without columns if the mutation has no `returning`."""
+        if self.table is not None:
+            return self.table
+        import pyarrow  # noqa: PLC0415 - most mutations return no rows, and a client starts quickly
+
+        return pyarrow.table({})
+
+    def as_json(self) -> dict[str, Any]:
+        rows = [] if self.table is None else [answer_to_json(row) for row in self.rows()]
+        returned = {} if self.table is None else {"columns": self.columns, "rows": rows}
+        return {
+            "commit": None if self.commit is None else self.commit.as_json(),
+            "affected": dict(self.affected),
+            "unchanged": dict(self.unchanged),
+            **returned,
+        }
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,7 +26,7 @@ from omnigraph.api.data import (
     LoadResult,
     MutateRequest,
     QueryRequest,
-    QueryResult,
+    ResultRows,
 )
 from omnigraph.api.values import answer_to_json
 from omnigraph.api.words import LOCAL
@@ -157,6 +157,8 @@ def run_mutate(values: Values) -> None:
     if values["as_json"]:
         print_json(result.as_json())
     else:
+        if result.table is not None:
+            print_rows(result, RowFormat.TABLE)
         typer.echo(f"{plural(result.affected['nodes'], 'node')}, {plural(result.affected['edges'], 'edge')}")
         print_commit(result.commit)
 
@@ -195,12 +197,12 @@ def parameter_values(document: str | None, pairs: Iterable[str]) -> dict[str, An
     return values
 
 
-def print_rows(result: QueryResult, format: RowFormat) -> None:
+def print_rows(result: ResultRows, format: RowFormat) -> None:
     """The rows of an answer."""
     match format:
         case RowFormat.TABLE:
             print_table(result.columns, ([_text(value) for value in row.values()] for row in result.rows()))
-            typer.echo(plural(len(result), "row"), err=True)
+            typer.echo(plural(result.to_arrow().num_rows, "row"), err=True)
         case RowFormat.JSON:
             print_json(result.as_json())
         case RowFormat.JSONL:
@@ -215,11 +217,12 @@ def print_rows(result: QueryResult, format: RowFormat) -> None:
         case RowFormat.ARROW:
             import pyarrow as pa
 
-            with pa.ipc.new_stream(sys.stdout.buffer, result.table.schema) as stream:
-                stream.write_table(result.table)
+            table = result.to_arrow()
+            with pa.ipc.new_stream(sys.stdout.buffer, table.schema) as stream:
+                stream.write_table(table)
 
 
-def _print_pairs(result: QueryResult) -> None:
+def _print_pairs(result: ResultRows) -> None:
     widest = max(map(len, result.columns), default=0)
     for number, row in enumerate(result.rows()):
         if number:

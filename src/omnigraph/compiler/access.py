@@ -172,6 +172,15 @@ def _statement(statement: ir.Statement, touched: _Touched) -> None:
         case ir.DeleteMatched():
             touched.read(entity, (ID,))
             _take_edges_along(entity, touched)
+    if statement.returning:
+        touched.asks.add(entity.table_key)
+        touched.read(entity, columns_returned(statement))
+
+
+def columns_returned(statement: ir.Statement) -> tuple[str, ...]:
+    """What the columns of `returning` are computed of."""
+    parts = (part for each in statement.returning for part in ir.expressions_in(each.expression))
+    return tuple(dict.fromkeys(part.name for part in parts if isinstance(part, ir.Column)))
 
 
 def _take_edges_along(entity: EntityType, touched: _Touched) -> None:

@@ -8,20 +8,38 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields, replace
 from typing import Any
 
-from omnigraph.catalog import PropertyType, Scalar, Vector
+from omnigraph.catalog import EdgeType, EntityType, PropertyType, Scalar, Vector
 from omnigraph.catalog.types import FLOATS, INTEGERS, NUMBERS
 from omnigraph.codes import Code
 from omnigraph.compiler import ir
 from omnigraph.compiler.expressions import Expressions, LowerPattern
 from omnigraph.compiler.matched import can_be_distinct
-from omnigraph.compiler.scope import Bound, EdgeVariable, NodeVariable, ResolvedProperty, ValueVariable, VariableScope
+from omnigraph.compiler.scope import (
+    Bound,
+    EdgeVariable,
+    Meaning,
+    NodeVariable,
+    ResolvedProperty,
+    ValueVariable,
+    VariableScope,
+)
 from omnigraph.compiler.values import expression_text, is_assignable, is_known
+from omnigraph.dataclass_later import dataclass
 from omnigraph.diagnostics import Findings, did_you_mean, quoted
 from omnigraph.syntax import nodes
 from omnigraph.syntax import query_ast as ast
 
 _GIVEN = ir.ParameterValue | ir.Now | ir.Constant | ir.ListOf
 """Values whose type alone says whether they fit; what is computed is checked when it is written."""
+
+
+@dataclass(frozen=True, slots=True)
+class Unusable:
+    """Variables that are known around a value and cannot be used in it: where that is, and what to write instead."""
+
+    scope: VariableScope
+    where: str
+    hint: str
 
 
 class AssignedValues(Expressions):
@@ -39,19 +57,19 @@ class AssignedValues(Expressions):
         *,
         has_own: bool,
         nested: LowerPattern | None = None,
-        unusable: VariableScope | None = None,
+        unusable: Unusable | None = None,
     ) -> None:
         super().__init__(scope, parameters, findings, nested or _refuse_pattern)
         self._has_own = has_own
         self._takes_patterns = nested is not None
         self._unusable = unusable
-        """The variables that would be known in another statement."""
 
     def _meaning(self, variable: ast.Variable) -> Bound | ValueVariable | None:
-        if self._unusable is not None and self._unusable.lookup(variable.name) is not None:
-            message = f"{quoted('$' + variable.name)} cannot be used in a statement with `where`"
-            hint = "name the variable instead of a type: `update $x set { … }` or `delete $x`"
-            self.report(Code.UNKNOWN_VARIABLE, message, variable.span, hint)
+        other = self._unusable
+        is_own = self.scope.lookup(variable.name) is not None
+        if other is not None and not is_own and other.scope.lookup(variable.name) is not None:
+            message = f"{quoted('$' + variable.name)} cannot be used in {other.where}"
+            self.report(Code.UNKNOWN_VARIABLE, message, variable.span, other.hint)
             return None
         return super()._meaning(variable)
 
@@ -139,6 +157,13 @@ class AssignedValues(Expressions):
         if type is Scalar.BLOB and isinstance(value, ir.ParameterValue) and value.type is Scalar.STRING:
             return ir.BlobOfText(value)
         return value
+
+
+def own_meaning(entity: EntityType) -> Meaning:
+    """What the variable of the entity stands for that a statement decides on."""
+    if isinstance(entity, EdgeType):
+        return EdgeVariable(ir.TARGET, entity)
+    return NodeVariable(ir.TARGET, (entity.name,))
 
 
 def _refuse_pattern(_clauses: Sequence[ast.Clause], _scope: VariableScope) -> ir.Pattern:

@@ -529,8 +529,15 @@ class NodeReference:
     key: tuple[Expression, ...] = ()
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Returns:
+    """A statement. The columns of `returning` are computed of each entity that it has written or deleted."""
+
+    returning: tuple[OutputColumn, ...] = ()
+
+
 @dataclass(frozen=True, slots=True)
-class InsertNode:
+class InsertNode(_Returns):
     """A new node, or new values of the node that has its key or its id."""
 
     type: str
@@ -540,7 +547,7 @@ class InsertNode:
 
 
 @dataclass(frozen=True, slots=True)
-class InsertEdge:
+class InsertEdge(_Returns):
     """A new edge between two nodes, or new values of the edge that has its id."""
 
     type: str
@@ -552,7 +559,7 @@ class InsertEdge:
 
 
 @dataclass(frozen=True, slots=True)
-class Update:
+class Update(_Returns):
     """New values for the properties of every entity that meets all conditions; they may be computed of old ones."""
 
     type: str
@@ -562,7 +569,7 @@ class Update:
 
 
 @dataclass(frozen=True, slots=True)
-class Delete:
+class Delete(_Returns):
     """The end of every entity that meets all conditions, and of the edges that touch it."""
 
     type: str
@@ -571,7 +578,7 @@ class Delete:
 
 
 @dataclass(frozen=True, slots=True)
-class UpdateMatched:
+class UpdateMatched(_Returns):
     """New values for the entities whose ids `match` gives."""
 
     type: str
@@ -581,7 +588,7 @@ class UpdateMatched:
 
 
 @dataclass(frozen=True, slots=True)
-class DeleteMatched:
+class DeleteMatched(_Returns):
     """The end of the entities whose ids `match` gives, and of the edges that touch them."""
 
     type: str
@@ -597,7 +604,7 @@ class Mutation:
     """Statements that become one commit; later ones see what earlier ones did.
 
     With `match`, each statement runs for the rows of one of the `reads`, which its `rows` numbers: the distinct rows of
-    what it uses. Their columns are those of the variable `MATCHED`.
+    what it uses. Their columns are those of the variable `MATCHED`. At most one statement returns values.
     """
 
     statements: tuple[Statement, ...]

@@ -1,21 +1,26 @@
 """Typechecks and lowers a query that writes."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 
 from omnigraph.catalog import Catalog, EdgeType, EntityType, NodeType, Scalar
 from omnigraph.catalog.model import DESTINATION, ENDS, ID, SOURCE, SYSTEM_NAMES
 from omnigraph.codes import Code
 from omnigraph.compiler import ir
-from omnigraph.compiler.assigned import AssignedValues, names_in
+from omnigraph.compiler.assigned import AssignedValues, Unusable, names_in, own_meaning
 from omnigraph.compiler.matched import MatchedRows
 from omnigraph.compiler.optional import refuse_optional
 from omnigraph.compiler.reads import ReadCompiler
+from omnigraph.compiler.returned import lower_returning
 from omnigraph.compiler.scope import EdgeVariable, Meaning, NodeVariable, Unresolved, VariableScope, entity_property
 from omnigraph.diagnostics import Findings, Span, any_of, did_you_mean, quoted
 from omnigraph.syntax import nodes
 from omnigraph.syntax import query_ast as ast
 
 _ENDS_OF_EDGES = {*ENDS, SOURCE, DESTINATION, SYSTEM_NAMES[SOURCE], SYSTEM_NAMES[DESTINATION]}
+
+_WITH_WHERE = "a statement with `where`"
+_NAME_VARIABLE = "name the variable instead of a type: `update $x set { … }` or `delete $x`"
 
 
 class MutationCompiler:
@@ -30,6 +35,7 @@ class MutationCompiler:
         self._report = findings.report
         self._reads = ReadCompiler(catalog, parameters, findings)
         self._matched: MatchedRows | None = None
+        self._returns = False
         self._given = self._values(None)
 
     def lower(self, mutation: ast.MutationBody, name: Span) -> ir.Mutation:
@@ -50,10 +56,41 @@ class MutationCompiler:
 
     def _statement(self, statement: ast.Statement) -> ir.Statement | None:
         if isinstance(statement, ast.UpdateVariable | ast.DeleteVariable):
-            return self._of_matched(statement)
-        target = self._target(statement)
-        if target is None:
-            return None
+            target = self._matched_type(statement.variable)
+            lowered = None if target is None else self._of_matched(statement, target)
+        else:
+            target = self._target(statement)
+            lowered = None if target is None else self._of_type(statement, target)
+        if statement.returning is None or target is None:
+            return lowered
+        columns = self._lower_returning(statement.returning, statement, target)
+        return None if lowered is None else replace(lowered, returning=columns)
+
+    def _lower_returning(
+        self, written: ast.ReturningClause, statement: ast.Statement, target: EntityType
+    ) -> tuple[ir.OutputColumn, ...]:
+        """What a statement returns; only one of a mutation may return values, which are its result."""
+        if self._returns:
+            message = "a mutation has only one `returning`, whose rows are its result"
+            self._report(
+                Code.NOT_RETURNABLE, message, written.span, "run two mutations, or query the values afterwards"
+            )
+        self._returns = True
+        changed = statement.variable if isinstance(statement, ast.UpdateVariable | ast.DeleteVariable) else None
+        return lower_returning(
+            written,
+            target,
+            self._catalog,
+            self._parameters,
+            self._findings,
+            variable=None if changed is None else changed.name,
+            matched=None if self._matched is None else self._matched.scope,
+        )
+
+    def _of_type(
+        self, statement: ast.InsertStatement | ast.UpdateStatement | ast.DeleteStatement, target: EntityType
+    ) -> ir.Statement | None:
+        """A statement that names a type."""
         match statement:
             case ast.InsertStatement(_, assignments, on_conflict):
                 policy = self._conflict_policy(target, assignments, on_conflict, statement.span)
@@ -65,11 +102,8 @@ class MutationCompiler:
             case ast.DeleteStatement(_, where):
                 return ir.Delete(target.name, self._conditions(where, self._values(target)))
 
-    def _of_matched(self, statement: ast.UpdateVariable | ast.DeleteVariable) -> ir.Statement | None:
+    def _of_matched(self, statement: ast.UpdateVariable | ast.DeleteVariable, target: EntityType) -> ir.Statement:
         """A change of the entities that a variable of the match is bound to."""
-        target = self._matched_type(statement.variable)
-        if target is None:
-            return None
         identity = ir.Column(statement.variable.name, ID, Scalar.STRING, nullable=False)
         if isinstance(statement, ast.DeleteVariable):
             return ir.DeleteMatched(target.name, identity, rows=0)
@@ -272,11 +306,7 @@ class MutationCompiler:
 
         Inserts, and changes of what the match has bound, see the variables of the match.
         """
-        variables: dict[str, Meaning] = {}
-        if own is not None:
-            variables[ir.TARGET] = (
-                EdgeVariable(ir.TARGET, own) if isinstance(own, EdgeType) else NodeVariable(ir.TARGET, (own.name,))
-            )
+        variables: dict[str, Meaning] = {} if own is None else {ir.TARGET: own_meaning(own)}
         around = None if self._matched is None else self._matched.scope
         sees_match = around is not None and (is_matched or own is None)
         parent = around if sees_match else None
@@ -286,7 +316,7 @@ class MutationCompiler:
             self._findings,
             has_own=own is not None,
             nested=self._reads.lower_nested if sees_match else None,
-            unusable=None if sees_match else around,
+            unusable=None if sees_match or around is None else Unusable(around, _WITH_WHERE, _NAME_VARIABLE),
         )
 
     def _scope(self, parent: VariableScope | None, variables: dict[str, Meaning]) -> VariableScope:
@@ -294,10 +324,13 @@ class MutationCompiler:
 
 
 def _names_in(statement: ast.InsertStatement | ast.UpdateStatement | ast.DeleteStatement) -> set[str]:
-    """What a statement gives, changes or asks for by name."""
+    """What a statement gives, changes, asks for or returns by name."""
     assigned = () if isinstance(statement, ast.DeleteStatement) else statement.assignments
     asked = () if isinstance(statement, ast.InsertStatement) else names_in(statement.where)
-    return {each.property for each in assigned} | {*asked}
+    columns = () if statement.returning is None else statement.returning.columns
+    written = (each.expression for each in columns if isinstance(each, ast.Projection))
+    returned = (name for expression in written for name in names_in(expression))
+    return {each.property for each in assigned} | {*asked, *returned}
 
 
 def _is_text(expression: ast.Expression, parameters: Mapping[str, ir.ParameterValue | None]) -> bool:

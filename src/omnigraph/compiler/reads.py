@@ -1,6 +1,6 @@
 """Typechecks and lowers a query that reads."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from omnigraph.catalog import Catalog, List, Scalar, Vector
@@ -143,8 +143,8 @@ class ReadCompiler:
 
     def _shape(self, shape: ast.ShapeClause, scope: VariableScope) -> ir.Shape:
         plain = self._expressions(scope, in_result=True)
-        projections = _projections_of(shape.returns, plain)
-        columns = self._columns(projections, plain)
+        projections = projections_of(shape.returns, plain)
+        columns = lower_columns(projections, lambda each: self._result(each, plain), self._findings)
         aggregated = any(ir.has_aggregate(column.expression) for column in columns)
         if aggregated:
             self._check_groups(columns, projections)
@@ -157,19 +157,6 @@ class ReadCompiler:
         limit, offset = self._row_count(shape.limit, "limit"), self._row_count(shape.offset, "offset")
         self._check_rankings(shape.limit, grouped=grouped)
         return ir.Shape(columns=columns, having=having, order=order, limit=limit, offset=offset, grouped=grouped)
-
-    def _columns(self, projections: Iterable[ast.Projection], values: Expressions) -> tuple[ir.OutputColumn, ...]:
-        columns: dict[str, ir.OutputColumn] = {}
-        for projection in projections:
-            name = projection.alias or _name_of(projection)
-            expression = self._result(projection.expression, values)
-            if name in columns:
-                message = f"two columns are called {quoted(name)}"
-                hint = "name one with `as`, or leave it out"
-                self._findings.report(Code.DUPLICATE_COLUMN, message, projection.span, hint)
-            elif expression is not None:
-                columns[name] = ir.OutputColumn(name, expression)
-        return tuple(columns.values())
 
     def _result(self, expression: ast.Expression, values: Expressions) -> ir.Expression | None:
         lowered = values.value(expression)
@@ -257,6 +244,25 @@ class ReadCompiler:
                 self._findings.report(Code.FUNCTION_NOT_ALLOWED, message, span)
 
 
+def lower_columns(
+    projections: Iterable[ast.Projection],
+    lower: Callable[[ast.Expression], ir.Expression | None],
+    findings: Findings,
+) -> tuple[ir.OutputColumn, ...]:
+    """The columns of a result, whose names must differ."""
+    columns: dict[str, ir.OutputColumn] = {}
+    for projection in projections:
+        name = projection.alias or _name_of(projection)
+        expression = lower(projection.expression)
+        if name in columns:
+            message = f"two columns are called {quoted(name)}"
+            hint = "name one with `as`, or leave it out"
+            findings.report(Code.DUPLICATE_COLUMN, message, projection.span, hint)
+        elif expression is not None:
+            columns[name] = ir.OutputColumn(name, expression)
+    return tuple(columns.values())
+
+
 @dataclass(frozen=True, slots=True)
 class _Result:
     """What the rows of a result have in common: which values are computed of a group, and which of a single row."""
@@ -276,7 +282,7 @@ class _Result:
         return "a value that is not a column of `return distinct`"
 
 
-def _projections_of(written: Iterable[ast.Projection | ast.AllProperties], values: Expressions) -> list[ast.Projection]:
+def projections_of(written: Iterable[ast.Projection | ast.AllProperties], values: Expressions) -> list[ast.Projection]:
     """The columns of a result, with those behind `$x.*` written out."""
     projections = []
     for each in written:

@@ -1,10 +1,10 @@
 """Runs a mutation: all its statements as one commit, or nothing."""
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from omnigraph.api.data import MutationResult
-from omnigraph.api.history import Commit
 from omnigraph.compiler import CompiledQuery, bound_parameters, ir
 from omnigraph.embedding import embedded_properties
 from omnigraph.errors import UsageError
@@ -28,26 +28,22 @@ def run_mutation(
     attempt: WriteAttempt, query: CompiledQuery, parameters: Mapping[str, Any], read: ReadMatch = no_match
 ) -> MutationResult:
     """Executes the statements against one snapshot, checks the whole change, and commits it."""
-    changes, staging = _execute_all(attempt, query, parameters, read)
+    changes, done = _execute_all(attempt, query, parameters, read)
     commit = write_changes(attempt, changes, unchanged=query.access.matched) if changes else None
-    return _result(commit, staging)
+    return replace(done, commit=commit)
 
 
 def decide_mutation(
     attempt: WriteAttempt, query: CompiledQuery, parameters: Mapping[str, Any], read: ReadMatch
 ) -> SmallWrite[MutationResult]:
     """Executes the statements and checks the change, to be published with others (or `TooLargeToCarry`)."""
-    changes, staging = _execute_all(attempt, query, parameters, read)
+    changes, done = _execute_all(attempt, query, parameters, read)
     publication = None
     if changes:
         publication = small_publication(attempt, changes, unchanged=query.access.matched)
         if publication is None:
             raise TooLargeToCarry
-    return SmallWrite(publication, lambda commit: _result(commit, staging))
-
-
-def _result(commit: Commit | None, staging: MutationStaging) -> MutationResult:
-    return MutationResult(commit, staging.affected, staging.unchanged)
+    return SmallWrite(publication, lambda commit: replace(done, commit=commit))
 
 
 def is_probably_small(query: CompiledQuery, matches: Iterable[MatchRead], base: Snapshot) -> bool:
@@ -78,20 +74,20 @@ def _is_small(base: Snapshot, table_key: str) -> bool:
 
 def _execute_all(
     attempt: WriteAttempt, query: CompiledQuery, parameters: Mapping[str, Any], read: ReadMatch
-) -> tuple[dict[str, TableChange], MutationStaging]:
-    """The valid changes of all statements, and what they have done."""
+) -> tuple[dict[str, TableChange], MutationResult]:
+    """The valid changes of all statements, and the result, which lacks the commit."""
     if not isinstance(query.body, ir.Mutation):
         raise UsageError(f"{query.title} reads; run it with query")
     values = RunValues(query.name, bound_parameters(query, parameters))
     _check_precondition(attempt)
     staging = MutationStaging(attempt.base)
     statements = Statements(staging, attempt.catalog, values, lambda number: read(attempt.base, number, values.now))
-    for statement in query.body.statements:
-        statements.run(statement)
+    returned = [table for each in query.body.statements if (table := statements.run(each)) is not None]
     changes = staging.changes()
     if changes:
         validate(changes, attempt.base)
-    return changes, staging
+    table = returned[0] if returned else None
+    return changes, MutationResult(None, staging.affected, staging.unchanged, table)
 
 
 def _check_precondition(attempt: WriteAttempt) -> None:

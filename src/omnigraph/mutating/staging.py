@@ -69,8 +69,11 @@ class MutationStaging:
 
     # --- inserts ---
 
-    def insert_node(self, node: NodeType, given: Row, on_conflict: OnConflict) -> Row:
-        """A new node, or what `on_conflict` makes of the one that has its key or its id; the row that it has then."""
+    def insert_node(self, node: NodeType, given: Row, on_conflict: OnConflict) -> Row | None:
+        """A new node, or what `on_conflict` makes of the one that has its key or its id.
+
+        Returns the row that it has then; None if the insert was ignored.
+        """
         identity = _stated_id(node, given)
         if node.key:
             derived = derived_id(node, {ID: identity, **given})
@@ -80,8 +83,8 @@ class MutationStaging:
             identity = derived
         return self._insert(node, {**given, ID: identity or self._new_id(node)}, on_conflict)
 
-    def insert_edge(self, edge: EdgeType, given: Row, on_conflict: OnConflict) -> Row:
-        """A new edge, or what `on_conflict` makes of the one that has its id; the row that it has then."""
+    def insert_edge(self, edge: EdgeType, given: Row, on_conflict: OnConflict) -> Row | None:
+        """The same for an edge, which may have the id of another."""
         identity = _stated_id(edge, given) or self._new_id(edge)
         return self._insert(edge, {**given, ID: identity}, on_conflict)
 
@@ -90,7 +93,7 @@ class MutationStaging:
         self._table(entity).looked_up.add(identity)
         return identity
 
-    def _insert(self, entity: EntityType, given: Row, on_conflict: OnConflict) -> Row:
+    def _insert(self, entity: EntityType, given: Row, on_conflict: OnConflict) -> Row | None:
         known = self._row(entity, given[ID])
         if known is None:
             row = {**_defaults(entity), **given}
@@ -102,7 +105,7 @@ class MutationStaging:
                 raise KeyConflict(entity.name, given[ID])
             case OnConflict.IGNORE:
                 self._count(self.unchanged, entity, 1)
-                return known
+                return None
             case OnConflict.REPLACE:
                 given = {**_defaults(entity), **_kept_vectors(entity, known, given), **given}
         _check_ends(entity, known, given)

@@ -9,6 +9,7 @@ import pyarrow as pa
 from omnigraph.catalog import Catalog, EdgeType, EntityType, NodeType, Scalar
 from omnigraph.catalog.model import DESTINATION, ID, SOURCE
 from omnigraph.compiler import ir
+from omnigraph.compiler.access import columns_returned
 from omnigraph.compiler.values import is_known
 from omnigraph.dataclass_later import dataclass
 from omnigraph.diagnostics import quoted
@@ -43,41 +44,55 @@ class Statements:
     values: RunValues
     read: Callable[[int], pa.Table]
 
-    def run(self, statement: ir.Statement) -> None:
-        """Runs the next statement, with a match for each row that this gives to it."""
+    def run(self, statement: ir.Statement) -> pa.Table | None:
+        """Runs the next statement, with a match for each row that this gives to it.
+
+        Returns the columns of its `returning`, if it has one, in the order of the ids of the entities.
+        """
         rows: Rows = [{}] if statement.rows is None else self.read(statement.rows).to_pylist()
-        if not rows:
-            return
+        done = self._run(statement, rows) if rows else ()
+        return self._compute_returning(statement.returning, done) if statement.returning else None
+
+    def _run(self, statement: ir.Statement, rows: Rows) -> Iterable[Row]:
+        """The entities that a statement has written as it leaves them, and those that it has deleted as they were."""
         match statement:
             case ir.InsertNode(type):
-                self._insert_nodes(self.catalog.nodes[type], statement, rows)
+                return self._insert_nodes(self.catalog.nodes[type], statement, rows)
             case ir.InsertEdge(type):
-                self._insert_edges(self.catalog.edges[type], statement, rows)
+                return self._insert_edges(self.catalog.edges[type], statement, rows)
             case ir.Update(type, assigned, conditions):
-                self._update(entity_of(self.catalog, type), assigned, conditions)
+                return self._update(entity_of(self.catalog, type), assigned, conditions)
             case ir.Delete(type, conditions):
-                self._delete(entity_of(self.catalog, type), conditions)
+                return self._delete(entity_of(self.catalog, type), conditions, columns_returned(statement))
             case ir.UpdateMatched(type, identity, assigned):
-                self._update_matched(entity_of(self.catalog, type), identity, assigned, rows)
+                return self._update_matched(entity_of(self.catalog, type), identity, assigned, rows)
             case ir.DeleteMatched(type, identity):
                 found = self.staging.with_ids(entity_of(self.catalog, type), [row[identity.name] for row in rows])
                 self.staging.remove(entity_of(self.catalog, type), [*found])
+                return found.values()
+
+    def _compute_returning(self, columns: Sequence[ir.OutputColumn], done: Iterable[Row]) -> pa.Table:
+        """The columns that are computed of some entities."""
+        rows = sorted(done, key=lambda row: str(row[ID]))
+        column = column_of_rows(rows)
+        arrays = [compute_column(self.values.resolve(each.expression), len(rows), column) for each in columns]
+        return pa.table(arrays, names=[each.name for each in columns])
 
     # --- inserts ---
 
-    def _insert_nodes(self, node: NodeType, statement: ir.InsertNode, rows: Rows) -> None:
+    def _insert_nodes(self, node: NodeType, statement: ir.InsertNode, rows: Rows) -> list[Row]:
         given = self._assigned_values(node, statement.values, rows)
-        for each in _distinct(node, given):
-            self.staging.insert_node(node, each, statement.on_conflict)
+        done = [self.staging.insert_node(node, each, statement.on_conflict) for each in _distinct(node, given)]
+        return [row for row in done if row is not None]
 
-    def _insert_edges(self, edge: EdgeType, statement: ir.InsertEdge, rows: Rows) -> None:
+    def _insert_edges(self, edge: EdgeType, statement: ir.InsertEdge, rows: Rows) -> list[Row]:
         given = self._assigned_values(edge, statement.values, rows)
         sources = self._node_ids(edge, SOURCE, statement.source, rows)
         destinations = self._node_ids(edge, DESTINATION, statement.destination, rows)
         ends = ({SOURCE: start, DESTINATION: end} for start, end in zip(sources, destinations, strict=True))
         complete = [{**row, **both} for row, both in zip(given, ends, strict=True)]
-        for each in _distinct(edge, complete):
-            self.staging.insert_edge(edge, each, statement.on_conflict)
+        done = [self.staging.insert_edge(edge, each, statement.on_conflict) for each in _distinct(edge, complete)]
+        return [row for row in done if row is not None]
 
     def _node_ids(self, edge: EdgeType, end: str, reference: ir.NodeReference, rows: Rows) -> list[str]:
         """The ids of the nodes at one end of new edges."""
@@ -94,29 +109,31 @@ class Statements:
 
     # --- updates and deletes ---
 
-    def _update(self, entity: EntityType, assigned: _Assigned, conditions: Iterable[ir.Condition]) -> None:
+    def _update(self, entity: EntityType, assigned: _Assigned, conditions: Iterable[ir.Condition]) -> list[Row]:
         selection = select(conditions, self.values)
         if selection is None:
-            return
+            return []
         rows = self.staging.matching(entity, selection)
         # All values are computed before one is written: each assignment sees the rows as they were.
-        for row, values in zip(rows, self._assigned_values(entity, assigned, rows), strict=True):
-            self.staging.change(entity, row, values)
+        given = self._assigned_values(entity, assigned, rows)
+        return [self.staging.change(entity, row, values) for row, values in zip(rows, given, strict=True)]
 
-    def _delete(self, entity: EntityType, conditions: Iterable[ir.Condition]) -> None:
+    def _delete(self, entity: EntityType, conditions: Iterable[ir.Condition], columns: Iterable[str]) -> list[Row]:
         selection = select(conditions, self.values)
-        if selection is not None:
-            self.staging.remove(entity, [row[ID] for row in self.staging.matching(entity, selection, columns=(ID,))])
+        if selection is None:
+            return []
+        found = self.staging.matching(entity, selection, columns=tuple(dict.fromkeys((ID, *columns))))
+        self.staging.remove(entity, [row[ID] for row in found])
+        return found
 
-    def _update_matched(self, entity: EntityType, identity: ir.Column, assigned: _Assigned, rows: Rows) -> None:
+    def _update_matched(self, entity: EntityType, identity: ir.Column, assigned: _Assigned, rows: Rows) -> list[Row]:
         """New values for each entity that a match has found and that is still there."""
         known = self.staging.with_ids(entity, [row[identity.name] for row in rows])
         seen = [{**row, **known[row[identity.name]]} for row in rows if row[identity.name] in known]
         changes: dict[str, Row] = {}
         for row, values in zip(seen, self._assigned_values(entity, assigned, seen), strict=True):
             _check_agreement(entity, row[ID], changes.setdefault(row[ID], values), values)
-        for each, values in changes.items():
-            self.staging.change(entity, known[each], values)
+        return [self.staging.change(entity, known[each], values) for each, values in changes.items()]
 
     # --- values ---
 

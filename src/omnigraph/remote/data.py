@@ -20,8 +20,11 @@ from omnigraph.api.data import (
     LoadMode,
     LoadRequest,
     LoadResult,
+    MutateRequest,
+    MutationResult,
     QueryRequest,
     QueryResult,
+    ResultRows,
 )
 from omnigraph.api.history import Commit
 from omnigraph.api.schema import SchemaShowRequest
@@ -30,10 +33,13 @@ from omnigraph.remote.calls import ARROW, LINES, TAR, Endpoint, decode_answer
 from omnigraph.remote.schema import catalog_of, row_decoder, show
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from omnigraph.catalog import Catalog
     from omnigraph.remote.files import Stream
 
 _SUMMARY = b"omnigraph"
+_RETURNING = "returning"
 
 
 def query(endpoint: Endpoint, request: QueryRequest) -> QueryResult:
@@ -68,12 +74,7 @@ def analyze(endpoint: Endpoint, request: AnalyzeRequest) -> Analysis:
     given = {name: getattr(request, name) for name in PARAMETERS_OF_ALGORITHMS}
     known = algorithm_named(request.algorithm, {name: value for name, value in given.items() if value is not None})
     table, commit_id = endpoint.connection.table(endpoint.call_for(request, accept=ARROW))
-    rest = (table.schema.metadata or {}).get(_SUMMARY)
-    if rest is None:
-        raise Unavailable(
-            "the server's answer is not a valid Analysis; does the server run another version of omnigraph?"
-        )
-    document = json.loads(rest)
+    document = _rest_of(table, Analysis)
     return Analysis(
         table=table.replace_schema_metadata(None),
         commit_id=commit_id,
@@ -83,6 +84,39 @@ def analyze(endpoint: Endpoint, request: AnalyzeRequest) -> Analysis:
         order=known.order,
         written=None if document["written"] is None else decode_answer(Commit, document["written"]),
     )
+
+
+def _rest_of(table: "pa.Table", kind: type[ResultRows]) -> dict[str, Any]:
+    """What a result has besides its rows."""
+    rest = (table.schema.metadata or {}).get(_SUMMARY)
+    if rest is None:
+        raise _not_valid(kind)
+    document: dict[str, Any] = json.loads(rest)
+    return document
+
+
+def _not_valid(kind: type[ResultRows]) -> Unavailable:
+    return Unavailable(
+        f"the server's answer is not a valid {kind.__name__}; does the server run another version of omnigraph?"
+    )
+
+
+def mutate(endpoint: Endpoint, request: MutateRequest) -> MutationResult:
+    """What was done; rows come as an Arrow stream. A text without `returning` has none, and its answer is shorter."""
+    call = endpoint.call_for(request)
+    if _RETURNING not in (call.body or {})["source"]:
+        return _mutation(endpoint.connection.document(call), None)
+    table, _ = endpoint.connection.table(replace(call, accept=ARROW))
+    document = _rest_of(table, MutationResult)
+    return _mutation(document, table.replace_schema_metadata(None) if "columns" in document else None)
+
+
+def _mutation(document: Any, table: "pa.Table | None") -> MutationResult:
+    try:
+        commit = None if document["commit"] is None else decode_answer(Commit, document["commit"])
+        return MutationResult(commit, document["affected"], document["unchanged"], table, to_frame=_to_frame)
+    except (TypeError, KeyError) as error:
+        raise _not_valid(MutationResult) from error
 
 
 def load(endpoint: Endpoint, request: LoadRequest) -> LoadResult:

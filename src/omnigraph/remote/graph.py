@@ -30,6 +30,7 @@ SPECIAL: Mapping[type[Request[Any]], Callable[[Endpoint, Any], Any]] = {
     data.ExplainRequest: data_calls.explain,
     data.EntityRequest: data_calls.entity,
     data.AnalyzeRequest: data_calls.analyze,
+    data.MutateRequest: data_calls.mutate,
     data.LoadRequest: data_calls.load,
     data.ExplainLoadRequest: data_calls.explain_load,
     data.ExportRequest: data_calls.export,

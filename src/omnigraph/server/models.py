@@ -35,6 +35,21 @@ class AnalyzeAnswer(BaseModel):
     written: Commit | None = Field(description="The commit that wrote the result back.")
 
 
+class MutationAnswer(BaseModel):
+    """What a mutation did."""
+
+    commit: Commit | None = Field(description="The commit; none if nothing changed.")
+    affected: dict[str, int] = Field(description="How many nodes and edges it inserted, changed or deleted.")
+    unchanged: dict[str, int] = Field(description="How many nodes and edges it found and left as they were.")
+
+
+class ReturningAnswer(MutationAnswer):
+    """What a mutation with a `returning` did."""
+
+    columns: list[str] = Field(description="The names of the columns of `returning`, in order.")
+    rows: list[dict[str, Any]] = Field(description="The rows of `returning`, each with all columns.")
+
+
 class Deleted(BaseModel):
     """What was deleted."""
 

@@ -23,6 +23,8 @@ _DESCRIPTIONS = {
     "IS_NOT_NULL": "`is not null`",
     "CASE_WHEN": "`case when`",
     "OPTIONAL": "`optional {`",
+    "RETURNING": "`returning {`",
+    "ON_CONFLICT": "`on conflict`",
     "SUB_PATTERN": "`exists {` or `count {`",
     "DIVIDED_BY": "`/`",
     "VARIABLE": "a variable such as `$x`",
@@ -125,6 +127,8 @@ def _token_hint(token: Token, before: str, expected: set[str], parser: Lark) -> 
         return "write `query NAME { … }`, or leave out `query` and its braces"
     if found == "query" and "$END" in expected:
         return "a query without a header is alone in its source; write `query NAME { … }` around it"
+    if "RETURNING" in expected and found.lower() in ("return", "returning"):
+        return "the values of what a statement wrote are returned by `returning { … }`"
     if found.lower() in WORD_HINTS:
         return WORD_HINTS[found.lower()]
     if found in _HINTS:

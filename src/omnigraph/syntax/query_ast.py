@@ -318,6 +318,11 @@ class AllProperties(Node):
 
 
 @dataclass(frozen=True, slots=True)
+class OwnProperties(Node):
+    """``*`` in `returning`: a column for each property of what the statement writes or deletes."""
+
+
+@dataclass(frozen=True, slots=True)
 class OrderKey(Node):
     """``expression desc``; without a direction, a ranking is sorted best first and any other value ascending."""
 
@@ -360,7 +365,21 @@ class OnConflict(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class InsertStatement(Node):
+class ReturningClause(Node):
+    """``returning { … }``: the values of each entity that a statement wrote or deleted; the span is the word."""
+
+    columns: tuple["Projection | AllProperties | OwnProperties", ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _MayReturn(Node):
+    """A statement, which may say what it returns."""
+
+    returning: ReturningClause | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class InsertStatement(_MayReturn):
     """``insert Type { … } on conflict update``; spans of statements are those of their type names."""
 
     type: str
@@ -369,7 +388,7 @@ class InsertStatement(Node):
 
 
 @dataclass(frozen=True, slots=True)
-class UpdateStatement(Node):
+class UpdateStatement(_MayReturn):
     """``update Type set { … } where condition``"""
 
     type: str
@@ -378,7 +397,7 @@ class UpdateStatement(Node):
 
 
 @dataclass(frozen=True, slots=True)
-class DeleteStatement(Node):
+class DeleteStatement(_MayReturn):
     """``delete Type where condition``"""
 
     type: str
@@ -386,7 +405,7 @@ class DeleteStatement(Node):
 
 
 @dataclass(frozen=True, slots=True)
-class UpdateVariable(Node):
+class UpdateVariable(_MayReturn):
     """``update $x set { … }``"""
 
     variable: Variable
@@ -394,7 +413,7 @@ class UpdateVariable(Node):
 
 
 @dataclass(frozen=True, slots=True)
-class DeleteVariable(Node):
+class DeleteVariable(_MayReturn):
     """``delete $x``"""
 
     variable: Variable

@@ -25,7 +25,15 @@ _NEVER_CONDITIONS = (
     | nodes.DateLiteral
     | nodes.DateTimeLiteral
 )
-_HOLDS_EXPRESSIONS = ast.Nested | ast.Branch | ast.KeywordArgument | ast.ShapeClause | ast.Projection | ast.OrderKey
+_HOLDS_EXPRESSIONS = (
+    ast.Nested
+    | ast.Branch
+    | ast.KeywordArgument
+    | ast.ShapeClause
+    | ast.Projection
+    | ast.OrderKey
+    | ast.ReturningClause
+)
 
 
 class QueryBuilder(Builder):
@@ -378,8 +386,9 @@ class QueryBuilder(Builder):
         return ast.Assignment(str(name), value, span=self.at(name))
 
     def insert(self, type: Token, *rest: Any) -> ast.InsertStatement:
-        *assignments, _on_conflict, word = rest
-        return ast.InsertStatement(str(type), present(assignments), self._conflict_word(word), span=self.at(type))
+        *assignments, _on_conflict, word, returning = rest
+        policy = self._conflict_word(word)
+        return ast.InsertStatement(str(type), present(assignments), policy, returning=returning, span=self.at(type))
 
     def _conflict_word(self, word: Token | None) -> ast.OnConflict | None:
         if word is None:
@@ -391,17 +400,28 @@ class QueryBuilder(Builder):
         raise SourceFault(self._language.code("SYNTAX"), message, self.at(word), did_you_mean(word, ast.OnConflict))
 
     def update(self, type: Token, *rest: Any) -> ast.UpdateStatement:
-        *assignments, where = rest
-        return ast.UpdateStatement(str(type), present(assignments), where, span=self.at(type))
+        *assignments, where, returning = rest
+        return ast.UpdateStatement(str(type), present(assignments), where, returning=returning, span=self.at(type))
 
-    def update_matched(self, variable: Token, *assignments: ast.Assignment | None) -> ast.UpdateVariable:
-        return ast.UpdateVariable(self.variable(variable), present(assignments), span=self.at(variable))
+    def update_matched(self, variable: Token, *rest: Any) -> ast.UpdateVariable:
+        *assignments, returning = rest
+        target = self.variable(variable)
+        return ast.UpdateVariable(target, present(assignments), returning=returning, span=self.at(variable))
 
-    def delete_matched(self, variable: Token) -> ast.DeleteVariable:
-        return ast.DeleteVariable(self.variable(variable), span=self.at(variable))
+    def delete_matched(self, variable: Token, returning: ast.ReturningClause | None) -> ast.DeleteVariable:
+        return ast.DeleteVariable(self.variable(variable), returning=returning, span=self.at(variable))
 
-    def delete(self, type: Token, where: ast.Expression) -> ast.DeleteStatement:
-        return ast.DeleteStatement(str(type), where, span=self.at(type))
+    def delete(self, type: Token, where: ast.Expression, returning: ast.ReturningClause | None) -> ast.DeleteStatement:
+        return ast.DeleteStatement(str(type), where, returning=returning, span=self.at(type))
+
+    def own_properties(self, star: Token) -> ast.OwnProperties:
+        return ast.OwnProperties(span=self.at(star))
+
+    def returning(
+        self, begin: Token, *columns: ast.Projection | ast.AllProperties | ast.OwnProperties
+    ) -> ast.ReturningClause:
+        start = self.at(begin).start
+        return ast.ReturningClause(columns, span=Span(start, start + len("returning")))
 
     def where(self, condition: ast.Expression | ast.TraversalClause) -> ast.Expression:
         return self._value(condition)
@@ -466,6 +486,7 @@ def _resolve_clause(clause: ast.Clause, values: set[str]) -> ast.Clause:
 
 def _resolve_assignments(statement: ast.Statement, parameters: set[str]) -> ast.Statement:
     """The same for the patterns in values of a statement."""
+    statement = replace(statement, returning=_resolve_within(statement.returning, parameters))
     if isinstance(statement, ast.DeleteStatement | ast.DeleteVariable):
         return statement
     assignments = tuple(replace(each, value=_resolve_within(each.value, parameters)) for each in statement.assignments)

@@ -1,5 +1,6 @@
 """Mutations."""
 
+from dataclasses import replace
 from functools import partial
 
 from omnigraph.api.data import MutateRequest, MutationResult
@@ -7,6 +8,7 @@ from omnigraph.failpoints import Writer
 from omnigraph.mutating.matches import match_reader
 from omnigraph.mutating.mutation import decide_mutation, is_probably_small, run_mutation
 from omnigraph.policy import Action
+from omnigraph.session.engines import to_frame
 from omnigraph.session.session import Session
 from omnigraph.session.writes import PreparedWrite, WriteOrder
 from omnigraph.versioning import Snapshot
@@ -40,4 +42,5 @@ def mutate(session: Session, request: MutateRequest) -> MutationResult:
             small=decide if is_probably_small(query, prepared.matches, head) else None,
         )
 
-    return session.write_prepared(request.branch, prepare)
+    done = session.write_prepared(request.branch, prepare)
+    return done if done.table is None else replace(done, to_frame=to_frame)

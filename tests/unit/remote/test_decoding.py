@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from omnigraph.api import data, history, upkeep
-from omnigraph.api.data import EmbedResult, LoadResult, MutationResult
+from omnigraph.api.data import EmbedResult, LoadResult
 from omnigraph.api.encoding import Result
 from omnigraph.api.history import (
     BranchInfo,
@@ -160,8 +160,6 @@ VALUES = [
     replace(BEHIND, schema_behind=False),
     PendingWrite(operation_id="01D", problem="unreadable"),
     PinnedSnapshot(COMMIT, (PinnedTable("node:Person", 3, 25),)),
-    MutationResult(COMMIT, {"nodes": 1, "edges": 0}),
-    MutationResult(None, {}),
     LoadResult(COMMIT, {"Person": 1}, {"Knows": 2}, "local", "the work is small"),
     EmbedResult((FIRST, COMMIT), {"vec": 3}, "spark", "it was asked for"),
     MergeResult(kind=MergeKind.MERGED, merged_commit_id="01H", commit=COMMIT, changes={"Person": {"inserted": 1}}),
@@ -215,7 +213,9 @@ ELSEWHERE = {
     "Analysis": "its rows come as Arrow",
     "ChangeBlock": "its changes are read when they are asked for",
     "Change": "its rows are typed by a schema",
+    "MutationResult": "its rows come as Arrow",
     "QueryResult": "its rows come as Arrow",
+    "ResultRows": "what others have in common",
 }
 """Why some values are not decode_answer by their fields alone."""
 

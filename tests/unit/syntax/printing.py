@@ -92,8 +92,7 @@ def _match(clauses: Iterable[ast.Clause]) -> Iterable[str]:
 
 
 def _shape(keyword: str, shape: ast.ShapeClause) -> Iterable[str]:
-    columns = ", ".join(map(_column, shape.returns))
-    yield f"{keyword} {'distinct ' if shape.distinct else ''}{{ {columns} }}"
+    yield f"{keyword} {'distinct ' if shape.distinct else ''}{{ {_columns(shape.returns)} }}"
     if shape.having:
         yield f"having {{ {'  '.join(map(print_expression, shape.having))} }}"
     if shape.order:
@@ -106,7 +105,13 @@ def _shape(keyword: str, shape: ast.ShapeClause) -> Iterable[str]:
         yield f"offset {print_expression(shape.offset)}"
 
 
-def _column(column: ast.Projection | ast.AllProperties) -> str:
+def _columns(columns: Iterable[ast.Projection | ast.AllProperties | ast.OwnProperties]) -> str:
+    return ", ".join(map(_column, columns))
+
+
+def _column(column: ast.Projection | ast.AllProperties | ast.OwnProperties) -> str:
+    if isinstance(column, ast.OwnProperties):
+        return "*"
     if isinstance(column, ast.AllProperties):
         return f"{print_expression(column.variable)}.*"
     return print_expression(column.expression) + (f" as {column.alias}" if column.alias is not None else "")
@@ -136,6 +141,8 @@ def _statement(statement: ast.Statement) -> str:
             words = ["update", print_expression(variable), "set", _assignments(assignments)]
         case ast.UpdateStatement(type, assignments, where):
             words = ["update", type, "set", _assignments(assignments), "where", print_expression(where)]
+    if statement.returning is not None:
+        words += ["returning {", _columns(statement.returning.columns), "}"]
     return " ".join(words)
 
 

@@ -61,6 +61,7 @@ from omnigraph.syntax.query_ast import (
     Operator,
     OptionalClause,
     OrderKey,
+    OwnProperties,
     ParameterDeclaration,
     PathClause,
     PathStepClause,
@@ -69,6 +70,7 @@ from omnigraph.syntax.query_ast import (
     Query,
     QueryFile,
     ReadBody,
+    ReturningClause,
     ShapeClause,
     SubPatternExpression,
     SubPatternKind,
@@ -91,7 +93,7 @@ T = TypeVar("T")
 # Keywords are names too, wherever they are not keywords.
 _WORDS = (
     "query match with return having order limit offset distinct not as asc desc insert update delete set where and"
-    " contains starts_with or in is case when then else end shortest all by optional"
+    " contains starts_with or in is case when then else end shortest all by optional returning"
 )
 _KEYWORDS = frozenset(_WORDS.split())
 names = st.one_of(
@@ -300,12 +302,18 @@ def _reads(parameters: frozenset[str]) -> st.SearchStrategy[ReadBody]:
 
 own_names = (values_names.filter(lambda name: name not in ("true", "false", "null")) | system_names).map(BareName)
 predicates = flat_expressions | st.builds(ComparisonExpression, own_names, st.sampled_from(Operator), sums)
+returned = st.one_of(
+    st.builds(Projection, flat_expressions, _column_names),
+    st.builds(AllProperties, variables),
+    st.just(OwnProperties()),
+)
+returning = st.none() | st.builds(ReturningClause, tuples_of(returned))
 statements = st.one_of(
-    st.builds(InsertStatement, names, assignments, st.none() | st.sampled_from(OnConflict)),
-    st.builds(UpdateStatement, names, assignments, predicates),
-    st.builds(DeleteStatement, names, predicates),
-    st.builds(UpdateVariable, variables, assignments),
-    st.builds(DeleteVariable, variables),
+    st.builds(InsertStatement, names, assignments, st.none() | st.sampled_from(OnConflict), returning=returning),
+    st.builds(UpdateStatement, names, assignments, predicates, returning=returning),
+    st.builds(DeleteStatement, names, predicates, returning=returning),
+    st.builds(UpdateVariable, variables, assignments, returning=returning),
+    st.builds(DeleteVariable, variables, returning=returning),
 )
 
 

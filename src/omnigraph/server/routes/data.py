@@ -6,6 +6,7 @@ from inspect import Parameter as Argument
 from inspect import Signature
 from typing import Annotated, Any
 
+import pyarrow as pa
 from fastapi import Path, Request
 from pydantic import Field
 from starlette.responses import Response
@@ -21,8 +22,10 @@ from omnigraph.api.data import (
     ExportRequest,
     LoadRequest,
     LoadResult,
+    MutateRequest,
     QueryRequest,
     QueryResult,
+    ResultRows,
 )
 from omnigraph.api.history import PinnedSnapshot
 from omnigraph.api.progress import no_report
@@ -30,7 +33,14 @@ from omnigraph.api.values import row_to_json
 from omnigraph.errors import NotFound, StorageError, UsageError, ValidationError
 from omnigraph.server.context import RequestContext
 from omnigraph.server.fields import At, Explain, FileName, Name, OnBranch, Words, state_in_address
-from omnigraph.server.models import AnalyzeAnswer, ExplainAnswer, QueryAnswer, error_responses
+from omnigraph.server.models import (
+    AnalyzeAnswer,
+    ExplainAnswer,
+    MutationAnswer,
+    QueryAnswer,
+    ReturningAnswer,
+    error_responses,
+)
 from omnigraph.server.requests import body_model, query_arguments, request_from_body
 from omnigraph.server.responses import (
     ARROW,
@@ -62,13 +72,19 @@ _LIMIT = (
 QueryBody = body_model(QueryRequest, _EXPLAIN)
 ExportBody = body_model(ExportRequest, _EXPLAIN)
 AnalyzeBody = body_model(AnalyzeRequest, _LIMIT)
+MutateBody = body_model(MutateRequest)
 
 
 def _or_arrow(description: str) -> dict[str, Any]:
     """An answer that is JSON, or Arrow if the client accepts it."""
-    header = {"description": "The commit that was read; only with Arrow.", "schema": {"type": "string"}}
     content = {ARROW: {"schema": {"type": "string", "format": "binary"}}}
-    return {"description": description, "content": content, "headers": {"X-Commit-Id": header}}
+    return {"description": description, "content": content}
+
+
+def _rows_or_arrow(description: str) -> dict[str, Any]:
+    """The same for rows that were read at a commit."""
+    header = {"description": "The commit that was read; only with Arrow.", "schema": {"type": "string"}}
+    return {**_or_arrow(description), "headers": {"X-Commit-Id": header}}
 
 
 @router.get(
@@ -103,7 +119,7 @@ def _snapshot(context: RequestContext, branch: str, at: str | int | datetime | N
     operation_id="query",
     summary=summary_of(QueryRequest),
     response_model=QueryAnswer | ExplainAnswer,
-    responses={200: _or_arrow("The rows, or with `explain` the plan."), **error_responses(409, 504, body=True)},
+    responses={200: _rows_or_arrow("The rows, or with `explain` the plan."), **error_responses(409, 504, body=True)},
 )
 async def query(context: Context, *, body: QueryBody, request: Request) -> Response:  # type: ignore[valid-type]
     """Runs a query on the head of a branch, or on another state of the graph; all of it sees one commit.
@@ -221,16 +237,15 @@ def _explain_export(context: RequestContext, asked: ExportRequest) -> str:
     description=f"{description_of(AnalyzeRequest)}\n\nWith `Accept: {ARROW}` the rows are an Arrow IPC stream, and "
     "the rest of the answer is JSON in the metadata of its schema, under the key `omnigraph`.",
     response_model=AnalyzeAnswer,
-    responses={200: _or_arrow("What was found."), **error_responses(body=True, writes=True)},
+    responses={200: _rows_or_arrow("What was found."), **error_responses(body=True, writes=True)},
 )
 async def analyze(context: Context, *, body: AnalyzeBody, request: Request) -> Response:  # type: ignore[valid-type]
     asked = request_from_body(AnalyzeRequest, body)
     assert isinstance(asked, AnalyzeRequest)
     limit = body.limit  # type: ignore[attr-defined]
     if accepts(request.headers.get("accept"), ARROW):
-        return _as_arrow(
-            context, await context.run(lambda: _with_metadata(_analysis(context, asked, limit)), threads=Threads.SLOW)
-        )
+        found = await context.run(lambda: _analysis(context, asked, limit), threads=Threads.SLOW)
+        return _as_arrow(context, replace(found, table=_with_metadata(found)))
     return await json_response(context, lambda: _analysis(context, asked, limit).as_json(), threads=Threads.SLOW)
 
 
@@ -239,9 +254,10 @@ def _analysis(context: RequestContext, asked: AnalyzeRequest, limit: int | None)
     return context.run_verb(replace(asked, report=report)).top(limit)
 
 
-def _with_metadata(found: Analysis) -> QueryResult:
+def _with_metadata(found: ResultRows) -> pa.Table:
+    """The rows of a result, with the rest of it in the metadata."""
     rest = {**found.as_json(), "rows": []}
-    return QueryResult(found.table.replace_schema_metadata({"omnigraph": encode_json(rest)}), found.commit_id)
+    return found.to_arrow().replace_schema_metadata({"omnigraph": encode_json(rest)})
 
 
 _FILES = {"type": "array", "items": {"type": "string", "format": "binary"}}
@@ -328,3 +344,21 @@ router.add_api_route(
     responses=error_responses(body=True, writes=True),
     openapi_extra=_LOADED,
 )
+
+
+@router.post(
+    "/mutate",
+    operation_id="mutate",
+    name="mutate",
+    summary=summary_of(MutateRequest),
+    description=f"{description_of(MutateRequest)}\n\nWith `Accept: {ARROW}` the rows of `returning` are an Arrow IPC "
+    "stream, and the rest of the answer is JSON in the metadata of its schema, under the key `omnigraph`.",
+    response_model=ReturningAnswer | MutationAnswer,
+    responses={200: _or_arrow("What was done."), **error_responses(412, body=True, writes=True)},
+)
+async def mutate(context: Context, *, body: MutateBody, request: Request) -> Response:  # type: ignore[valid-type]
+    asked = request_from_body(MutateRequest, body)
+    if not accepts(request.headers.get("accept"), ARROW):
+        return await json_response(context, lambda: context.run_verb(asked).as_json(), threads=Threads.WRITES)
+    table = await context.run(lambda: _with_metadata(context.run_verb(asked)), threads=Threads.WRITES)
+    return context.stream(arrow_stream(table), ARROW, headers={"Vary": "Accept"})

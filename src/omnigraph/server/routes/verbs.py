@@ -76,7 +76,6 @@ _MAKE_NO_COMMIT = (
     history.TagDeleteRequest,
 )
 _MORE_FAILURES: dict[type[Request[Any]], tuple[int, ...]] = {
-    data.MutateRequest: (412,),
     schema.SchemaApplyRequest: (412,),
     **dict.fromkeys(_MAKE_NO_COMMIT, (409,)),
 }
@@ -85,6 +84,7 @@ _DECLARED_ELSEWHERE = {
     data.EntityRequest,
     data.ExportRequest,
     data.AnalyzeRequest,
+    data.MutateRequest,
     data.LoadRequest,
     history.CommitChangesRequest,
     history.DiffRequest,
@@ -174,8 +174,6 @@ def _endpoint(request: type[Request[Any]]) -> Callable[..., Coroutine[Any, Any, 
 async def _answer(context: RequestContext, request: Request[Any]) -> Response:
     address = ADDRESSES[request.__class__]
     threads = Threads.READS if address.method == "GET" else Threads.SLOW
-    if isinstance(request, data.MutateRequest):
-        threads = Threads.WRITES
     return await json_response(
         context, lambda: _document(context, request), status_code=address.status, threads=threads
     )
