@@ -12,7 +12,7 @@ from omnigraph.lazy import importing
 if TYPE_CHECKING:
     from omnigraph import pipelines, spark
     from omnigraph.api.data import EmbedResult, LoadResult, MutationResult, QueryResult
-    from omnigraph.api.history import BranchInfo, Change, ChangeBlock, MergeConflict, MergeResult, Tag
+    from omnigraph.api.history import BranchInfo, Change, ChangeBlock, ChangeCounts, MergeConflict, MergeResult, Tag
     from omnigraph.api.progress import Progress
     from omnigraph.api.upkeep import CleanupResult, OptimizeResult, RepairResult, Status, VerifyResult
     from omnigraph.catalog import Catalog, compile_schema
@@ -86,6 +86,7 @@ __all__ = [
     "Catalog",
     "Change",
     "ChangeBlock",
+    "ChangeCounts",
     "ChangesGap",
     "CleanupResult",
     "CompiledQuery",
@@ -166,6 +167,7 @@ _HOMES = {
     "BranchInfo": "omnigraph.api.history",
     "Change": "omnigraph.api.history",
     "ChangeBlock": "omnigraph.api.history",
+    "ChangeCounts": "omnigraph.api.history",
     "MergeConflict": "omnigraph.api.history",
     "MergeResult": "omnigraph.api.history",
     "CleanupResult": "omnigraph.api.upkeep",

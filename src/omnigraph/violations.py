@@ -12,6 +12,7 @@ class Rule(StrEnum):
     UNIQUE = "unique"
     END = "end"
     CARDINALITY = "cardinality"
+    SEQUENCE = "sequence"
 
 
 class Violation(NamedTuple):

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 from omnigraph.api.base import MAIN, Bounds, Choices, Doc, ParameterScope, Request, WireName
 from omnigraph.api.encoding import Result
-from omnigraph.api.history import Commit
+from omnigraph.api.history import ChangeCounts, Commit
 from omnigraph.api.progress import Choice, no_report
 from omnigraph.api.values import answer_to_json
 from omnigraph.api.words import (
@@ -51,6 +51,7 @@ class LoadMode(StrEnum):
 
     APPEND = "append"
     MERGE = "merge"
+    APPLY = "apply"
     OVERWRITE = "overwrite"
 
 
@@ -221,6 +222,7 @@ class LoadResult(Result):
     repeated: Annotated[
         bool, Doc("Whether this batch of the application was loaded before, by `commit`, so that nothing was done.")
     ] = False
+    applied: Annotated[ChangeCounts | None, Doc("In mode `apply`, what the changes did.")] = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "total", sum(self.nodes.values()) + sum(self.edges.values()))
@@ -401,6 +403,17 @@ class LoadRequest(Request[LoadResult]):
             "By default the id is made up."
         ),
     ] = None
+    sequence: Annotated[
+        Collection[str] | None,
+        Doc(
+            "In mode `apply`, the column that orders the changes of an entity: `COLUMN`, `COLUMN: Type` if its values "
+            "are not whole numbers, or for one type `Type=COLUMN`."
+        ),
+    ] = None
+    delete: Annotated[
+        str | None,
+        Doc("In mode `apply`, the column that marks deletions: `COLUMN` if it is true, or `COLUMN=VALUE,VALUE`."),
+    ] = None
     engine: Engine = AUTO
     storage_options: StorageOptions = None
     report: OnProgress = no_report
@@ -416,6 +429,11 @@ class LoadRequest(Request[LoadResult]):
             return "`details` are kept with the key of a load: expected an `application` and a `batch` too"
         if self.details is not None and len(self.details.encode(errors="replace")) > MOST_DETAILS:
             return f"the details of a batch are longer than {MOST_DETAILS:,} bytes"
+        if self.mode == LoadMode.APPLY and not self.sequence:
+            return "mode `apply` orders changes by a column: expected `sequence`"
+        if self.mode != LoadMode.APPLY and (self.sequence or self.delete is not None):
+            name = "sequence" if self.sequence else "delete"
+            return f"`{name}` is for mode `apply`, found mode `{self.mode}`"
         return None
 
 

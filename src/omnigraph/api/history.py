@@ -40,6 +40,31 @@ class Place:
     ahead: int = 0
 
 
+@dataclass(frozen=True, slots=True)
+class ChangeCounts(Result):
+    """What the changes of a load did. All numbers but `cascaded` together are the number of its records."""
+
+    inserted: Annotated[int, Doc("How many entities are new.")] = 0
+    updated: Annotated[int, Doc("How many entities were there and were written again.")] = 0
+    deleted: Annotated[int, Doc("How many entities were deleted.")] = 0
+    cascaded: Annotated[int, Doc("How many other edges went because a node at their end was deleted.")] = 0
+    stale: Annotated[int, Doc("How many records were skipped, because what the graph has comes later.")] = 0
+    ignored: Annotated[
+        int,
+        Doc(
+            "How many records left nothing: a later one changes the same entity, or they delete what is not there, or "
+            "they are about an edge of a deleted node."
+        ),
+    ] = 0
+
+    def __add__(self, other: "ChangeCounts") -> "ChangeCounts":
+        return ChangeCounts(*(getattr(self, name) + getattr(other, name) for name in CHANGE_COUNTS))
+
+
+CHANGE_COUNTS = ("inserted", "updated", "deleted", "cascaded", "stale", "ignored")
+"""The fields of `ChangeCounts`."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Commit(Result):
     """One step in the history of the graph, under the schema that it names."""
@@ -56,6 +81,7 @@ class Commit(Result):
     application: Annotated[str | None, Doc("Of a load with a key, the application whose batch it loaded.")] = None
     batch: Annotated[int | None, Doc("Of a load with a key, the number of the batch.")] = None
     details: Annotated[str | None, Doc("Of a load with a key, what it was given to keep.")] = None
+    applied: Annotated[ChangeCounts | None, Doc("Of a load that applied changes, what they did.")] = None
     digest: str | None = field(default=None, metadata=_INTERNAL)
     """Of a load with a key, what identifies its content."""
     generation: int = field(default=0, metadata=_INTERNAL)

@@ -60,6 +60,7 @@ SPELLINGS: Mapping[str, Spelling] = {
     "commit_id": Spelling(metavar="COMMIT"),
     "cursor": Spelling(metavar="CURSOR"),
     "damping": Spelling(default_text="0.85"),
+    "delete": Spelling(metavar="COLUMN[=VALUE]"),
     "details": Spelling(metavar="TEXT"),
     "directed": Spelling(("--directed/--undirected",)),
     "edges": Spelling(("--edge",), _TYPE),
@@ -85,6 +86,7 @@ SPELLINGS: Mapping[str, Spelling] = {
     "resolution": Spelling(default_text="1"),
     "right": Spelling(metavar="B"),
     "seed": Spelling(default_text="0"),
+    "sequence": Spelling(metavar="COLUMN"),
     "snapshot": Spelling(
         metavar="COMMIT|TAG|VERSION",
         text="Read this commit, tag or version of `main`, not the head of the branch.",

@@ -28,6 +28,7 @@ from omnigraph.api.data import (
     QueryRequest,
     ResultRows,
 )
+from omnigraph.api.history import CHANGE_COUNTS
 from omnigraph.api.values import answer_to_json
 from omnigraph.api.words import LOCAL
 from omnigraph.cli.commands import Values, request_from
@@ -98,6 +99,8 @@ def run_load(values: Values) -> None:
         return
     counts = {**result.nodes, **result.edges}
     print_table(("type", "records"), ((name, f"{count:,}") for name, count in counts.items()))
+    if result.applied is not None:
+        print_table(("change", "records"), ((name, f"{getattr(result.applied, name):,}") for name in CHANGE_COUNTS))
     print_commit(result.commit)
 
 

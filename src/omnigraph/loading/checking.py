@@ -16,6 +16,7 @@ from omnigraph.catalog import EdgeType, EntityType, NodeType
 from omnigraph.catalog.model import DESTINATION, ID, SOURCE
 from omnigraph.compute_later import pc
 from omnigraph.dataclass_later import dataclass
+from omnigraph.loading.applying import deleted_nodes
 from omnigraph.loading.columns import flat
 from omnigraph.loading.sources import entities_of
 from omnigraph.loading.streams import (
@@ -25,6 +26,7 @@ from omnigraph.loading.streams import (
     StreamShare,
     committed_stream,
     complete_values,
+    edges_at,
     ends_of,
     ids_of,
     is_counted,
@@ -65,9 +67,14 @@ class KeysPart:
     streams: tuple[Stream, ...]
 
 
-def needed_keys(job: LoadJob, touched: Set[str]) -> dict[str, set[Stream]]:
-    """Which keys of the graph the checks need, of each table, when these tables are loaded."""
-    streams: set[Stream] = set()
+def needed_keys(job: LoadJob, touched: Set[str], deleting: Set[str]) -> dict[str, set[Stream]]:
+    """Which keys of the graph are needed of each table, when these are loaded and nodes of some are deleted."""
+    streams = {
+        edges_at(edge, column)
+        for edge in job.catalog.edges.values()
+        for column, name in ((SOURCE, edge.source), (DESTINATION, edge.destination))
+        if job.catalog.nodes[name].table_key in deleting
+    }
     replaces = job.mode is LoadMode.OVERWRITE
     entities = entities_of(job.catalog)
     for key in touched:
@@ -109,6 +116,8 @@ def spill_keys(job: LoadJob, part: KeysPart) -> list[StreamShare]:
     for stream in part.streams:
         if stream.purpose == "ids":
             chosen = rows.select([ID, ROW_ID, ROW_ADDRESS])
+        elif stream.purpose == "edges":
+            chosen = rows.select([*stream.columns, ID])
         elif stream.purpose == "values":
             chosen = complete_values(rows, stream.columns)
         else:
@@ -188,7 +197,7 @@ class _BucketChecks:
 
     def _ids(self, entity: EntityType) -> Iterator[Violation]:
         own = self._bucket.table(ids_of(entity))
-        if own is None or not own.num_rows or self._job.mode is LoadMode.MERGE:
+        if own is None or not own.num_rows or self._job.spills_records:
             return
         ids, origins = flat(own[ID]), _origins(own)
         yield from repeated_ids(entity, ids, origins)
@@ -288,6 +297,7 @@ class _BucketChecks:
         sources = pc.unique(pa.concat_arrays([begins, freed, *self._sources_in_need(edge, node)]))
         if self._is_replaced(node):
             sources = sources.filter(pc.is_in(sources, value_set=self._bucket.values(ids_of(node))))
+        sources = sources.filter(outside(sources, deleted_nodes(self._bucket, node)))
         if not len(sources):
             return
         there = begins.slice(0, 0) if self._is_replaced(edge) else self._committed_ends(edge, SOURCE, sources)

@@ -11,13 +11,15 @@ from functools import partial
 from typing import Any
 
 from omnigraph.api.data import LoadMode, LoadResult
-from omnigraph.api.history import Commit
+from omnigraph.api.history import ChangeCounts, Commit
 from omnigraph.api.progress import Choice
-from omnigraph.catalog import EdgeType, NodeType
+from omnigraph.catalog import Catalog, EdgeType, NodeType
 from omnigraph.dataclass_later import dataclass
 from omnigraph.embedding import current_settings
 from omnigraph.errors import ValidationError
+from omnigraph.loading.applying import apply_changes, apply_parts, cascade_parts, find_edges_of_removed
 from omnigraph.loading.batches import LoadKey, digest_of, find_repeated
+from omnigraph.loading.change_columns import ChangeColumns
 from omnigraph.loading.checking import Verdict, check_bucket, keys_parts, needed_keys, spill_keys
 from omnigraph.loading.edge_ids import EdgeIds
 from omnigraph.loading.inputs import FRAME_NUMBERS, LoadInput, work_of
@@ -64,6 +66,8 @@ def describe_load(given: LoadInput, mode: LoadMode, choice: Choice) -> str:
     lines += [f"reading {key.partition(':')[2]}: the partitions of a DataFrame" for key, _ in given.frames]
     if mode is LoadMode.MERGE:
         lines.append(f"merging: by id, in {_some(buckets, 'bucket')} for each type")
+    if mode is LoadMode.APPLY:
+        lines.append(f"applying: by id and sequence, in {_some(buckets, 'bucket')} for each type; nodes before edges")
     lines.append(f"checking: ids, unique values, ends and numbers of edges, in {_some(buckets, 'bucket')}")
     lines.append("writing: the rows of all types in one commit")
     return "\n".join(lines)
@@ -75,11 +79,13 @@ def _some(count: int, noun: str) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoadOptions:
-    """How records are loaded: the mode, the columns that form ids of edges, and the key by which it is done once."""
+    """How records are loaded: the mode, columns with a meaning of their own, and the key by which it is done once."""
 
     mode: LoadMode
     edge_ids: EdgeIds = field(default_factory=dict)
     key: LoadKey | None = None
+    changes: ChangeColumns | None = None
+    """Of changes, the columns that order them and mark deletions."""
 
 
 def load(
@@ -94,8 +100,8 @@ def load(
     """Loads as one commit, or nothing.
 
     Append takes only new entities. Merge replaces what a record gives of an entity that is there, and keeps the rest.
-    Overwrite leaves nothing of the types that the input mentions but what it brings. A load whose key and content were
-    loaded before changes nothing.
+    Apply does the same in the order of the records, and deletes. Overwrite leaves nothing of the types that the input
+    mentions but what it brings. A load whose key and content were loaded before changes nothing.
     """
     buckets = bucket_count(given.expected_keys)
     writing = engine_for_rows(engine)
@@ -147,7 +153,7 @@ class _Load:
             replaces = self.mode is LoadMode.OVERWRITE and bool(self.given.named_tables)
             commit = find_repeated(self.attempt, branches, load_key, self._read_digest, replaces=replaces)
             if commit is not None:
-                return LoadResult(commit, {}, {}, self.choice.engine, self.choice.why, repeated=True)
+                return replace(self._result(commit, ()), repeated=True)
         job = self._job(self._tables())
         try:
             return self._load(job)
@@ -166,6 +172,7 @@ class _Load:
             edge_ids=self.options.edge_ids,
             has_key=self.options.key is not None,
             only_content=only_content,
+            changes=self.options.changes,
         )
 
     def _read_digest(self) -> str:
@@ -180,20 +187,26 @@ class _Load:
         if self.mode is LoadMode.OVERWRITE:
             touched |= self.given.named_tables
         if not touched:
-            return LoadResult(None, {}, {}, self.choice.engine, self.choice.why)
+            return self._result(None, ())
+        deleting = {key for outcome in read for key, count in outcome.deletes.items() if count}
+        touched |= edge_tables_at(job.catalog, deleting)
         check_folded(self.attempt, touched)
         # Before the checks against the graph: their findings reveal what the graph has.
         self.attempt.allowed(self.attempt.base, touched)
         shares = [share for outcome in read for share in outcome.shares]
         self._buckets = min(bucket_count(2 * sum(outcome.count for outcome in read)), job.splitter.buckets)
-        known = self._keys_of_the_graph(job, touched)
+        known = self._keys_of_the_graph(job, touched, deleting)
         brought = read
         if self.mode is LoadMode.MERGE:
             brought = self._merge(job, [*shares, *known])
             shares = [share for outcome in brought for share in outcome.shares]
+        elif self.mode is LoadMode.APPLY:
+            brought = self._apply(job, [*shares, *known])
+            shares = [share for outcome in brought for share in outcome.shares]
         self._check(job, frozenset(touched), [*shares, *known])
-        commit = self._write(job, touched)
-        return self._result(commit, brought)
+        if self.mode is LoadMode.APPLY:
+            return self._write_changes(job, brought)
+        return self._result(self._write(job, touched, touched if self.mode is LoadMode.OVERWRITE else ()), brought)
 
     # --- tables ---
 
@@ -214,7 +227,9 @@ class _Load:
         """The tables that the input has records for, as far as it says without being read in full."""
         lines = [part for part in self._parts if isinstance(part, LineRange)]
         named = self.engine.run("looking for types", partial(tables_named_in, self.attempt.catalog), lines)
-        return {*self.given.named_tables, *(key for keys in named for key in keys)}
+        found = {*self.given.named_tables, *(key for keys in named for key in keys)}
+        can_delete = self.options.changes is not None and self.options.changes.delete is not None
+        return found | edge_tables_at(self.attempt.catalog, found) if can_delete else found
 
     # --- stages ---
 
@@ -233,10 +248,12 @@ class _Load:
         self._keep(outcomes)
         return outcomes
 
-    def _keys_of_the_graph(self, job: LoadJob, touched: Collection[str]) -> list[StreamShare]:
+    def _keys_of_the_graph(
+        self, job: LoadJob, touched: Collection[str], deleting: Collection[str]
+    ) -> list[StreamShare]:
         if self._buckets == 1:
             return []
-        parts = keys_parts(job, needed_keys(job, {*touched}))
+        parts = keys_parts(job, needed_keys(job, {*touched}, {*deleting}))
         return [
             share
             for shares in self.engine.run("reading the graph", partial(spill_keys, job), parts)
@@ -248,6 +265,20 @@ class _Load:
         outcomes = self.writing.run("merging", partial(merge_records, job), parts, rows=_row_count)
         self._keep(outcomes)
         return outcomes
+
+    def _apply(self, job: LoadJob, shares: Sequence[StreamShare]) -> list[LoadOutcome]:
+        """Changes nodes, looks for the edges of those that go, and changes edges."""
+        nodes = apply_parts(job.splitter, shares, self._buckets, job.catalog.nodes.values())
+        changed = self.writing.run("changing nodes", partial(apply_changes, job), nodes, rows=_row_count)
+        self._keep(changed)
+        shares = [*shares, *(share for outcome in changed for share in outcome.shares)]
+        buckets = cascade_parts(job.splitter, shares, self._buckets)
+        found = self.engine.run("finding edges of deleted nodes", partial(find_edges_of_removed, job), buckets)
+        shares = [*shares, *(share for edges in found for share in edges)]
+        edges = apply_parts(job.splitter, shares, self._buckets, job.catalog.edges.values())
+        outcomes = self.writing.run("changing edges", partial(apply_changes, job), edges, rows=_row_count)
+        self._keep(outcomes)
+        return [*changed, *outcomes]
 
     def _check(self, job: LoadJob, touched: frozenset[str], shares: Sequence[StreamShare]) -> None:
         buckets = buckets_of(job.splitter, shares, self._buckets)
@@ -272,21 +303,33 @@ class _Load:
 
     # --- the end ---
 
-    def _write(self, job: LoadJob, touched: Collection[str]) -> Commit:
+    def _write_changes(self, job: LoadJob, brought: Sequence[LoadOutcome]) -> LoadResult:
+        """Writes what changes lead to. If nothing differs, there is a commit only if there is a key to keep."""
+        applied = sum((outcome.applied for outcome in brought), ChangeCounts())
+        self.attempt = replace(self.attempt, applied=applied)
+        written = {key for key, rows in self._written.items() if rows.count or rows.gone}
+        reduced = {key for outcome in brought for key in outcome.reduced}
+        commit = self._write(job, written, reduced) if written or self.options.key is not None else None
+        return self._result(commit, brought)
+
+    def _write(self, job: LoadJob, touched: Collection[str], reduced: Collection[str]) -> Commit:
+        """Publishes the rows of tables; `reduced` are those that lose some."""
         replaces = self.mode is LoadMode.OVERWRITE
         staged: dict[str, StagedTable] = {}
         for key in [key for key in job.tables if key in touched]:
             table, written = job.tables[key].open(), self._written.get(key, WrittenRows())
             stage = stage_replacement if replaces else stage_written
-            staged[key] = StagedTable(table, stage(table, written, self.attempt.operation_id), removes=replaces)
+            removes = key in reduced
+            staged[key] = StagedTable(table, stage(table, written, self.attempt.operation_id), removes=removes)
             report_staged_table(self.attempt)
         entities = [entity for key, entity in entities_of(job.catalog).items() if key in touched]
-        needed = relied_on(job.catalog, brought=entities, reduced=entities if replaces else ())
+        fewer = [entity for entity in entities if entity.table_key in reduced]
+        needed = relied_on(job.catalog, brought=entities, reduced=fewer)
         # From here on recovery may complete the write, even if this process dies: its files must stay.
         self._written.clear()
         return write_staged(self.attempt, staged, relied_on=needed)
 
-    def _result(self, commit: Commit, brought: Iterable[LoadOutcome]) -> LoadResult:
+    def _result(self, commit: Commit | None, brought: Iterable[LoadOutcome]) -> LoadResult:
         counts: dict[str, int] = {}
         for outcome in brought:
             for key, count in outcome.rows.items():
@@ -295,7 +338,8 @@ class _Load:
         found = [(entities[key], count) for key, count in counts.items() if count]
         nodes = {entity.name: count for entity, count in found if isinstance(entity, NodeType)}
         edges = {entity.name: count for entity, count in found if isinstance(entity, EdgeType)}
-        return LoadResult(commit, nodes, edges, self.choice.engine, self.choice.why)
+        applied = self.attempt.applied or ChangeCounts() if self.mode is LoadMode.APPLY else None
+        return LoadResult(commit, nodes, edges, self.choice.engine, self.choice.why, applied=applied)
 
     def _refusal(self, faults: Faults) -> ValidationError:
         return ValidationError([self._with_file_and_line(violation) for violation in faults.shown], faults.total)
@@ -311,6 +355,12 @@ class _Load:
             key, _ = self.given.frames[number // FRAME_NUMBERS - 1]
             name, line = f"{key.partition(':')[2]} partition {number % FRAME_NUMBERS}", position + 1
         return violation._replace(file=name, line=line)
+
+
+def edge_tables_at(catalog: Catalog, node_tables: Collection[str]) -> set[str]:
+    """The tables of the edges that lose some when nodes of these tables are deleted."""
+    nodes = [node for node in catalog.nodes.values() if node.table_key in node_tables]
+    return {edge.table_key for node in nodes for edge in catalog.edges_touching(node.name)}
 
 
 def _digest(outcomes: Sequence[LoadOutcome]) -> str:

@@ -31,6 +31,7 @@ from omnigraph.compute_later import pc
 from omnigraph.dataclass_later import dataclass
 from omnigraph.diagnostics import did_you_mean, quoted
 from omnigraph.loading.alike import rows_alike
+from omnigraph.loading.change_columns import ChangeColumns, read_catalog
 from omnigraph.loading.columns import json_column
 from omnigraph.loading.edge_ids import EdgeIds, formed_ids
 from omnigraph.strict_json import read_json
@@ -108,10 +109,10 @@ def text_of(lines: pa.Array) -> bytes:
     return text
 
 
-def rows_of(entity: EntityType, text: bytes, count: int) -> dict[str, pa.Array] | None:
+def rows_of(entity: EntityType, text: bytes, count: int, *, needs_ends: bool = True) -> dict[str, pa.Array] | None:
     """The records of `count` lines as columns, null where nothing is given; None when they need a closer look.
 
-    The ids that records give themselves are the column `id`.
+    The ids that records give themselves are the column `id`. With `needs_ends`, edges without ends need that look too.
     """
     if any(declared.type is Scalar.BLOB for declared in entity.properties.values()):
         return None  # the bytes of a Blob are not those of its JSON text
@@ -128,7 +129,7 @@ def rows_of(entity: EntityType, text: bytes, count: int) -> dict[str, pa.Array] 
                 explicit_schema=_record_schema(entity), unexpected_field_behavior="error"
             ),
         )
-        return _record_columns(entity, table, count)
+        return _record_columns(entity, table, count, needs_ends=needs_ends)
     except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError):
         return None
 
@@ -143,7 +144,7 @@ def _is_text(content: bytes) -> bool:
     return True
 
 
-def _record_columns(entity: EntityType, table: pa.Table, count: int) -> dict[str, pa.Array] | None:
+def _record_columns(entity: EntityType, table: pa.Table, count: int, *, needs_ends: bool) -> dict[str, pa.Array] | None:
     if table.num_rows != count:
         return None
     data = table["data"].combine_chunks()
@@ -160,7 +161,7 @@ def _record_columns(entity: EntityType, table: pa.Table, count: int) -> dict[str
         columns[ID] = pc.struct_field(data, ID)
     if isinstance(entity, EdgeType):
         columns |= {SOURCE: table["from"].combine_chunks(), DESTINATION: table["to"].combine_chunks()}
-        if columns[SOURCE].null_count or columns[DESTINATION].null_count:
+        if needs_ends and (columns[SOURCE].null_count or columns[DESTINATION].null_count):
             return None
     return columns
 
@@ -195,6 +196,8 @@ class TypeRows:
     origins: Origins
     stated: pa.Array | None = None
     """Which records give their ids themselves, if some do not."""
+    deleted: pa.Array | None = None
+    """Of changes, which delete."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,11 +222,20 @@ class RecordReader:
     """Turns records into rows, by type, and collects everything that is wrong with them.
 
     With `tells_null_apart`, it matters whether a record gives null or nothing. A record is known by its place, a number
-    that the caller assigns.
+    that the caller assigns. With `changes`, records say in which order they came, and those that delete need no ends.
     """
 
-    def __init__(self, catalog: Catalog, *, tells_null_apart: bool, edge_ids: EdgeIds | None = None) -> None:
-        self.catalog = catalog
+    def __init__(
+        self,
+        catalog: Catalog,
+        *,
+        tells_null_apart: bool,
+        edge_ids: EdgeIds | None = None,
+        changes: ChangeColumns | None = None,
+    ) -> None:
+        self.catalog = read_catalog(changes, catalog)
+        self.needs_ends = changes is None or changes.delete is None
+        self._changes = changes
         self._edge_ids = edge_ids or {}
         self.faults = Faults()
         self._tells_null_apart = tells_null_apart
@@ -264,7 +276,9 @@ class RecordReader:
     def _lines_of_type(self, kind: str, text: bytes, places: Places) -> None:
         role, _, name = kind.partition(":")
         entity = self.catalog.edge(name) if role == "edge" else self.catalog.nodes.get(name)
-        columns = rows_of(entity, text, len(places)) if entity is not None else None
+        columns = None
+        if entity is not None:
+            columns = rows_of(entity, text, len(places), needs_ends=self.needs_ends)
         given = self._given_masks(entity, columns, text) if entity is not None and columns is not None else None
         if entity is None or columns is None or given is None:
             self._lines(zip(places.tolist(), text.removesuffix(b"\n").split(b"\n"), strict=True))
@@ -322,13 +336,13 @@ class RecordReader:
         unknown = record.keys() - (_EDGE_KEYS if is_edge else _NODE_KEYS)
         if unknown:
             return f"unknown field {quoted(min(unknown))}"
-        if is_edge and ("from" not in record or "to" not in record):
+        if is_edge and self.needs_ends and ("from" not in record or "to" not in record):
             return "an edge record needs `from` and `to`"
         _, chunk = chunks.setdefault(entity.table_key, (entity, _Chunk()))
         chunk.records.append(data)
         chunk.places.append(place)
         if is_edge:
-            chunk.ends.append((record["from"], record["to"]))
+            chunk.ends.append((record.get("from"), record.get("to")))
         return None
 
     # --- columns ---
@@ -366,10 +380,23 @@ class RecordReader:
     ) -> None:
         """Gives every record its id and keeps the rows; `stated` are the ids that records give themselves."""
         before = self.faults.total
+        deleted = None if self._changes is None else self._deletions(self._changes, entity, columns, origins)
         ids = self._ids(entity, columns, stated, origins)
         if self.faults.total == before:
             rows = pa.table({ID: ids.values, **columns})
-            self._rows.append(TypeRows(entity, rows, given, ids.are_new, origins, ids.stated))
+            self._rows.append(TypeRows(entity, rows, given, ids.are_new, origins, ids.stated, deleted))
+
+    def _deletions(
+        self, changes: ChangeColumns, entity: EntityType, columns: Mapping[str, pa.Array], origins: Origins
+    ) -> pa.Array:
+        """Which records delete; others that lack an end are reported."""
+        assert origins.places is not None
+        deleted = changes.find_deletions(entity, columns, len(origins.places), self.reporter(entity, None, origins))
+        for column in (SOURCE, DESTINATION) if isinstance(entity, EdgeType) else ():
+            report = self.reporter(entity, column, origins)
+            for position in pc.indices_nonzero(pc.and_(columns[column].is_null(), pc.invert(deleted))).to_pylist():
+                report(position, NO_END)
+        return deleted
 
     def _ends(self, edge: EdgeType, chunk: _Chunk, origins: Origins) -> dict[str, pa.Array]:
         columns = {}
@@ -378,7 +405,10 @@ class RecordReader:
             ends = [pair[index] for pair in chunk.ends]
             if not all(end.__class__ is str for end in ends):
                 report = self.reporter(edge, column, origins)
-                ends = [_end_id(node, end, position, report) for position, end in enumerate(ends)]
+                ends = [
+                    None if end is None and not self.needs_ends else _end_id(node, end, position, report)
+                    for position, end in enumerate(ends)
+                ]
             columns[column] = pa.array(ends, pa.string())
         return columns
 
@@ -401,6 +431,9 @@ class RecordReader:
         texts = pa.nulls(count, pa.string()) if stated is None else _texts(stated, report)
         if isinstance(entity, EdgeType) and entity.table_key in self._edge_ids and texts.null_count:
             return _Ids(self._with_formed_ids(entity, columns, texts, report), stated=texts.is_valid())
+        if self._changes is not None:
+            for position in pc.indices_nonzero(texts.is_null()).to_pylist():
+                report(position, _NO_ID_OF_CHANGE)
         if texts.null_count == count:
             return _Ids(new_ids(count), are_new=True)
         for position in pc.indices_nonzero(pc.equal(pc.binary_length(texts), 0)).to_pylist():
@@ -434,6 +467,8 @@ def _with_typed_id(record: dict[str, Any]) -> dict[str, Any]:
 _NODE_KEYS = frozenset({"type", "data"})
 _EDGE_KEYS = frozenset({"edge", "from", "to", "data"})
 _NO_ID = "an id must be a non-empty text"
+_NO_ID_OF_CHANGE = "a change needs the id of what it changes: give it, or form that of an edge with `edge_id`"
+NO_END = "an end of the edge is missing"
 
 
 def _texts(stated: pa.Array | Sequence[Any], report: Callable[[int, str], None]) -> pa.Array:

@@ -45,6 +45,11 @@ def values_of(entity: EntityType, columns: Sequence[str]) -> Stream:
     return Stream("values", entity.table_key, tuple(columns))
 
 
+def edges_at(edge: EdgeType, column: str) -> Stream:
+    """The nodes at one end of edges, with the ids of the edges."""
+    return Stream("edges", edge.table_key, (column,))
+
+
 def replaced_stream(stream: Stream) -> Stream:
     """The same of the rows that a merge replaces."""
     return stream._replace(purpose=f"replaced {stream.purpose}")
@@ -135,6 +140,11 @@ class Splitter:
             yield self.put(replaced_stream(values_of(entity, columns)), complete_values(rows, columns))
         if isinstance(entity, EdgeType) and is_counted(entity):
             yield self.put(replaced_stream(ends_of(entity, SOURCE)), rows.select([SOURCE]))
+
+    def put_ends(self, edge: EdgeType, rows: pa.Table) -> Iterator[StreamShare]:
+        """The ends of edges with the ids of these, for whoever finds the edges of deleted nodes."""
+        for column in (SOURCE, DESTINATION):
+            yield self.put(edges_at(edge, column), rows.select([column, ID]).drop_null())
 
     def _needs_edges(self, entity: EntityType) -> bool:
         return any(edge.source == entity.name and edge.cardinality.minimum for edge in self.catalog.edges.values())

@@ -26,7 +26,7 @@ from omnigraph.catalog.types import FLOATS, INTEGERS, List
 from omnigraph.compute_later import pc
 from omnigraph.diagnostics import did_you_mean
 from omnigraph.loading.columns import Report, flat, json_column
-from omnigraph.loading.records import RecordReader
+from omnigraph.loading.records import NO_END, RecordReader
 from omnigraph.strict_json import read_json
 from omnigraph.write.change import Origins
 
@@ -50,7 +50,7 @@ def read_table(reader: RecordReader, entity: EntityType, table: pa.Table, first_
     if not _is_whole(reader, entity, table, origins):
         return
     named = {name: flat(column) for name, column in zip(table.column_names, table.columns, strict=True)}
-    ends = _ends(reader, entity, named, origins) if isinstance(entity, EdgeType) else {}
+    ends = _ends(reader, entity, named, table.num_rows, origins) if isinstance(entity, EdgeType) else {}
     if TYPED_ID in entity.properties and TYPED_ID not in named and ID in named:
         named[TYPED_ID] = named.pop(ID)
     stated = named.pop(ID, None)
@@ -117,30 +117,36 @@ def _is_whole(reader: RecordReader, entity: EntityType, table: pa.Table, origins
     return reader.faults.total == before
 
 
-def _ends(reader: RecordReader, edge: EdgeType, named: dict[str, pa.Array], origins: Origins) -> dict[str, pa.Array]:
+def _ends(
+    reader: RecordReader, edge: EdgeType, named: dict[str, pa.Array], count: int, origins: Origins
+) -> dict[str, pa.Array]:
     """The ends of edges, taken out of the columns: ids as texts, or values of a key that is one property."""
     columns = {}
     for column, names in _ENDS.items():
         report = reader.reporter(edge, column, origins)
         found = [named.pop(name) for name in names if name in named]
+        if not found and not reader.needs_ends:
+            columns[column] = pa.nulls(count, pa.string())
+            continue
         if len(found) != 1:
             report(0, f"a table of edges needs one column `{names[0]}` or `{names[1]}`")
             continue
         node = reader.catalog.nodes[edge.source if column == SOURCE else edge.destination]
         columns[column] = _node_ids(node, found[0], report)
-        for position in pc.indices_nonzero(columns[column].is_null()).to_pylist():
-            report(position, "an end of the edge is missing")
+        for position in pc.indices_nonzero(columns[column].is_null()).to_pylist() if reader.needs_ends else ():
+            report(position, NO_END)
     return columns
 
 
 def _node_ids(node: NodeType, ends: pa.Array, report: Report) -> pa.Array:
-    if _is_text(ends.type):
+    if _is_text(ends.type) or pa.types.is_null(ends.type):
         return ends.cast(pa.string())
     if len(node.key) != 1:
         report(0, f"the end of an edge must be the id of a `{node.name}`, which is a text")
         return pa.nulls(len(ends), pa.string())
     keys = convert_column(ends, node.properties[node.key[0]].type, report)
-    return derived_ids([keys]) if not keys.null_count else pa.nulls(len(ends), pa.string())
+    ids = derived_ids([keys.drop_null()])
+    return ids if not keys.null_count else pc.replace_with_mask(pa.nulls(len(ends), pa.string()), keys.is_valid(), ids)
 
 
 def convert_column(values: pa.Array, type: PropertyType, report: Report) -> pa.Array:

@@ -11,15 +11,18 @@ import numpy as np
 import pyarrow as pa
 
 from omnigraph.api.data import LoadMode
+from omnigraph.api.history import ChangeCounts
 from omnigraph.catalog import Catalog, EdgeType, EntityType, Value, table_schema
 from omnigraph.catalog.model import ID
 from omnigraph.compute_later import pc
 from omnigraph.dataclass_later import dataclass
 from omnigraph.embedding import EmbeddingSettings, embedded_properties, fill_vectors
 from omnigraph.loading.batches import content_of
+from omnigraph.loading.change_columns import ChangeColumns
 from omnigraph.loading.columns import flat
 from omnigraph.loading.edge_ids import EdgeIds
 from omnigraph.loading.edge_order import ORDERED_EDGES, order_edges
+from omnigraph.loading.folding import DELETED, GIVEN, ORDER
 from omnigraph.loading.records import Faults, RecordReader, TypeRows
 from omnigraph.loading.sources import Numbered, entities_of, place_in, read_part
 from omnigraph.loading.streams import PLACE, Bucket, Splitter, Stream, StreamShare, buckets_of, committed_stream, ids_of
@@ -33,7 +36,7 @@ from omnigraph.write.row_checks import row_violations
 FLUSHED_BYTES = 192 * 1024 * 1024
 """How many bytes of a type are kept in memory before they are written."""
 
-_ROWS, _GIVEN = "rows", "@given "
+_ROWS = "rows"
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +59,14 @@ class LoadJob:
     only_content: bool = False
     """Whether nothing else is done with it."""
 
+    changes: ChangeColumns | None = None
+    """Of changes, the columns that order them and mark deletions."""
+
+    @property
+    def spills_records(self) -> bool:
+        """Whether records meet those of the same entities before rows are made of them."""
+        return self.mode in (LoadMode.MERGE, LoadMode.APPLY)
+
 
 @dataclass(slots=True)
 class LoadOutcome:
@@ -71,6 +82,12 @@ class LoadOutcome:
     wrong: Faults = field(default_factory=Faults)
     content: int = 0
     """What identifies the records, if the load has a key; see `batches.content_of`."""
+    deletes: dict[str, int] = field(default_factory=dict)
+    """How many of the records delete."""
+    applied: ChangeCounts = field(default_factory=ChangeCounts)
+    """What the changes do."""
+    reduced: set[str] = field(default_factory=set)
+    """The tables that lose rows by them."""
 
     @property
     def count(self) -> int:
@@ -91,7 +108,7 @@ def load_partition(
 ) -> LoadOutcome:
     """Reads a partition of a frame, whose rows are of one type."""
     writer = _RowWriter(job)
-    entity = entities_of(job.catalog)[table_key]
+    entity = entities_of(writer.reader.catalog)[table_key]
 
     def steps() -> Iterator[None]:
         place = place_in(first_number + index)
@@ -116,8 +133,10 @@ class _RowWriter:
 
     def __init__(self, job: LoadJob) -> None:
         self._job = job
-        self._tells_null_apart = job.mode is LoadMode.MERGE
-        self.reader = RecordReader(job.catalog, tells_null_apart=self._tells_null_apart, edge_ids=job.edge_ids)
+        self._tells_null_apart = job.spills_records
+        self.reader = RecordReader(
+            job.catalog, tells_null_apart=self._tells_null_apart, edge_ids=job.edge_ids, changes=job.changes
+        )
         self._waiting: dict[str, _Waiting] = {}
         self._outcome = LoadOutcome()
 
@@ -138,7 +157,10 @@ class _RowWriter:
         if self._job.only_content:
             self._outcome.rows[key] = self._outcome.rows.get(key, 0) + rows.rows.num_rows
             return
-        if self._job.mode is not LoadMode.MERGE:
+        if rows.deleted is not None:
+            count = pc.sum(rows.deleted, min_count=0).as_py()
+            self._outcome.deletes[key] = self._outcome.deletes.get(key, 0) + count
+        if not self._job.spills_records:
             rows = replace(rows, rows=with_vectors(rows, complete_rows(rows, None), None, self._job.models), given={})
             change = TableChange(entity=rows.entity, rows=rows.rows, origins=rows.origins)
             self._outcome.wrong.extend(row_violations(change))
@@ -155,13 +177,15 @@ class _RowWriter:
         parts = self._waiting.pop(key).parts
         if self.reader.faults.total or self._outcome.wrong.total:
             return
-        entity, splitter = parts[0].entity, self._job.splitter
-        if self._job.mode is LoadMode.MERGE:
-            rows = pa.concat_tables([_with_given(part) for part in parts])
-            self._outcome.shares.append(splitter.put(_rows_of(entity), rows))
+        entity, splitter = entities_of(self._job.catalog)[key], self._job.splitter
+        if self._job.spills_records:
+            rows = pa.concat_tables([_with_given(self._job, entity, part) for part in parts])
+            self._outcome.shares.append(splitter.put(rows_of(entity), rows))
+            if isinstance(entity, EdgeType) and self._job.changes is not None and self._job.changes.delete is not None:
+                self._outcome.shares += splitter.put_ends(entity, rows)
             return
         table = pa.concat_tables([part.rows for part in parts])
-        places = np.concatenate([_places(part.origins) for part in parts])
+        places = np.concatenate([places_of(part.origins) for part in parts])
         fresh = all(part.generated_ids for part in parts)
         if isinstance(entity, EdgeType) and table.num_rows >= ORDERED_EDGES:
             table, order = order_edges(table, made_up_ids=fresh)
@@ -172,7 +196,8 @@ class _RowWriter:
         self._outcome.shares += splitter.keys(entity, table, places, new_ids=fresh)
 
 
-def _places(origins: Origins) -> Places:
+def places_of(origins: Origins) -> Places:
+    """The places of records, which a load knows."""
     assert origins.places is not None, "a load knows where its records stand"
     return origins.places
 
@@ -180,21 +205,24 @@ def _places(origins: Origins) -> Places:
 # --- merging ---
 
 
-def _rows_of(entity: EntityType) -> Stream:
+def rows_of(entity: EntityType) -> Stream:
+    """The records of a type, for whoever merges those of the same entity."""
     return Stream(_ROWS, entity.table_key, (ID,))
 
 
-def _with_given(rows: TypeRows) -> pa.Table:
-    """The rows as they are spilled: with their places, and with what each record gave."""
+def _with_given(job: LoadJob, entity: EntityType, rows: TypeRows) -> pa.Table:
+    """The rows as they are spilled: with their places, with what each record gave, and with what orders changes."""
     count = rows.rows.num_rows
-    columns = {name: rows.rows[name] for name in table_schema(rows.entity).names}
-    for name in rows.entity.properties:
-        columns[_GIVEN + name] = rows.given.get(name, pa.repeat(True, count))
-    return pa.table({**columns, PLACE: pa.array(_places(rows.origins))})
+    columns = {name: rows.rows[name] for name in table_schema(entity).names}
+    for name in entity.properties:
+        columns[GIVEN + name] = rows.given.get(name, pa.repeat(True, count))
+    if job.changes is not None and rows.deleted is not None:
+        columns |= {ORDER: rows.rows[job.changes.orders[entity.table_key].name], DELETED: rows.deleted}
+    return pa.table({**columns, PLACE: pa.array(places_of(rows.origins))})
 
 
 def _from_put(entity: EntityType, rows: pa.Table) -> TypeRows:
-    given = {name: flat(rows[_GIVEN + name]) for name in entity.properties}
+    given = {name: flat(rows[GIVEN + name]) for name in entity.properties}
     return TypeRows(
         entity,
         rows.select(table_schema(entity).names),
@@ -216,13 +244,13 @@ def merge_records(job: LoadJob, part: MergePart) -> LoadOutcome:
     """Merges records with the entities that are there."""
     key = part.table_key
     entity = entities_of(job.catalog)[key]
-    records = part.bucket.table(_rows_of(entity))
+    records = part.bucket.table(rows_of(entity))
     outcome = LoadOutcome()
     if records is None or not records.num_rows:
         return outcome
     read = _from_put(entity, _last_of_each(records))
     table = job.tables[key].open()
-    known = _known_rows(entity, table, flat(read.rows[ID]), part.bucket)
+    known = known_rows(entity, table, flat(read.rows[ID]), part.bucket)
     there = known if known.num_rows else None
     rows = with_vectors(read, complete_rows(read, there), there, job.models)
     outcome.rows[key] = rows.num_rows
@@ -231,7 +259,7 @@ def merge_records(job: LoadJob, part: MergePart) -> LoadOutcome:
         return outcome
     outcome.written[key] = write_change(table, rows, known.select([ID, ROW_ID, ROW_ADDRESS]))
     splitter = job.splitter
-    outcome.shares += splitter.keys(entity, rows, _places(read.origins), new_ids=False)
+    outcome.shares += splitter.keys(entity, rows, places_of(read.origins), new_ids=False)
     outcome.shares += splitter.replaced_keys(entity, known)
     return outcome
 
@@ -246,7 +274,7 @@ def merge_parts(splitter: Splitter, shares: Sequence[StreamShare], wanted: int) 
     ]
 
 
-def _known_rows(entity: EntityType, table: Table, ids: pa.Array, bucket: Bucket) -> pa.Table:
+def known_rows(entity: EntityType, table: Table, ids: pa.Array, bucket: Bucket) -> pa.Table:
     """The entities that are there of those with these ids, with what identifies their rows to storage."""
     columns = table_schema(entity).names
     addresses = bucket.table(committed_stream(ids_of(entity)))

@@ -121,10 +121,13 @@ def _mutation(document: Any, table: "pa.Table | None") -> MutationResult:
 
 def load(endpoint: Endpoint, request: LoadRequest) -> LoadResult:
     """Sends the files, which are read here."""
+    from omnigraph.loading.change_columns import parse_change_columns, read_catalog
     from omnigraph.loading.inputs import load_input
     from omnigraph.remote.files import open_files
 
-    given = load_input(request.data, _target_catalog(endpoint, request.branch, request.from_), request.storage_options)
+    catalog = _target_catalog(endpoint, request.branch, request.from_)
+    changes = parse_change_columns(request.sequence, request.delete, catalog)
+    given = load_input(request.data, read_catalog(changes, catalog), request.storage_options)
     with open_files(given, request.report) as files:
         result: LoadResult = decode_answer(LoadResult, endpoint.document(request, files=files))
         return result

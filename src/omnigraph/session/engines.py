@@ -24,7 +24,7 @@ _logger = logging.getLogger("omnigraph.engine")
 
 def choose_load_engine(request: "LoadRequest | ExplainLoadRequest", given: "LoadInput") -> Choice:
     """The engine of a load."""
-    merges = request.mode == LoadMode.MERGE
+    merges = request.mode in (LoadMode.MERGE, LoadMode.APPLY)
     return choose_engine(request.engine, lambda: given.reasons_for_engine(this_machine(), merges=merges))
 
 

@@ -25,6 +25,7 @@ _BROKEN = {
     Rule.UNIQUE: "another entity has a value that must be unique",
     Rule.END: "an edge would lack one of its ends",
     Rule.CARDINALITY: "a node would have too many or too few edges",
+    Rule.SEQUENCE: "two different changes of an entity have the same place in their order",
 }
 
 

@@ -6,6 +6,7 @@ from omnigraph.branching.creation import branch_for_write
 from omnigraph.errors import UsageError
 from omnigraph.failpoints import Writer
 from omnigraph.loading.batches import LoadKey
+from omnigraph.loading.change_columns import parse_change_columns, read_catalog
 from omnigraph.loading.edge_ids import parse_edge_ids
 from omnigraph.loading.inputs import load_input
 from omnigraph.loading.load import LoadOptions, describe_load
@@ -21,7 +22,8 @@ def load(session: Session, request: LoadRequest) -> LoadResult:
     """Reads the input under the schema of the branch, and loads it as one commit."""
 
     def prepare(head: Snapshot) -> PreparedWrite[LoadResult]:
-        given = load_input(request.data, head.catalog, request.storage_options)
+        changes = parse_change_columns(request.sequence, request.delete, head.catalog)
+        given = load_input(request.data, read_catalog(changes, head.catalog), request.storage_options)
         choice = choose_load_engine(request, given)
         if given.frames and choice.engine != SPARK:
             raise UsageError("a Spark DataFrame is loaded on Spark; to load it here, convert it with `toArrow()`")
@@ -35,7 +37,10 @@ def load(session: Session, request: LoadRequest) -> LoadResult:
             allowed=session.guard.changing(request.branch),
         )
         options = LoadOptions(
-            mode=LoadMode(request.mode), edge_ids=parse_edge_ids(request.edge_id, head.catalog), key=_key_of(request)
+            mode=LoadMode(request.mode),
+            edge_ids=parse_edge_ids(request.edge_id, head.catalog),
+            key=_key_of(request),
+            changes=changes,
         )
         return PreparedWrite(
             order,

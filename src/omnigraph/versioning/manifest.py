@@ -6,11 +6,11 @@ version by version.
 """
 
 from collections.abc import Mapping
-from dataclasses import field, replace
+from dataclasses import asdict, field, replace
 from datetime import UTC, datetime
 from typing import Any
 
-from omnigraph.api.history import FIRST_SCHEMA, Commit, Place
+from omnigraph.api.history import FIRST_SCHEMA, ChangeCounts, Commit, Place
 from omnigraph.dataclass_later import dataclass
 from omnigraph.storage.deltas import Delta
 
@@ -289,7 +289,8 @@ def commit_to_json(commit: Commit) -> dict[str, Any]:
     """A commit as JSON values."""
     times = {"created_at": commit.created_at.isoformat()}
     loaded = {} if commit.batch is None else {name: getattr(commit, name) for name in _LOADED}
-    return {**commit_to_row(commit), **times, "manifest": commit.manifest, "ahead": commit.ahead, **loaded}
+    applied = {} if commit.applied is None else {"applied": asdict(commit.applied)}
+    return {**commit_to_row(commit), **times, "manifest": commit.manifest, "ahead": commit.ahead, **loaded, **applied}
 
 
 def commit_from_json(data: Mapping[str, Any]) -> Commit:
@@ -322,4 +323,5 @@ def commit_from_row(row: Mapping[str, Any]) -> Commit:
         batch=row.get("batch"),
         digest=row.get("digest"),
         details=row.get("details"),
+        applied=None if row.get("applied") is None else ChangeCounts(**row["applied"]),
     )

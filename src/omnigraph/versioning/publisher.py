@@ -7,7 +7,7 @@ from dataclasses import field, replace
 from datetime import UTC, datetime
 from functools import cached_property
 
-from omnigraph.api.history import Commit, Place
+from omnigraph.api.history import ChangeCounts, Commit, Place
 from omnigraph.dataclass_later import dataclass
 from omnigraph.errors import (
     ExpectedVersionMismatch,
@@ -94,6 +94,8 @@ class Publication:
     merged_parent: MergedParent | None = None
     batch: Batch | None = None
     """The key of a load: no batch of its application with this number or a greater one may have been loaded."""
+    applied: ChangeCounts | None = None
+    """What the changes of a load do."""
     batches: Mapping[str, LoadedBatch] = field(default_factory=dict)
     """What applications have loaded into the branch that is merged."""
     rival_id: str | None = None
@@ -298,6 +300,7 @@ def _commit(publication: Publication, log: ManifestLog) -> Commit:
         batch=batch.number if batch else None,
         digest=batch.digest if batch else None,
         details=batch.details if batch else None,
+        applied=publication.applied,
     )
 
 

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import field
 from typing import TypeAlias
 
+from omnigraph.api.history import ChangeCounts
 from omnigraph.catalog import Catalog
 from omnigraph.dataclass_later import dataclass
 from omnigraph.failpoints import Writer
@@ -50,6 +51,8 @@ class WriteAttempt:
     merged_parent: MergedParent | None = None
     batch: Batch | None = None
     """The key of a load."""
+    applied: ChangeCounts | None = None
+    """What the changes of a load do."""
     batches: Mapping[str, LoadedBatch] = field(default_factory=dict)
     """What applications have loaded into the branch that it merges."""
     new_schema: NewSchema | None = None

@@ -383,6 +383,7 @@ def _sidecar(
         merged_parent=attempt.merged_parent,
         batch=attempt.batch,
         batches=attempt.batches,
+        applied=attempt.applied,
         schema_id=attempt.base.commit.schema_id,
         schema_change=None if new is None else new.change,
         is_commit=attempt.kind is not Writer.FOLD,

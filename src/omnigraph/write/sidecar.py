@@ -9,6 +9,7 @@ from dataclasses import asdict, field, replace
 from typing import Any
 
 from omnigraph import failpoints
+from omnigraph.api.history import ChangeCounts
 from omnigraph.dataclass_later import dataclass
 from omnigraph.errors import Damaged, RecoveryFailed
 from omnigraph.failpoints import Point
@@ -23,7 +24,7 @@ from omnigraph.write.fence import EXISTENCE
 RECOVERY_FOLDER = "__recovery"
 _SUFFIX = ".json"
 _FORMAT = 2
-_KEYS = ("batch", "batches")
+_KEYS = ("batch", "batches", "applied")
 _BY_TABLE_VERSIONS = 1
 """The format that named what a write relied on by versions of tables."""
 
@@ -98,6 +99,8 @@ class Sidecar:
     """Whether the manifest keeps other writes away from its tables."""
     batch: Batch | None = None
     """The key of a load."""
+    applied: ChangeCounts | None = None
+    """What the changes of a load do."""
     batches: Mapping[str, LoadedBatch] = field(default_factory=dict)
     """What applications have loaded into the branch that it merges."""
 
@@ -134,6 +137,7 @@ class Sidecar:
             merged_parent=self.merged_parent,
             batch=self.batch,
             batches=self.batches,
+            applied=self.applied,
             rival_id=self.undo_id,
             since=self.manifest_version,
         )

@@ -28,7 +28,7 @@ def read(block: bytes, *, line_by_line: bool) -> tuple[list[Any], list[Any]]:
     reader = RecordReader(CATALOG, tells_null_apart=False)
     with pytest.MonkeyPatch.context() as patch:
         if line_by_line:
-            patch.setattr(records, "rows_of", lambda *_: None)
+            patch.setattr(records, "rows_of", lambda *_, **__: None)
         reader.read(block, 0)
     rows = []
     for each in reader.take_rows():
