@@ -234,6 +234,37 @@ def test_parameters_and_literals_are_columns(graph: og.Graph) -> None:
     assert [tuple(row.values()) for row in done.rows()] == [values]
 
 
+def test_keys_and_ids_are_different_where_the_key_is_no_text(tmp_path: Path) -> None:
+    schema = """
+        node User { id: U64 @key, photo: Blob? }
+        node Room { building: String, number: I32, place: Vector(2)?, @key(building, number) }
+        edge SitsIn: User -> Room { weight: F64? }
+    """
+    graph = og.init(tmp_path / "ids.omni", schema, durability="fast")
+    assert returned(graph, f"insert User {{ id: {2**64 - 1} }} returning {{ id, @id, id > 5 as large }}") == [
+        (2**64 - 1, str(2**64 - 1), True)
+    ]
+    body = 'insert Room { building: "x", number: 3, place: [1, 2] } returning { id, *, place }'
+    assert returned(graph, body) == [('["x","3"]', "x", 3, [1.0, 2.0])]
+    mutate(graph, "insert User { id: 7 }")
+    body = 'insert SitsIn { from: 7, to: ["x", 3], weight: -0.0 } returning { from, @dst, weight }'
+    ((start, end, weight),) = returned(graph, body)
+    assert (start, end, str(weight)) == ("7", '["x","3"]', "-0.0")
+    body = 'match { $u: User { id: 7 } } update $u set { photo: "base64:aGk=" } returning { $u.id, $u.@id, $u.photo }'
+    assert returned(graph, body) == [(7, "7", b"hi")]
+    body = "match { $u: User  $u sitsIn $_ } delete $u returning { $u.photo, $u.id }"
+    assert returned(graph, body) == [(b"hi", 7)]
+
+
+def test_many_rows_are_returned_from_tables(tmp_path: Path) -> None:
+    graph = og.init(tmp_path / "many.omni", SCHEMA, durability="fast")
+    graph.load({"Note": [{"id": f"{number:06}", "stars": number % 7} for number in range(30_000)]})
+    done = mutate(graph, "update Note set { stars: stars + 1 } where stars >= 3 returning { id, stars }")
+    expected = [(f"{number:06}", number % 7 + 1) for number in range(30_000) if number % 7 >= 3]
+    assert [tuple(row.values()) for row in done.rows()] == expected
+    assert len(returned(graph, "delete Note where stars > 6 returning { id }")) == 30_000 // 7
+
+
 def test_words_of_the_language_can_be_names(tmp_path: Path) -> None:
     schema = "node Returning { returning: String @key, number: I32? }\nedge Returning: Returning -> Returning"
     graph = og.init(tmp_path / "names.omni", schema, durability="fast")
@@ -317,6 +348,9 @@ def test_a_misspelt_name_has_a_hint_and_a_parameter_is_used(tmp_path: Path) -> N
     graph = og.init(tmp_path / "graph.omni", SCHEMA, durability="fast")
     with pytest.raises(og.QueryError, match="did you mean `level`"):
         mutate(graph, 'insert Person { name: "x" } returning { levl }')
+    for word in ("return", "Returning", "returnin"):
+        with pytest.raises(og.QueryError, match="are returned by `returning"):
+            mutate(graph, f'insert Person {{ name: "x" }} {word} {{ level }}')
     with pytest.raises(og.QueryError, match="are bare names, such as `id`"):
         mutate(graph, 'insert Person { name: "x" } returning { $p.level }')
     source = Source("a.gq", 'query q($n: I32) { insert Person { name: "x" } returning { $n as n } }')

@@ -63,6 +63,15 @@ def test_every_result_becomes_a_frame_of_spark(
     ]
 
 
+def test_what_a_mutation_returns_becomes_a_frame_of_spark(
+    graph_here: og.Graph, spark_for_few_rows: SparkSession
+) -> None:
+    body = 'update Person set { age: 7 } where name = "Ada" returning { id, age, tags, joined }'
+    frame = graph_here.mutate(body).to_spark()
+    assert frame.schema.simpleString() == "struct<id:string,age:int,tags:array<string>,joined:timestamp>"
+    assert [row["age"] for row in frame.collect()] == [7]
+
+
 def test_auto_chooses_spark_for_very_much_and_says_so(
     graph: og.Graph, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

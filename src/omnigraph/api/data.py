@@ -339,7 +339,7 @@ class EntityRequest(Request[dict[str, Any] | None]):
 
 
 class MutateRequest(Request[MutationResult]):
-    """Run a mutation as one commit, or not at all.
+    """Run a mutation as one commit, or not at all. The rows of its `returning` are in the result.
 
     Raises:
         ValidationError: The result would break a rule of the schema.
@@ -349,6 +349,8 @@ class MutateRequest(Request[MutationResult]):
         >>> grow = "query grow($name: String, $age: I32) { update Person set { age: $age } where name = $name }"
         >>> g.mutate(grow, params={"name": "Bob", "age": 13}, message="a birthday").affected
         {'nodes': 1, 'edges': 0}
+        >>> g.mutate('update Person set { age: age + 1 } where name = "Bob" returning { name, age }').rows()
+        [{'name': 'Bob', 'age': 14}]
     """
 
     verb = "mutate"

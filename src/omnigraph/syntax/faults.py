@@ -127,7 +127,7 @@ def _token_hint(token: Token, before: str, expected: set[str], parser: Lark) -> 
         return "write `query NAME { … }`, or leave out `query` and its braces"
     if found == "query" and "$END" in expected:
         return "a query without a header is alone in its source; write `query NAME { … }` around it"
-    if "RETURNING" in expected and found.lower() in ("return", "returning"):
+    if "RETURNING" in expected and nearest_name(found, ("return", "returning")) is not None:
         return "the values of what a statement wrote are returned by `returning { … }`"
     if found.lower() in WORD_HINTS:
         return WORD_HINTS[found.lower()]
