@@ -39,6 +39,7 @@ ERRORS = [
     errors.ForkUnsettled("node:Person", "b"),
     errors.StagedFileGone("nodes/1/data/a.lance"),
     errors.KeyConflict("Person", "Ada"),
+    errors.TooManyMatches(600_000, 500_000),
     errors.MergeConflicts("b", "main", [CONFLICT]),
     errors.NotFound("branch", "x"),
     errors.NotFound("query", "x", "did you mean `y`?"),
