@@ -94,7 +94,7 @@ class _Columns:
         """A value as one of its type. A sum that its type cannot hold is null, as what is computed of one is."""
         value = self._outer(expression)
         if isinstance(expression, ir.Aggregate) and expression.function is ir.AggregateFunction.SUM:
-            return exp.TryCast(this=value, to=sql_type(expression.type))
+            return exp.TryCast(this=value, to=sql_type(expression.type), safe=True)
         return value
 
     def _order(self) -> list[exp.Ordered]:
