@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from omnigraph.catalog import List, Scalar, arrow_type
+from omnigraph.catalog import List, NodeType, Scalar, arrow_type
 from omnigraph.catalog.model import ID
 from omnigraph.catalog.types import INTEGERS
 from omnigraph.compiler import ir
@@ -30,6 +30,7 @@ from omnigraph.resident.codes import Codes, encode
 from omnigraph.resident.ids import pick
 from omnigraph.resident.numbers import distinct, numbers_of, sortable_numbers, truths_of
 from omnigraph.resident.tables import Ordinals
+from omnigraph.storage.predicates import is_text
 
 _MOST_GROUPS = 2**62
 
@@ -181,7 +182,7 @@ class Groups:
 
     def _parts(self, keys: Sequence[ir.Expression]) -> Any:
         """The keys that divide rows. What depends on an entity that is a key does not divide further."""
-        entities = {key.variable for key in keys if _is_identity(key)}
+        entities = {key.variable for key in keys if _is_identity(key)} | self._found_by_keys(keys)
         for variable in entities:
             # What is bound to nothing is a key, too: the first one.
             above = -MISSING if variable in self.run.program.optional else 0
@@ -197,6 +198,23 @@ class Groups:
             elif not isinstance(key, ir.Column | ir.Entity) and self.run.values.of(key) is None:
                 encoded = _encode(self.run.compute_values(key, self.frame, self.run.program.scope))
                 yield _Key(key, encoded.codes, len(encoded.values) + 1, encoded.values)
+
+    def _found_by_keys(self, keys: Sequence[ir.Expression]) -> set[str]:
+        """The variables of nodes whose whole key is among what divides rows, with other properties.
+
+        The key tells each node from all others, so the others need not be looked at. The key alone divides as well, and
+        its values are in their order then.
+        """
+        columns: dict[str, set[str]] = {}
+        for key in keys:
+            if isinstance(key, ir.Column) and key.variable != ir.STAGE:
+                columns.setdefault(key.variable, set()).add(key.name)
+        found = set()
+        for variable, names in columns.items():
+            entity = self.run.entity(variable)
+            if isinstance(entity, NodeType) and entity.key and names > {*entity.key}:
+                found.add(variable)
+        return found
 
     def _entities(self, variable: str) -> Ordinals:
         """The entity of a variable that is a key, for each group."""
@@ -214,6 +232,8 @@ class Groups:
         if _is_identity(key):
             return self.run.order_of(key.variable, ordinals)
         assert isinstance(key, ir.Column)
+        if is_text(key.type):
+            return self.run.codes(key.variable, key.name, ordinals).codes
         return sortable_numbers(self.run.values_of(self.run.holder(key.variable), key.name, ordinals))
 
     def _outputs(self, keys: Sequence[ir.Expression], places: NDArray[Any] | None) -> list[AnswerColumn]:

@@ -98,10 +98,13 @@ class KnownValues:
                 return None
             is_null = left.value is None or right.value is None
             return Known(None if is_null else holds(left, expression.operator, right), Scalar.BOOL)
-        arguments = [self.of(each) for each in expression.arguments]
-        if any(each is None for each in arguments):
-            return None
-        constants = [ir.Constant(each.value, each.type or expression.type) for each in arguments if each is not None]
+        arguments = []
+        for each in expression.arguments:
+            known = self.of(each)
+            if known is None:
+                return None
+            arguments.append(known)
+        constants = [ir.Constant(each.value, each.type or expression.type) for each in arguments]
         found = evaluate(expression.operation, [constant_array(each, 1) for each in constants], expression.type)[
             0
         ].as_py()

@@ -53,7 +53,7 @@ from omnigraph.query.programs import (
 from omnigraph.query.results import AnswerColumn, constant_scalar, python_values
 from omnigraph.query.walks import reachable_counts, reachable_pairs
 from omnigraph.resident.codes import Codes
-from omnigraph.resident.links import LinkHops, Links
+from omnigraph.resident.links import Csr, LinkHops, Links
 from omnigraph.resident.numbers import distinct, spread, truths_of
 from omnigraph.resident.tables import Ordinals, ResidentTable
 from omnigraph.resident.view import ResidentView
@@ -380,8 +380,10 @@ class Run:
         ids = operation.ids(self.values)
         if len(ids) > self.uncounted:
             self._hold(len(ids), 1)
-        found = [ordinal for id in ids if (ordinal := table.find(id)) >= 0]
-        return self._cross(frame, operation.variable, self._pass(operation.tests, table, np.array(found, np.int64)))
+        found = np.array([ordinal for id in ids if (ordinal := table.find(id)) >= 0], np.int64)
+        if operation.tests:
+            found = self._pass(operation.tests, table, found)
+        return self._cross(frame, operation.variable, found)
 
     def _scan(self, operation: Scan, frame: Frame) -> Frame:
         table = self.view.table(operation.table)
@@ -413,12 +415,14 @@ class Run:
             if is_counted and step.end not in live and (step.edge is None or step.edge not in live):
                 return self._count_step(step, frame.columns[step.start], carried, links)
         starts = frame.columns[step.start]
-        if step.edge is not None:
+        is_one_hop = (step.minimum, step.maximum) == (1, 1)
+        single = links.find_single(starts, step.direction) if is_one_hop and len(starts) > 1 else None
+        if single is not None:
+            following = self._step_to_one(carried, step, *single)
+        elif step.edge is not None:
             self._hold_step(links, starts, step, len(carried.columns) + 2)
-            places, ends, edges = links.follow(starts, step.direction)
-            following = self._continue(carried, step, places, ends)
-            following.columns[step.edge] = edges
-        elif (step.minimum, step.maximum) == (1, 1):
+            following = self._continue(carried, step, *links.follow(starts, step.direction))
+        elif is_one_hop:
             self._hold_step(links, starts, step, len(carried.columns) + 1)
             if carried.columns or carried.weights is not None:
                 following = self._continue(carried, step, *links.neighbours(starts, step.direction))
@@ -427,9 +431,6 @@ class Run:
                 following = Frame({step.end: ends}, len(ends))
         else:
             following = self._walk(carried, step, starts, links)
-        if step.is_end_bound:
-            following = following.take(following.columns["@end"] == following.columns[step.end])
-            del following.columns["@end"]
         return self._keep_passing((*step.tests, *step.edge_tests), following)
 
     def _keep_passing(self, tests: Sequence[Test], frame: Frame) -> Frame:
@@ -484,10 +485,44 @@ class Run:
         if len(starts) > self.uncounted:
             self._hold(int(links.degrees(starts, step.direction).sum()), columns)
 
-    def _continue(self, frame: Frame, step: EdgeStep, places: Ordinals, ends: Ordinals) -> Frame:
-        following = frame.take(places)
-        following.columns["@end" if step.is_end_bound else step.end] = ends
-        following.count = len(ends)
+    def _continue(
+        self, frame: Frame, step: EdgeStep, places: Ordinals, ends: Ordinals, edges: Ordinals | None = None
+    ) -> Frame:
+        """The rows at some places, each with an end of an edge, or those of them whose end is this one already."""
+        if step.is_end_bound:
+            keep = np.flatnonzero(ends == frame.columns[step.end][places])
+            places, ends, edges = places[keep], ends[keep], None if edges is None else edges[keep]
+        if len(places) == frame.count == 1:
+            following = Frame(dict(frame.columns), 1, frame.weights)
+        else:
+            following = frame.take(places)
+        following.count = len(places)
+        if not step.is_end_bound:
+            following.columns[step.end] = ends
+        if step.edge is not None and edges is not None:
+            following.columns[step.edge] = edges
+        return following
+
+    def _step_to_one(self, frame: Frame, step: EdgeStep, csr: Csr, at: Ordinals) -> Frame:
+        """The rows whose start has an edge, if no start has more; `at` is where it is, or below zero."""
+        self._hold(len(at), len(frame.columns) + 1)
+        if len(csr.ends):
+            ends = csr.ends[at]
+            keep = at >= 0
+            if step.is_end_bound:
+                keep &= ends == frame.columns[step.end]
+        else:
+            ends, keep = at, np.zeros(len(at), np.bool_)
+        if keep.all():
+            following = Frame(dict(frame.columns), len(at), frame.weights)
+        else:
+            places = np.flatnonzero(keep)
+            following, ends, at = frame.take(places), ends[places], at[places]
+            following.count = len(places)
+        if not step.is_end_bound:
+            following.columns[step.end] = ends
+        if step.edge is not None:
+            following.columns[step.edge] = csr.edges[at]
         return following
 
     def _walk(self, frame: Frame, step: EdgeStep, all_starts: Ordinals, links: Links) -> Frame:
@@ -781,9 +816,12 @@ def _kinds_of(columns: Sequence[Ordinals]) -> tuple[Ordinals, Ordinals]:
     if len(every) <= FEW_VALUES or any(bool(np.all(column[1:] > column[:-1])) for column in columns):
         return every, every
     kinds, firsts = every * 0, every[:1]
-    for column in columns:
+    for number, column in enumerate(columns):
         low = min(int(column.min()), 0)
         keys = kinds * (int(column.max()) + 1 - low) + (column - low)
+        # Sorting takes a fraction of the time that finding an order takes, and often all rows differ.
+        if number + 1 == len(columns) and len(distinct(keys)) == len(keys):
+            return every, every
         _, firsts, kinds = np.unique(keys, return_index=True, return_inverse=True)
     return firsts, kinds
 

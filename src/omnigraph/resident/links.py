@@ -34,6 +34,8 @@ class Csr:
     edges: NDArray[np.int32]
     is_simple: bool
     """Whether no two edges connect the same nodes."""
+    is_single: bool
+    """Whether at most one edge begins at each node."""
 
     @property
     def nbytes(self) -> int:
@@ -45,6 +47,14 @@ class Csr:
             return 0, 0
         first = int(self.offsets[node])
         return first, int(self.offsets[node + 1]) - first
+
+    def find_single(self, nodes: Ordinals) -> Ordinals:
+        """Where the edge of each node is, -1 for those without one, where `is_single`."""
+        most = len(self.offsets) - 1
+        if len(self.ends) == most and len(nodes) and int(nodes.max()) < most:
+            return nodes  # each node has one, so they stand at the numbers of the nodes
+        firsts, degrees = self.stretches(nodes)
+        return np.where(degrees > 0, firsts, -1)
 
     def stretches(self, nodes: Ordinals) -> tuple[Ordinals, Ordinals]:
         """Where the edges of nodes are, and how many they are."""
@@ -75,7 +85,8 @@ def sort_edges(begins: Ordinals, ends: Ordinals, edges: Ordinals, count: int) ->
         pairs = keys >> edge_bits
         ends, edges = pairs & ((1 << end_bits) - 1), keys & ((1 << edge_bits) - 1)
     is_simple = not bool(np.any(pairs[1:] == pairs[:-1]))
-    return Csr(offsets, ends.astype(np.int32), edges.astype(np.int32), is_simple)
+    is_single = not bool(np.any(offsets[1:] - offsets[:-1] > 1))
+    return Csr(offsets, ends.astype(np.int32), edges.astype(np.int32), is_simple, is_single)
 
 
 class BaseLinks:
@@ -165,8 +176,21 @@ class Links:
         keep = back[1] != nodes[back[0]]
         return _join(there, (back[0][keep], back[1][keep], back[2][keep]))
 
+    def find_single(self, nodes: Ordinals, direction: Direction) -> tuple[Csr, Ordinals] | None:
+        """Where the one edge of each node is, -1 for those without; None where nodes may have several."""
+        if direction is Direction.EITHER or self._has_overlay:
+            return None
+        csr = self.base.csr(backward=direction is Direction.BACKWARD)
+        return (csr, csr.find_single(nodes)) if csr.is_single else None
+
     def neighbours(self, nodes: Ordinals, direction: Direction) -> tuple[Ordinals, Ordinals]:
         """The nodes that are one edge away, each once and in any order: the position of the node, and the other."""
+        if len(nodes) == 1 and direction is not Direction.EITHER and not self._has_overlay:
+            # Short reads follow the edges of one node, and spend most of their time on calls.
+            csr = self.base.csr(backward=direction is Direction.BACKWARD)
+            first, degree = csr.stretch(int(nodes[0]))
+            if degree < 2 or csr.is_simple:
+                return np.zeros(degree, np.int64), csr.ends[first : first + degree]
         apart = self._apart(nodes, direction)
         if apart is None:
             places, ends, _ = self.follow(nodes, direction)

@@ -94,3 +94,71 @@ def test_what_is_only_counted_is_not_made(tmp_path: Path, text: str) -> None:
     assert all(len(call.args[0].columns) < 3 for call in take.call_args_list)
     with mock.patch.object(ResidentCache, "view", return_value=None):
         assert found.rows() == graph.query(text).rows()
+
+
+TOWNS = """
+node Person { name: String @key, age: I32? }
+node Town { number: I64 @key, name: String }
+node Seat { row: I32, place: String, kind: String?  @key(row, place) }
+edge Knows: Person -> Person
+edge LivesIn: Person -> Town { since: I32? }
+edge SitsOn: Person -> Seat
+edge Mayor: Town -> Person
+"""
+
+
+@pytest.mark.parametrize("changed", [False, True])
+def test_edges_to_one_node_and_groups_by_keys_are_as_from_the_tables(tmp_path: Path, changed: bool) -> None:
+    """Most people live in one town, and some in none; names of towns are not unique, their numbers are."""
+    graph = og.init(tmp_path / "g.omni", TOWNS)
+    names = [f"p{number:03}" for number in range(300)]
+    at_home = names[:250] if changed else names
+    graph.load(
+        {
+            "Person": pa.table({"name": names, "age": pa.array([at % 5 or None for at in range(300)], pa.int32())}),
+            "Town": pa.table({"number": range(12), "name": [f"t{at % 4}" for at in range(12)]}),
+            "Seat": pa.table(
+                {
+                    "row": pa.array([at // 3 for at in range(9)], pa.int32()),
+                    "place": [*"abc"] * 3,
+                    "kind": [None, "x", "x"] * 3,
+                }
+            ),
+            "Knows": pa.table({"from": names * 2, "to": names[1:] + names[:1] + names[7:] + names[:7]}),
+            "LivesIn": pa.table(
+                {
+                    "from": at_home,
+                    "to": [at * 7 % 12 for at in range(len(at_home))],
+                    "since": pa.array([at % 9 for at in range(len(at_home))], pa.int32()),
+                }
+            ),
+            "SitsOn": pa.table({"from": names[::3], "to": [f'["{at % 3}","{"abc"[at % 2]}"]' for at in range(100)]}),
+            "Mayor": pa.table({"from": [0, 1, 5], "to": ["p003", "p000", "p250"]}),
+        },
+        engine="local",
+    )
+    if changed:
+        graph.mutate(
+            'query q { insert LivesIn { from: "p260", to: 3 } insert LivesIn { from: "p000", to: 4, since: 1 } '
+            'delete LivesIn where src = "p001" delete Person where name = "p007" '
+            'insert Town { number: 99, name: "t0" } }'
+        )
+    for text in (
+        "match { $p: Person  $p livesIn $t } return { $t.name, $t.number, count($p) as n }",
+        "match { $p: Person  $p livesIn $t } return { $t.number, $t.name, sum($p.age) as n } order { n desc } limit 5",
+        "match { $p: Person  optional { $p livesIn $t  $t.number < 3 } } return { $t.name, $t.number, count($p) as n }",
+        "match { $p: Person  optional { $p sitsOn $s } } return { $s.kind, $s.place, $s.row, count($p) as n }",
+        "match { $p: Person  $p sitsOn $s } return { $s.place, $s.kind, count($p) as n }",
+        "match { $p: Person  $p sitsOn $s } return distinct { $s.row, $s.place, $s.kind } order { $s.kind desc }",
+        "match { $p: Person  $p $l:livesIn $t  $l.since > 4 } return { $p.name, $l.since, $t.name }",
+        "match { $p: Person  $p knows $q  $p livesIn $t  $q livesIn $t } return { $p.name, $q.name, $t.number }",
+        "match { $t: Town  $t mayor $p  $p livesIn $t } return { $t.number, $p.name }",
+        "match { $p: Person  $p knows $q } return { $p.name, count { $p livesIn $t  $q livesIn $t } as n }",
+        "match { $t: Town } return { $t.number, count { $p livesIn $t  $p knows $q  $q livesIn $t } as n }",
+        "match { $p livesIn $t } with { $t.name as a, $t.number as b, count($p) as n } match { $n > 9 } return { $a }",
+    ):
+        query = f"query q {{ {text} }}"
+        found = graph.query(query)
+        assert isinstance(found, MemoryResult), text
+        with mock.patch.object(ResidentCache, "view", return_value=None):
+            assert found.rows() == graph.query(query).rows(), text
