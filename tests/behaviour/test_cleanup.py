@@ -71,7 +71,7 @@ def cleaned(graph: og.Graph, keep: int | None = 1, **options: Any) -> CleanupRes
 
 def aged(graph: og.Graph, times: int, branch: str = "main") -> None:
     """Writes that leave old versions behind; the last sets the age of Ada to their number."""
-    for age in range(1, times + 1):
+    for age in (0, *range(2, times + 1)):
         set_age(graph, age, branch)
 
 
@@ -220,7 +220,7 @@ def test_one_of_keep_and_older_than_is_required(graph: og.Graph) -> None:
 def test_a_graph_that_was_cleaned_is_as_small_as_one_loaded_afresh(graph: og.Graph, tmp_path: Path) -> None:
     write(graph, " ".join(f'insert Person {{ name: "P{number}", age: {number} }}' for number in range(500)))
     for number in range(60):
-        set_age(graph, number, name=f"P{number}")
+        set_age(graph, number + 1, name=f"P{number}")
     graph.export(tmp_path / "all.jsonl")
     fresh = og.init(tmp_path / "fresh.omni", graph.schema.text, durability="fast")
     fresh.load(tmp_path / "all.jsonl")
@@ -540,8 +540,8 @@ def test_nobody_takes_the_gap_for_the_end_of_the_history(graph: og.Graph) -> Non
     note = Path(graph.uri, "__heads", "main")
     note.write_text("64")
     assert idle.snapshot().commit != head
-    for handle in (idle, other_handle(graph)):
-        set_age(handle, 81)
+    for age, handle in enumerate((idle, other_handle(graph)), 81):
+        set_age(handle, age)
     assert other_handle(graph).snapshot().commit.manifest_version == 164
 
 

@@ -312,8 +312,8 @@ def test_commits_that_only_a_damaged_manifest_repeats_are_not_said_to_be_unknown
 ) -> None:
     set_age(graph, 7)
     oldest = graph.commits.list()[-1].graph_commit_id
-    while graph.snapshot().manifest.version <= REMEMBERED_COMMITS + 4:
-        set_age(graph, 8)
+    while (version := graph.snapshot().manifest.version) <= REMEMBERED_COMMITS + 4:
+        set_age(graph, 7 + version)
     graph.cleanup(keep=1, grace="0s", confirm=True)
     damage(manifest_file(graph.uri, REMEMBERED_COMMITS))
     again = other_handle(graph)

@@ -231,6 +231,7 @@ def test_a_graph_is_made_loaded_changed_and_looked_at(folder: Path, graph: Path)
         "application",
         "batch",
         "details",
+        "applied",
     }
     commits = as_json(omnigraph_cli("commit", "list", graph, "--json"))
     assert [commit["message"] for commit in commits] == ["add", "load data.jsonl", "init"]

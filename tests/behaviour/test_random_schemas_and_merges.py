@@ -136,11 +136,9 @@ class World:
         else:
             p = self.chance.choice(list(side.props))
             value = self._value(side.props[p])
-            write(
-                self.graph,
-                f'update {side.type} set {{ {side.props[p].name}: {_text(value)} }} where k = "{id}"',
-                branch,
-            )
+            text = f'update {side.type} set {{ {side.props[p].name}: {_text(value)} }} where k = "{id}"'
+            done = self.graph.mutate(f"query q {{ {text} }}", branch=branch)
+            assert (done.commit is not None) == (side.rows[id][p] != value)
             side.rows[id] = {**side.rows[id], p: value}
 
     def _value(self, prop: Prop) -> int | None:

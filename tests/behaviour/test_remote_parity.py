@@ -68,8 +68,18 @@ import sys, omnigraph as og
 graph = og.open(sys.argv[1])
 graph.mutate('query q { insert Person { name: "Lost" } insert City { name: "Lost" } }', actor="cyd")
 """
+PIPELINE = """
+pipeline: cities
+sources:
+  cities: {files: cities-*.csv, increment: files}
+nodes:
+  City: {view: cities}
+"""
 FILES = {
     "schema.pg": SCHEMA,
+    "cities.yaml": PIPELINE,
+    "wrong.yaml": PIPELINE.replace("view: cities", "view: citys"),
+    "cities-1.csv": "name\nLima\n",
     "people.jsonl": RECORDS.strip() + "\n",
     "more.jsonl": '{"type": "Person", "data": {"name": "Cyd"}}\n',
     "bad.jsonl": '{"type": "Person", "data": {"name": 3}}\n{"edge": "Knows", "from": "Ada", "to": "Nobody"}\nno json\n',
@@ -222,6 +232,13 @@ embed Person
 embed Person --all --property vec
 embed City
 embed Nothing
+pipeline validate cities.yaml
+pipeline validate wrong.yaml
+pipeline plan cities.yaml
+pipeline run cities.yaml
+pipeline run cities.yaml
+pipeline status cities.yaml
+pipeline history cities.yaml
 indexes --list
 indexes
 indexes

@@ -78,8 +78,8 @@ def test_segments_stay_few_and_none_is_written_anew_once_it_is_long(graph: og.Gr
 def test_rows_that_change_and_go_are_found_as_they_are(graph: og.Graph) -> None:
     expected = {f"p{number}": 0 for number in range(100)}
     for number in range(30):
-        set_age(graph, number, name=f"p{number % 12}")
-        expected[f"p{number % 12}"] = number
+        set_age(graph, number + 1, name=f"p{number % 12}")
+        expected[f"p{number % 12}"] = number + 1
         if number % 10 == 9:
             write(graph, f'delete Person where name = "p{50 + number // 10}"')
             del expected[f"p{50 + number // 10}"]

@@ -26,7 +26,7 @@ def test_frames_of_a_type_have_the_rows_of_their_moment(graph: og.Graph, spark: 
         return sorted((row["name"], row["age"]) for row in frame.select("name", "age").collect())
 
     frame = spark.read.format("omnigraph").options(type="Person").load(graph.uri)
-    before, old, small = read(), read(filter="age > 40"), read(partitionRows=3)
+    before, old, small = read(), read(filter="age > 40"), read(partition_rows=3)
     assert ("new", 41) in before
     assert ("p10", 1) in before
     assert "p04" not in dict(before)

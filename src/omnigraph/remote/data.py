@@ -129,7 +129,9 @@ def load(endpoint: Endpoint, request: LoadRequest) -> LoadResult:
     changes = parse_change_columns(request.sequence, request.delete, catalog)
     given = load_input(request.data, read_catalog(changes, catalog), request.storage_options)
     with open_files(given, request.report) as files:
-        result: LoadResult = decode_answer(LoadResult, endpoint.document(request, files=files))
+        if request.details is not None:  # it may be too long for an address
+            files.append(("details", (None, request.details)))
+        result: LoadResult = decode_answer(LoadResult, endpoint.document(replace(request, details=None), files=files))
         return result
 
 

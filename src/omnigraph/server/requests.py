@@ -16,7 +16,7 @@ _MOST_NAMES = 10_000
 _MOST_NAMES_IN_ADDRESS = 1_000
 _LARGEST = 2**31
 _TEXTS = ("source", "schema")
-_LONG_WORDS = ("entity", "recovery", "cursor", "message", "sources", "targets", "actor")
+_LONG_WORDS = ("details", "entity", "recovery", "cursor", "message", "sources", "targets", "actor")
 _LEAST_TIMEOUT = 0.1
 _STATES = ("snapshot", "at", "left", "right")
 

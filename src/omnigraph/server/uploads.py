@@ -15,6 +15,7 @@ from fastapi import Request
 from python_multipart.exceptions import FormParserError
 from python_multipart.multipart import MultipartParser, parse_options_header
 
+from omnigraph.api.data import MOST_DETAILS
 from omnigraph.server.context import RequestContext
 from omnigraph.server.errors import BadRequest, UnsupportedMedia
 from omnigraph.server.scratch import Scratch
@@ -23,8 +24,9 @@ from omnigraph.storage.location import Location
 
 MULTIPART = "multipart/form-data"
 LINES = ("application/x-ndjson", "application/ndjson", "application/jsonl", "application/x-jsonlines")
-DATA = "data"
-"""The part of a form whose records name their types; other parts have the name of the type of their rows."""
+DATA, DETAILS = "data", "details"
+"""The part of a form whose records name their types, and the part without a file that is the parameter of this name,
+which may be too long for an address. Other parts have the name of the type of their rows."""
 
 _AT_ONCE = 1024 * 1024
 _MOST_FILES = 10_000
@@ -41,6 +43,8 @@ class Upload:
         self._in_use = False
         self._started: list[tuple[str, str]] = []
         self._open: BufferedWriter | None = None
+        self._details: bytearray | None = None
+        self._in_details = False
 
     def begin(self, part: str, name: str) -> None:
         """Starts a file of this name."""
@@ -49,13 +53,26 @@ class Upload:
         self._open = self._path(len(self._started)).open("wb")
         self._started.append((part, name))
 
+    def begin_details(self) -> None:
+        """Starts the parameter `details`."""
+        if self._details is not None:
+            raise BadRequest(f"the form has two parts {DETAILS!r}")
+        self._details, self._in_details = bytearray(), True
+
     def write(self, content: bytes) -> None:
-        """Adds to the current file."""
-        assert self._open is not None
-        self._open.write(content)
+        """Adds to the current part."""
+        if self._in_details:
+            assert self._details is not None
+            self._details += content
+            if len(self._details) > MOST_DETAILS:
+                raise BadRequest(f"part {DETAILS!r} is too long: expected at most {MOST_DETAILS:,} bytes")
+        else:
+            assert self._open is not None
+            self._open.write(content)
 
     def end(self) -> None:
-        """Closes the current file."""
+        """Ends the current part."""
+        self._in_details = False
         if self._open is not None:
             self._open.close()
             self._open = None
@@ -67,6 +84,14 @@ class Upload:
         for part, file in self._files():
             found.append(file if part == DATA else {part: [file]})
         return found
+
+    @property
+    def details(self) -> str | None:
+        """The parameter `details`, if the form has it."""
+        try:
+            return None if self._details is None else self._details.decode()
+        except UnicodeDecodeError as error:
+            raise BadRequest(f"part {DETAILS!r} is not valid UTF-8") from error
 
     @property
     def names(self) -> set[str]:
@@ -208,6 +233,9 @@ class _Form:
             raise BadRequest("a name of a part of the form is not valid UTF-8") from error
         if not part:
             raise BadRequest("a part of the form has no name")
+        if part == DETAILS and b"filename" not in options:
+            self._spool.begin_details()
+            return
         if not given and part != DATA:
             raise BadRequest(f"part {part!r} has no file name: expected one whose extension is the format of the rows")
         self._spool.begin(part, file_name(given or "data.jsonl"))

@@ -13,6 +13,7 @@ from omnigraph.api.encoding import Result
 from omnigraph.api.history import (
     BranchInfo,
     Change,
+    ChangeCounts,
     ChangeKind,
     Commit,
     ConflictKind,
@@ -67,6 +68,7 @@ from omnigraph.violations import Rule, Violation
 from omnigraph.write.sidecar import Sidecar, SidecarTable
 
 NOON = datetime(2024, 5, 1, 12, 0, 0, 123456, UTC)
+COUNTS = ChangeCounts(inserted=1, updated=2, deleted=3, cascaded=4, stale=5, ignored=6)
 COMMIT = Commit(
     graph_commit_id="01H",
     branch="review/1",
@@ -77,6 +79,7 @@ COMMIT = Commit(
     message="load a.jsonl",
     created_at=NOON,
     schema_id="2-abc",
+    applied=COUNTS,
 )
 FIRST = Commit(graph_commit_id="01A", branch="main", manifest_version=1, parent_commit_id=None, created_at=NOON)
 INFO = BranchInfo(name="review/1", head=COMMIT, created_at=NOON, ahead=1, behind=2)
@@ -145,6 +148,7 @@ STATUS = Status(
     memory=MEMORY,
 )
 VALUES = [
+    COUNTS,
     MEMORY,
     COMMIT,
     FIRST,

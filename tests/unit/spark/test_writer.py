@@ -86,7 +86,7 @@ def test_what_is_wrong_is_told_and_nothing_is_written(spark: "SparkSession", gra
     with pytest.raises(PySparkException, match="no such property; did you mean `age`"):
         save(people(spark, "Zoe", agee="1"), graph)
     unknown = people(spark, "Zoe").write.format("omnigraph").option("type", "Person").option("mode", "upsert")
-    with pytest.raises(PySparkException, match="invalid mode 'upsert': expected `append`, `merge` or `overwrite`"):
+    with pytest.raises(PySparkException, match="invalid mode 'upsert': expected `append`, `merge`, `apply`"):
         unknown.mode("append").save(graph.uri)
     with pytest.raises(PySparkException, match="type `Persn`"):
         save(people(spark, "Zoe"), graph, "Persn")

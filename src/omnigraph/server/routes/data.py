@@ -13,6 +13,7 @@ from starlette.responses import Response
 
 from omnigraph.api.base import MAIN, description_of
 from omnigraph.api.data import (
+    MOST_DETAILS,
     Analysis,
     AnalyzeRequest,
     EntityRequest,
@@ -32,6 +33,7 @@ from omnigraph.api.progress import no_report
 from omnigraph.api.values import row_to_json
 from omnigraph.errors import NotFound, StorageError, UsageError, ValidationError
 from omnigraph.server.context import RequestContext
+from omnigraph.server.errors import BadRequest
 from omnigraph.server.fields import At, Explain, FileName, Name, OnBranch, Words, state_in_address
 from omnigraph.server.models import (
     AnalyzeAnswer,
@@ -58,7 +60,7 @@ from omnigraph.server.responses import (
 )
 from omnigraph.server.routes.verbs import CONTEXT, Context, graph_router, summary_of
 from omnigraph.server.scheduler import Threads
-from omnigraph.server.uploads import DATA, LINES, MULTIPART, Upload, receive_upload
+from omnigraph.server.uploads import DATA, DETAILS, LINES, MULTIPART, Upload, receive_upload
 from omnigraph.versioning import Snapshot
 from omnigraph.violations import Violation
 
@@ -276,8 +278,9 @@ _LOADED: dict[str, Any] = {
                 "schema": {
                     "type": "object",
                     "description": "`data` has files of records that name their types; a part with the name of a type "
-                    "has files of its rows, which are CSV, Parquet or Arrow by their names.",
-                    "properties": {DATA: _FILES},
+                    "has files of its rows, which are CSV, Parquet or Arrow by their names. `details` is the "
+                    "parameter of this name, if it is too long for the address.",
+                    "properties": {DATA: _FILES, DETAILS: {"type": "string", "maxLength": MOST_DETAILS}},
                     "additionalProperties": _FILES,
                 }
             },
@@ -299,6 +302,10 @@ async def load(
 
     await context.run_before_body(check)
     async with receive_upload(request, context, file) as upload:
+        if upload.details is not None:
+            if asked.details is not None:
+                raise BadRequest("the details are given in the address and in the form: expected one of them")
+            asked = replace(asked, details=upload.details)
 
         def work() -> dict[str, Any]:
             with upload.in_use():
