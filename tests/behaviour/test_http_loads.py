@@ -57,6 +57,14 @@ def parquet(**columns: Any) -> bytes:
     return content.getvalue()
 
 
+def test_records_that_were_loaded_are_counted_once(tmp_path: Path) -> None:
+    with door(tmp_path) as opened:
+        for _ in range(2):
+            opened.ok("POST", "/load?application=nightly&batch=1", content=person("Ada"), headers=LINES)
+        opened.ok("POST", "/load", content=b"", headers=LINES)
+        assert b"omnigraph_loaded_records_total 1.0" in opened.app.state.server.metrics.text()
+
+
 def test_the_body_of_a_load_is_whole_however_long_the_policy_takes(
     served: Door, monkeypatch: pytest.MonkeyPatch
 ) -> None:

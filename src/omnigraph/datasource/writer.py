@@ -19,6 +19,7 @@ from omnigraph.datasource.failures import brief_failures
 from omnigraph.datasource.options import FormatOptions
 from omnigraph.errors import NotFound
 from omnigraph.graph.graph import run_verb
+from omnigraph.lineage import deliver_waiting
 from omnigraph.loading.batches import LoadKey
 from omnigraph.loading.inputs import StagedRows
 from omnigraph.loading.sources import PART_ROWS
@@ -26,6 +27,8 @@ from omnigraph.parts.scratch import INCOMING, Files, Stretch, old_incoming
 from omnigraph.storage.files import store_time
 from omnigraph.storage.location import Location
 from omnigraph.storage.objects import objects_at
+
+_SECONDS_FOR_LINEAGE = 5.0
 
 
 @dataclass
@@ -78,7 +81,10 @@ class StagedLoad:
         self.remove_folders(name.removeprefix(f"{INCOMING}/") for name in old)
         pieces = tuple(message.pieces for message in messages if isinstance(message, StagedFiles))
         rows = StagedRows(self.options.type_name, self._files(folder), pieces)
-        run_verb(self.options.open_session("rw"), self._request(rows, key))
+        try:
+            run_verb(self.options.open_session("rw"), self._request(rows, key))
+        finally:
+            deliver_waiting(_SECONDS_FOR_LINEAGE)  # Spark ends its workers without exit handlers
 
     def staging_folders(self, prefix: str) -> list[str]:
         """The folders of staged rows whose names begin with a prefix."""

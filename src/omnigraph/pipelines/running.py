@@ -22,11 +22,13 @@ from omnigraph.catalog import Catalog, EdgeType, NodeType
 from omnigraph.catalog.model import ID
 from omnigraph.dataclass_later import dataclass
 from omnigraph.errors import ExpectationFailed, MergeConflicts, NotFound, PipelineError, UsageError
+from omnigraph.lineage import ReportedRun
 from omnigraph.parts.choice import AUTO, LOCAL, SPARK, choose_engine, choose_for_work, core_seconds, spark_for
 from omnigraph.pipelines.checking import FROM, TO, CheckedPipeline, MappedTable, check_pipeline, needs_spark
 from omnigraph.pipelines.definition import Increment, PipelineDefinition, Review, RowExpectation, ViolationAction
 from omnigraph.pipelines.history import batches_of, review_branch, waiting_branches
 from omnigraph.pipelines.inputs import AFTER, NewInput, SourceState, find_input, states_after
+from omnigraph.pipelines.lineage import read_sources, report_pipeline, written_by
 from omnigraph.pipelines.results import ExpectationOutcome, PipelinePlan, PipelineRun, PlannedSource
 from omnigraph.pipelines.rows import PipelineRows
 from omnigraph.session.engines import this_machine
@@ -54,21 +56,26 @@ def run_pipeline(
         ExpectationFailed: More rows violate an expectation than may.
         ValidationError: The rows break a rule of the schema.
     """
-    branch = definition.publication.branch
-    waiting = waiting_branches(definition, graph)
-    if waiting:
-        hint = f"merge or delete the branch `{waiting[0]}` first"
-        raise UsageError(f"a batch of the pipeline `{definition.name.text}` waits for a review: {hint}")
-    batches = batches_of(graph, definition.name.text, branch)
-    states = states_after(batch.sources for batch in batches)
-    inputs = find_input(definition, states, full=full or bool(replay))
-    number = batches[-1].number + 1 if batches else 1
-    run = _Run(definition, graph, str(ULID()), number, report)
-    if not replay and not any(each.is_new for each in inputs):
-        choice = choose_engine(engine, lambda: ())
-        return run.nothing_new(choice, {})
-    with open_checked(definition, graph.schema.at(branch).catalog, inputs, engine) as opened:
-        return run.run(opened, inputs, states, replay=replay, actor=actor)
+    id_ = str(ULID())
+    with report_pipeline(definition, graph, id_) as reported:
+        branch = definition.publication.branch
+        waiting = waiting_branches(definition, graph)
+        if waiting:
+            hint = f"merge or delete the branch `{waiting[0]}` first"
+            raise UsageError(f"a batch of the pipeline `{definition.name.text}` waits for a review: {hint}")
+        batches = batches_of(graph, definition.name.text, branch)
+        states = states_after(batch.sources for batch in batches)
+        inputs = find_input(definition, states, full=full or bool(replay))
+        number = batches[-1].number + 1 if batches else 1
+        run = _Run(definition, graph, id_, number, report, reported)
+        if not replay and not any(each.is_new for each in inputs):
+            choice = choose_engine(engine, lambda: ())
+            return run.nothing_new(choice, {})
+        reported.begins()
+        with open_checked(definition, graph.schema.at(branch).catalog, inputs, engine) as opened:
+            done = run.run(opened, inputs, states, replay=replay, actor=actor)
+        reported.writes(lambda: written_by(definition, done, graph))
+        return done
 
 
 def plan_pipeline(
@@ -213,6 +220,7 @@ class _Run:
     id: str
     number: int
     report: Report
+    reported: ReportedRun
     outcomes: list[ExpectationOutcome] = field(default_factory=list)
 
     def run(
@@ -229,6 +237,7 @@ class _Run:
         relations.forget()  # they were defined to be checked; now the rows of each are read once
         folders = self._folders_of(replay)
         counts, rejected = self._read_sources(relations, inputs, folders)
+        self.reported.reads(lambda: read_sources(self.definition, inputs, counts, relations))
         if not replay and not any(_is_new(each, counts) for each in inputs):
             return self.nothing_new(opened.choice, counts)
         for view in self.definition.views:

@@ -67,6 +67,10 @@ class RequestContext:
         """The result of a verb, run as the actor. It may take long, so call it in a thread."""
         return self.graph._run(request)
 
+    def count_load(self, records: int) -> None:
+        """Counts a load that made a commit, for the metrics; call it in the event loop."""
+        self._state.metrics.loads.count(records)
+
     def query_limits(self) -> Cancellation:
         """Stops a query as `cancellation` does, and when it, or all queries of its actor, hold too much memory."""
         ticket = self.exchange.ticket

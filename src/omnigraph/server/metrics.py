@@ -1,5 +1,6 @@
 """The metrics of a server: counts and durations of requests, and the resources of the process."""
 
+import time
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
@@ -88,6 +89,27 @@ class RequestCounts(Collector):
         yield CounterMetricFamily("omnigraph_cancelled", text, self.cancelled)
 
 
+class LoadCounts(Collector):
+    """What loads brought. Only the event loop counts. Graphs have no label: every actor may read the metrics."""
+
+    def __init__(self) -> None:
+        self._records = 0
+        self._last: float | None = None
+
+    def count(self, records: int) -> None:
+        """Counts the records of a load that made a commit."""
+        self._records += records
+        self._last = time.time()
+
+    def collect(self) -> Iterator[Metric]:
+        """The metrics, as the library prints them."""
+        yield CounterMetricFamily("omnigraph_loaded_records", "Records that loads committed.", self._records)
+        if self._last is not None:
+            yield GaugeMetricFamily(
+                "omnigraph_last_load_timestamp_seconds", "When a load last made a commit.", self._last
+            )
+
+
 class Metrics:
     """The metrics of one server, in a registry of their own.
 
@@ -97,7 +119,9 @@ class Metrics:
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
         self.requests = RequestCounts()
+        self.loads = LoadCounts()
         self.registry.register(self.requests)
+        self.registry.register(self.loads)
         registry = self.registry
         self.graphs = Gauge("omnigraph_open_graphs", "Graphs that are open.", registry=registry)
         self._memory = {

@@ -5,10 +5,11 @@ from omnigraph.api.words import SPARK
 from omnigraph.branching.creation import branch_for_write
 from omnigraph.errors import UsageError
 from omnigraph.failpoints import Writer
+from omnigraph.lineage import datasets_of_input, report_run, with_statistics, written_types
 from omnigraph.loading.batches import LoadKey
 from omnigraph.loading.change_columns import parse_change_columns, read_catalog
 from omnigraph.loading.edge_ids import parse_edge_ids
-from omnigraph.loading.inputs import load_input
+from omnigraph.loading.inputs import LoadInput, load_input
 from omnigraph.loading.load import LoadOptions, describe_load
 from omnigraph.loading.load import load as run_load
 from omnigraph.policy import Action
@@ -20,10 +21,13 @@ from omnigraph.versioning import Snapshot
 
 def load(session: Session, request: LoadRequest) -> LoadResult:
     """Reads the input under the schema of the branch, and loads it as one commit."""
+    found: list[tuple[LoadInput, Snapshot]] = []
+    """What was read, and under which schema; a load that starts over adds to it."""
 
     def prepare(head: Snapshot) -> PreparedWrite[LoadResult]:
         changes = parse_change_columns(request.sequence, request.delete, head.catalog)
         given = load_input(request.data, read_catalog(changes, head.catalog), request.storage_options)
+        found.append((given, head))
         choice = choose_load_engine(request, given)
         if given.frames and choice.engine != SPARK:
             raise UsageError("a Spark DataFrame is loaded on Spark; to load it here, convert it with `toArrow()`")
@@ -48,8 +52,25 @@ def load(session: Session, request: LoadRequest) -> LoadResult:
         )
 
     session.guard.check_begun(request.branch, request.from_)
-    with branch_for_write(session.location, session.branches, request.branch, request.from_):
-        return session.write_prepared(request.branch, prepare, persistent=True)
+    with report_run("LOAD", _job_name(session, request), lambda: datasets_of_input(request.data)) as run:
+        run.begins()
+        with branch_for_write(session.location, session.branches, request.branch, request.from_):
+            done = session.write_prepared(request.branch, prepare, persistent=True)
+        given, head = found[-1]
+        files = ((file.location.uri, file.size) for file, _ in given.files)
+        run.reads(lambda: with_statistics(run.inputs, files, done.total))
+        if done.commit is not None and not done.repeated:
+            commit = done.commit.graph_commit_id
+            counts = {**done.nodes, **done.edges}
+            uri = session.location.uri
+            run.writes(lambda: written_types(uri, counts, head.catalog, branch=request.branch, commit=commit))
+    return done
+
+
+def _job_name(session: Session, request: LoadRequest) -> str:
+    """The job that a load belongs to: that of its pipeline, otherwise all loads of the graph are one."""
+    names = (session.guard.guard.graph, "load", request.application)
+    return ".".join(name for name in names if name is not None)
 
 
 def _key_of(request: LoadRequest) -> LoadKey | None:

@@ -29,3 +29,13 @@ def test_requests_are_counted_by_route_method_and_status() -> None:
     assert samples["omnigraph_refused_total", ("code", "too_busy")] == 1
     assert samples["omnigraph_requests_in_flight",] == 3
     assert samples["omnigraph_cancelled_total",] == 4
+
+
+def test_loads_are_counted_when_there_was_one() -> None:
+    metrics = Metrics()
+    assert b"omnigraph_loaded_records_total 0.0" in metrics.text()
+    assert b"omnigraph_last_load" not in metrics.text()
+    metrics.loads.count(3)
+    metrics.loads.count(4)
+    assert b"omnigraph_loaded_records_total 7.0" in metrics.text()
+    assert b"omnigraph_last_load_timestamp_seconds" in metrics.text()

@@ -312,14 +312,20 @@ async def load(
                 if explain:
                     plan = context.run_verb(ExplainLoadRequest(upload.data, asked.mode, engine=asked.engine))
                     return {"plan": plan}
-                return _run_load(context, upload, asked)
+                done.append(_run_load(context, upload, asked))
+                return done[0].as_json()
 
-        return await json_response(context, work, threads=Threads.SLOW)
+        done: list[LoadResult] = []
+        response = await json_response(context, work, threads=Threads.SLOW)
+        for each in done:
+            if each.commit is not None and not each.repeated:
+                context.count_load(each.total)
+        return response
 
 
-def _run_load(context: RequestContext, upload: Upload, asked: LoadRequest) -> dict[str, Any]:
+def _run_load(context: RequestContext, upload: Upload, asked: LoadRequest) -> LoadResult:
     try:
-        return context.run_verb(replace(asked, data=upload.data)).as_json()
+        return context.run_verb(replace(asked, data=upload.data))
     except StorageError as error:
         if error.uri not in upload.names:
             raise
