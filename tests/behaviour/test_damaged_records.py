@@ -13,6 +13,7 @@ from omnigraph.failpoints import Point
 from omnigraph.storage.location import location_of
 from omnigraph.storage.records import encode_record
 from omnigraph.storage.tables import version_file
+from omnigraph.versioning import ManifestLog
 from omnigraph.versioning.line import LINES, encode_manifest
 from omnigraph.versioning.manifest import LAYOUT
 from omnigraph.write.sidecar import read_sidecar
@@ -178,6 +179,47 @@ def test_a_torn_version_that_nobody_was_told_of_is_still_removed(
     reopened = og.open(graph.uri)
     assert version_after_adding(reopened, "Dan") == 5
     assert names(og.open(graph.uri)) == ["Ada", "Bob", "Cleo", "Dan"]
+
+
+def test_several_torn_versions_that_nobody_was_told_of_are_removed(graph: og.Graph) -> None:
+    """A power cut leaves them of writers that wrote nothing through to the disk."""
+    content = newest_manifest(graph.uri).read_bytes()
+    for version in (5, 6, 7):
+        manifest_file(graph.uri, version).write_bytes(content[: version * 20])
+    assert names(og.open(graph.uri, "r")) == ["Ada", "Bob", "Cleo"]
+    assert version_after_adding(graph, "Dan") == 5
+    assert names(og.open(graph.uri)) == ["Ada", "Bob", "Cleo", "Dan"]
+    assert not manifest_file(graph.uri, 6).exists()
+
+
+def test_a_whole_version_after_torn_ones_is_the_newest(graph: og.Graph) -> None:
+    note = Path(graph.uri, "__heads", "main")
+    noted = note.read_bytes()
+    for name in ("Dan", "Eve", "Fay"):
+        version_after_adding(graph, name)
+    for version in (5, 6):
+        manifest_file(graph.uri, version).write_bytes(b"")
+    note.write_bytes(noted)
+    expected = ["Ada", "Bob", "Cleo", "Dan", "Eve", "Fay"]
+    assert names(og.open(graph.uri, "r")) == expected
+    assert version_after_adding(og.open(graph.uri), "Gil") == 8
+    assert names(og.open(graph.uri, "r")) == [*expected, "Gil"]
+    assert len(graph.verify().damage) == 2
+
+
+def test_a_publisher_without_the_turn_removes_no_torn_version(graph: og.Graph, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another one may be about to do so, and to create a whole version of the same number."""
+    torn = manifest_file(graph.uri, 5)
+    torn.write_bytes(b"")
+    log = graph._session.branches.main
+    with monkeypatch.context() as patch:
+        patch.setattr(ManifestLog, "_process_turn", lambda _: None)
+        with log.turn():
+            assert not log.remove_torn_head()
+    assert torn.exists()
+    with log.turn():
+        assert log.remove_torn_head()
+    assert not torn.exists()
 
 
 def test_a_graph_is_never_created_over_a_damaged_one(graph: og.Graph) -> None:

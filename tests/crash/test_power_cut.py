@@ -5,6 +5,8 @@ import hashlib
 import json
 import os
 import shutil
+import threading
+import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -18,8 +20,12 @@ from omnigraph.session.writes import Writes
 from omnigraph.storage import durability
 from omnigraph.storage.indexes import index_coverage
 from omnigraph.storage.tables import Table
+from omnigraph.versioning import Manifest, ManifestLog
 from omnigraph.versioning.line import is_torn, line_folder, version_name
 from omnigraph.write import carried
+from omnigraph.write.groups import WriteGroup
+from tests.behaviour.people import carried as carried_rows
+from tests.behaviour.people import fold
 from tests.crash.forgetful_disk import (
     EMPTIED,
     LOST,
@@ -258,6 +264,96 @@ def test_a_write_soon_after_the_graph_was_made_is_whole_or_absent_after_a_power_
     _check_power_cuts(disk, acknowledged, outcome, folder, fates=(LOST, SAVED, TORN))
 
 
+def test_writes_that_are_published_together_are_whole_or_absent_together(
+    disk: ForgetfulDisk, graph: og.Graph, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One of them names the group: none of the others is there without it, or lacks when it is there."""
+    before, history = _state(graph), _history(graph)
+    append, all_wait = ManifestLog.append, threading.Event()
+    names = ("Dan", "Eve", "Fay")
+
+    def append_late(self: ManifestLog, base: Manifest, following: Manifest) -> Manifest:
+        assert all_wait.wait(60)
+        return append(self, base, following)
+
+    def insert(name: str) -> None:
+        graph.mutate(f'query add {{ insert Person {{ name: "{name}" }} }}')
+
+    monkeypatch.setattr(ManifestLog, "append", append_late)
+    threads = [threading.Thread(target=insert, args=(name,)) for name in names]
+    with disk.watched():
+        threads[0].start()
+        group = _group_of(graph, lambda group: group._is_led and not group._waiting)
+        for thread in threads[1:]:
+            thread.start()
+        _group_of(graph, lambda group: len(group._waiting) == len(names) - 1)
+        all_wait.set()
+        for thread in threads:
+            thread.join()
+        acknowledged = disk.keep_moment("acknowledged")
+    assert not group._waiting
+    *earlier, first, second, third = _history(graph)
+    assert tuple(earlier) == history
+    assert graph.commits.show(second).manifest == graph.commits.show(third).manifest
+    after = _state(graph)
+
+    def check(place: Path) -> None:
+        found = _history(og.open(place, mode="r"))
+        assert found in ((*history,), (*history, first), (*history, first, second, third))
+        if found == history:
+            assert _state(og.open(place)) == before
+        if third in found:
+            assert _state(og.open(place)) == after
+
+    _check_kept(
+        acknowledged,
+        folder,
+        partial(_check_outcome, outcome=Outcome(before, after, ("node:Person",), history, third), acknowledged=True),
+    )
+    check_images(images(disk.moments, (LOST, SAVED, TORN), MIXES), folder / "any", check)
+
+
+def _group_of(graph: og.Graph, has_come: Callable[[WriteGroup], bool]) -> WriteGroup:
+    """The group of small writes of `main`, once it is as it should be."""
+    until = time.monotonic() + 60
+    while time.monotonic() < until:
+        for group in graph._session.writes._groups.values():
+            if has_come(group):
+                return group
+        time.sleep(0.001)
+    raise AssertionError("the writes did not come")
+
+
+def test_a_fold_during_which_the_power_fails_changes_nothing(
+    disk: ForgetfulDisk, graph: og.Graph, folder: Path
+) -> None:
+    with disk.watched():
+        _mutate_one_table(graph, folder)
+    disk.settle()
+    disk.moments.clear()
+    before, history = _records(graph), _history(graph)
+    with disk.watched():
+        fold(graph)
+        folded = disk.keep_moment("folded")
+    assert not carried_rows(graph)
+
+    def check(place: Path) -> None:
+        assert _records(og.open(place, mode="r")) == before
+        graph = og.open(place)
+        assert _history(graph)[: len(history)] == history
+        assert graph.recoveries.pending() == []
+        assert_heads_are_pinned(graph)
+        graph.mutate(f"query next {{ {NEXT_INSERTS['node:Person']} }}")
+        assert len(_records(og.open(place, mode="r"))) == len(before) + 1
+
+    _check_kept(folded, folder / "folded", check)
+    check_images(images(disk.moments, (LOST, SAVED), MIXES), folder / "any", check)
+
+
+def _records(graph: og.Graph) -> tuple[str, ...]:
+    return _state(graph).records
+
+
 # --- creating a graph ---
 
 SMALL_SCHEMA = "node Person { name: String @key, age: I32? }\nedge Knows: Person -> Person\n"
@@ -394,6 +490,26 @@ def test_a_write_after_one_whose_writer_was_killed_survives_a_power_cut(
         other = og.open(graph.uri)
     outcome, acknowledged = _written(disk, other, _mutate_three_tables, folder)
     _check_kept(acknowledged, folder, partial(_check_outcome, outcome=outcome, acknowledged=True))
+
+
+@pytest.mark.parametrize("names", [("Eve",), ("Eve", "Fay", "Gil")], ids=["one", "three"])
+def test_a_small_write_after_others_that_wrote_nothing_through_survives_a_power_cut(
+    disk: ForgetfulDisk, graph: og.Graph, folder: Path, names: Sequence[str]
+) -> None:
+    """The versions before it may be torn, but for the last. It repeats what they carry, so nothing is missing."""
+    quick = og.open(graph.uri, durability="fast")
+    with disk.watched():
+        for name in names:
+            quick.mutate(f'query add {{ insert Person {{ name: "{name}" }} }}')
+    other = og.open(graph.uri)
+    outcome, acknowledged = _written(disk, other, _mutate_one_table, folder)
+
+    def check(place: Path) -> None:
+        damaged = [each for each in og.open(place, mode="r").verify().damage if each.path.startswith(MANIFESTS)]
+        assert len(damaged) < len(names)
+        _check_outcome(place, outcome, acknowledged=True)
+
+    _check_kept(acknowledged, folder, check)
 
 
 def test_a_write_during_which_another_writer_was_killed_survives_a_power_cut(

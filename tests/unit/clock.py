@@ -10,6 +10,9 @@ class Clock:
     def monotonic(self) -> float:
         return self.now
 
+    def clock_gettime(self, _: int) -> float:
+        return self.now
+
     def sleep(self, seconds: float) -> None:
         """Returns at once."""
         self.now += seconds

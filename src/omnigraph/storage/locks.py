@@ -19,7 +19,7 @@ from contextlib import suppress
 from dataclasses import asdict, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias, cast
 from urllib.parse import quote, unquote
 
 from omnigraph import failpoints
@@ -34,6 +34,14 @@ if TYPE_CHECKING:
     from omnigraph.storage.object_stores import RemoteObjects
 
 LOCK_FOLDER = "__locks"
+
+
+def seconds_since_boot() -> float:
+    """A clock that nobody sets, and that goes on while the machine is suspended, where the system has one."""
+    return time.clock_gettime(_BOOT_CLOCK)
+
+
+_BOOT_CLOCK: int = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 
 
 @dataclass(frozen=True, slots=True)
@@ -304,7 +312,7 @@ class Lease:
 
     def swap(self, tag: Tag, *, free: bool = False) -> bool:
         """Writes the next state of the lease over the tagged one; False when another process has the lease."""
-        began = time.monotonic()
+        began = seconds_since_boot()
         self.beat += 1
         state = _State(self.owner, self.beat, _SECONDS, free, this_holder(self.purpose))
         after = self._put(json.dumps(asdict(state)).encode(), tag)
@@ -349,7 +357,7 @@ class Lease:
 
     def check(self) -> None:
         """Raises `FenceLost` when another process may hold the lock by now."""
-        if self.lost or time.monotonic() - self.renewed > _SECONDS * (1 - 1 / _RENEWALS):
+        if self.lost or seconds_since_boot() - self.renewed > _SECONDS * (1 - 1 / _RENEWALS):
             raise FenceLost(lock_name(self.file))
 
     def release(self) -> None:
@@ -392,9 +400,8 @@ _careful: set[Location] = set()
 
 
 def _remote_objects(location: Location) -> "RemoteObjects":
-    from omnigraph.storage.object_stores import RemoteObjects  # noqa: PLC0415 - a disk needs no client of stores
-
-    return RemoteObjects(location)
+    """The objects of a store; its client is made once."""
+    return cast("RemoteObjects", objects_at(location))
 
 
 Lock: TypeAlias = _LockedFile | Lease

@@ -2,7 +2,6 @@
 
 import logging
 import threading
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, replace
@@ -19,6 +18,7 @@ from omnigraph.errors import BranchExists, Damaged, NotFound, StorageError
 from omnigraph.failpoints import Point
 from omnigraph.lazy import importing, lazy_property
 from omnigraph.storage.location import Location
+from omnigraph.storage.locks import seconds_since_boot
 from omnigraph.storage.objects import objects_at
 from omnigraph.storage.records import encode_record, read_record
 from omnigraph.versioning.heads import HeadNote, create_head_note, delete_notes, noted_branches, read_head_note
@@ -180,10 +180,10 @@ class Branches:
 
         The block checks whether the branch may begin there. If it fails, the branch goes again.
         """
-        began = time.monotonic()
+        began = seconds_since_boot()
         ref = self._begin(name, at, first)
         try:
-            if time.monotonic() - began > TRUSTED_SECONDS:
+            if seconds_since_boot() - began > TRUSTED_SECONDS:
                 # Cleanup may have taken the line for one that was left behind; a younger one it leaves alone.
                 raise StorageError(self.graph.uri, f"branch `{name}` was not created: it took too long; try again")
             yield ref

@@ -3,7 +3,6 @@
 import logging
 import os
 import threading
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from weakref import WeakValueDictionary
@@ -16,7 +15,7 @@ from omnigraph.errors import Damaged, HeadMoved, NotDurable, NotFound, OutcomeUn
 from omnigraph.failpoints import Point
 from omnigraph.lazy import importing
 from omnigraph.storage.location import Location
-from omnigraph.storage.locks import Lock, Taken, locks_at
+from omnigraph.storage.locks import Lock, Taken, locks_at, seconds_since_boot
 from omnigraph.storage.objects import objects_at
 from omnigraph.versioning.heads import (
     HeadNote,
@@ -58,6 +57,8 @@ class _Turn:
     def __init__(self) -> None:
         self.thread = threading.RLock()
         self.depth = 0
+        self.lock: Lock | None = None
+        """That of the turn among processes; None if another process did not give it back in time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,13 +190,16 @@ class ManifestLog:
         """
         turn = self._turn
         with turn.thread:
-            lock = self._process_turn() if turn.depth == 0 else None
+            if turn.depth == 0:
+                turn.lock = self._process_turn()
             turn.depth += 1
             try:
                 yield
             finally:
                 turn.depth -= 1
-                if lock is not None:
+                lock = turn.lock
+                if turn.depth == 0 and lock is not None:
+                    turn.lock = None
                     lock.release()
 
     def _process_turn(self) -> Lock | None:
@@ -230,7 +234,7 @@ class ManifestLog:
         with self._lock:
             known = self._newest
         stamp = None if self._folder is None else _folder_stamp(self._folder)
-        trusted = None if known is None or time.monotonic() - known.seen >= TRUSTED_SECONDS else known.manifest
+        trusted = None if known is None or seconds_since_boot() - known.seen >= TRUSTED_SECONDS else known.manifest
         found = None if trusted is None else self._walk_up(trusted)
         if found is None:
             newest = self._newest_version()
@@ -257,9 +261,7 @@ class ManifestLog:
         """
         noted = self._noted_version()
         if noted is not None:
-            version = noted
-            while self.line.has(version + 1):
-                version += 1
+            version = self._last_whole_version(noted)
             if self.line.has(version):
                 if version >= self.read_retained().floor:
                     return version
@@ -272,6 +274,23 @@ class ManifestLog:
         if noted is not None or floor > 0:
             raise self._damage(max(noted or 0, floor), "it was published, but its file is missing or truncated")
         raise StorageError(self._graph.uri, "there is no graph here")
+
+    def _last_whole_version(self, known: int) -> int:
+        """The last of the versions from a known one on.
+
+        If several writers wrote nothing through to the disk, and then one did, a power cut may leave torn versions
+        before a whole one. The whole one repeats what they carried, and was acknowledged.
+        """
+        version = known
+        while self.line.has(version + 1):
+            version += 1
+        if not self._is_there(version + 1):
+            return version
+        return next((each for each in self.line.versions() if each > version and self.line.has(each)), version)
+
+    def _is_there(self, version: int) -> bool:
+        """Whether a version has a file on the disk, even a torn one."""
+        return self._folder is not None and os.access(self._path_of(version), os.F_OK)
 
     def _noted_version(self) -> int | None:
         note = read_head_note(self._graph, self._name)
@@ -308,7 +327,7 @@ class ManifestLog:
         write_retained(self._graph, self._name, self.incarnation, retained)
 
     def _may_be_published_after(self, version: int) -> bool:
-        """Whether a later version was published, although the next one is missing: cleanup removed it, or damage.
+        """Whether a later version may be published, although the next one is missing or torn.
 
         It is called after the next version was found missing: cleanup records what it keeps before it removes anything,
         and a version is noted after it is there. On an object store, cleanup keeps all versions after one that a
@@ -316,7 +335,9 @@ class ManifestLog:
         """
         if self._graph.path is None:
             return False
-        return version < self.read_retained().floor or version < (self._noted_version() or 0)
+        if version < self.read_retained().floor or version < (self._noted_version() or 0):
+            return True
+        return self._is_there(version + 1)
 
     def at(self, version: int) -> Manifest:
         """An exact version; raises `NotFound` if it never existed, or if cleanup has kept only its commit."""
@@ -499,21 +520,22 @@ class ManifestLog:
         self._own_line().sync(version)
 
     def remove_torn_head(self) -> bool:
-        """Removes an incomplete version after the newest one, which a power cut left. The caller has the turn.
+        """Removes the incomplete versions after the newest one, which a power cut left. A store has none.
 
-        An incomplete version with later versions was published, so it is damaged, and is kept. A store has none.
+        One that was noted was published, so it is damaged, and is kept. Only whoever has the turn among processes
+        removes any: another one might remove the same version, and create a whole one in its place, at the same moment.
         """
-        if self._graph.path is None:
+        if self._graph.path is None or (self._turn.depth and self._turn.lock is None):
             return False
         version = self.head().version + 1
-        has_later = any(later > version for later in self.line.versions())
-        if not has_later and version > (self._noted_version() or 0):
-            return self._own_line().remove_torn(version)
-        if self.line.has(version):
+        torn = [each for each in self.line.versions() if each >= version]
+        if any(map(self.line.has, torn)):
             return False  # a publisher that did not get the turn in time was faster
-        if has_later:
-            raise self._damage(version, "its file is missing or truncated, and later versions exist")
-        raise self._damage(version, "it was published, but its file is missing or truncated")
+        if version <= (self._noted_version() or 0):
+            raise self._damage(version, "it was published, but its file is missing or truncated")
+        # The newest first: if this is interrupted, there is no gap.
+        removed = [self._own_line().remove_torn(each) for each in torn]
+        return any(removed)
 
     def _path_of(self, version: int) -> str:
         """The file of a version, as a path."""
@@ -523,7 +545,7 @@ class ManifestLog:
         """Remembers the newest version; `stamp` was taken before it was looked for."""
         with self._lock:
             if self._newest is None or self._newest.manifest.version <= manifest.version:
-                self._newest = _Newest(manifest, time.monotonic(), stamp, self._path_of(manifest.version + 1))
+                self._newest = _Newest(manifest, seconds_since_boot(), stamp, self._path_of(manifest.version + 1))
 
 
 def open_main(graph: Location) -> ManifestLog:

@@ -130,6 +130,18 @@ def test_who_cannot_renew_knows_that_the_lease_may_be_lost_before_another_can_ha
             lease.check()
 
 
+def test_a_holder_on_a_machine_that_was_suspended_knows_that_the_lease_may_be_lost(
+    take: Take, proxy: FaultyProxy, clock: ClockOfWaiters, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Only the clock that goes on meanwhile tells: to the others no time has passed."""
+    lease = take("first", options=proxy.options)
+    with proxy.failing(Fault(1, 403)):
+        lease.check()
+        monkeypatch.setattr(clock, "clock_gettime", lambda _: clock.now + SECONDS)
+        with pytest.raises(FenceLost, match=NAME):
+            lease.check()
+
+
 def test_a_released_lease_is_not_renewed(take: Take) -> None:
     lease = take("first")
     lease.release()
