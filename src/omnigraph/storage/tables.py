@@ -8,6 +8,7 @@ import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import field
 from itertools import takewhile
 from typing import Any, Literal
 
@@ -66,6 +67,7 @@ class Table:
 
     location: Location
     dataset: lance.LanceDataset
+    _schema: pa.Schema | None = field(default=None, init=False, compare=False, repr=False)
 
     @property
     def plain(self) -> "Table":
@@ -84,7 +86,12 @@ class Table:
 
     @property
     def schema(self) -> pa.Schema:
-        return self.dataset.schema
+        """The columns. Lance makes this object anew whenever it is asked, and lets other threads run meanwhile."""
+        found = self._schema
+        if found is None:
+            found = self.dataset.schema
+            object.__setattr__(self, "_schema", found)
+        return found
 
     def scan(
         self,
@@ -403,8 +410,9 @@ def open_pinned(location: Location, version: int) -> Table:
         return open_table(location, version)
     except StorageError as error:
         check_version(location, version)
-        if isinstance(error.__cause__, ValueError):
-            # The file could be read, but Lance found another version in it, or none.
+        if location.path is not None and isinstance(error.__cause__, ValueError):
+            # The file could be read, but Lance found another version in it, or none. On a store it says the same of a
+            # request that failed.
             problem = f"the file of version {version} does not hold that version: {error.__cause__}"
             raise Damaged(location.child(version_file(version)).uri, problem) from error
         raise
