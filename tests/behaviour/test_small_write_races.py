@@ -125,11 +125,14 @@ def test_a_small_merge_joins_what_was_partly_folded_meanwhile(graph: og.Graph, m
     def merge_while_folding() -> object:
         with paused(monkeypatch, (Writer.FOLD, WriteStep.AFTER_PHASE_B), lambda: fold(other_handle(graph))):
             # What is written here is not folded, and joins what is about to be.
-            set_age(graph, 9, name="p2")
-            set_age(graph, 9, name="p0")
+            for age in (8, 9):
+                set_age(graph, age, name="p2")
+                set_age(graph, age, name="p0")
             return graph.merge("b")
 
     assert isinstance(merge_while_folding(), og.MergeResult)
+    joined = graph.snapshot().manifest.pins[PERSON].carried[0]
+    assert joined.count > 1, "what was folded has not joined what came later"
     for _ in range(2):
         assert ages(graph) == ages(other_handle(graph)) == expected | {"p2": 9, "p0": 9}
         assert_whole(graph)
