@@ -1,16 +1,24 @@
 """Every verb is behind every door, or has a reason not to be."""
 
+from collections.abc import Iterator
+from inspect import signature
 from typing import Any, get_type_hints
 
 import pytest
+from typer.core import TyperGroup
+from typer.main import get_command
 
 import omnigraph as og
 from omnigraph.api.base import ParameterScope, Request, parameters_of
+from omnigraph.api.data import LoadRequest
 from omnigraph.api.graph import BranchesApi, CommitsApi, GraphApi, RecoveriesApi, SchemaApi, TagsApi, all_requests
 from omnigraph.api.http import ADDRESSES
 from omnigraph.cli.commands import SPELLINGS, Spelling, request_named
 from omnigraph.cli.main import VERBS as COMMANDS
+from omnigraph.cli.main import app
+from omnigraph.datasource.options import parse_write_options
 from omnigraph.graph.graph import VERBS
+from omnigraph.pipelines import Pipeline
 
 PARTS = {
     "branches": BranchesApi,
@@ -27,6 +35,20 @@ OTHER_SPELLINGS = {
     ("commit list", "actor"): "--filter actor=NAME",
 }
 """Parameters that a command takes under other names."""
+
+WITHOUT_A_VERB = {
+    "demo": "makes a graph of its own",
+    "doctor": "is about the environment",
+    "init": "makes the graph that verbs are for",
+    "lint": "reads files and no graph",
+    "policy explain": "reads a rule file and no graph",
+    "policy test": "reads a rule file and no graph",
+    "policy validate": "reads a rule file and no graph",
+    "serve": "is a door",
+    "version": "is about the program",
+}
+OF_PIPELINES = {f"pipeline {name}": name for name in ("validate", "plan", "run", "status", "history")}
+"""Commands about pipelines, with the method of `Pipeline` that each calls."""
 
 REQUESTS = all_requests()
 each_command = pytest.mark.parametrize("words", COMMANDS)
@@ -73,6 +95,34 @@ def test_a_command_has_every_parameter_of_its_verb_with_the_same_default_and_tex
                 assert option.help.startswith(text.removesuffix(".")), each.name
                 assert option.required == each.required, each.name
                 assert each.required or option.default in (each.default, "1h"), each.name
+
+
+def commands_below(group: Any, words: tuple[str, ...] = ()) -> Iterator[tuple[str, Any]]:
+    """Each command of a group by its words."""
+    for name, command in group.commands.items():
+        if isinstance(command, TyperGroup):
+            yield from commands_below(command, (*words, name))
+        else:
+            yield " ".join((*words, name)), command
+
+
+def test_a_command_is_of_a_verb_or_of_a_pipeline_or_has_a_reason() -> None:
+    found = {words for words, _ in commands_below(get_command(app))}
+    assert found == {*COMMANDS, *OF_PIPELINES, *WITHOUT_A_VERB}
+
+
+@pytest.mark.parametrize(("words", "method"), OF_PIPELINES.items())
+def test_a_command_about_pipelines_has_every_parameter_of_its_method(words: str, method: str) -> None:
+    options = {each.name for each in dict(commands_below(get_command(app)))[words].params}
+    given_otherwise = {"self", "graph", "report", "actor"}  # the graph with its actor, and a progress bar
+    assert set(signature(getattr(Pipeline, method)).parameters) - given_otherwise <= options
+
+
+def test_spark_writes_with_every_parameter_of_a_load() -> None:
+    values = {"batch": "1", "application": "a", "path": "people.omni", "type": "Person"}
+    names = {each.wire_name for each in parameters_of(LoadRequest) if each.scope is None} - {"engine"}
+    given = {name: values.get(name, "main" if name in ("branch", "from") else "x") for name in {*names, *values}}
+    assert names <= parse_write_options({**given, "mode": "apply"}).values.keys()
 
 
 @each_verb
