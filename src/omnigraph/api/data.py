@@ -262,7 +262,7 @@ Ordered: TypeAlias = Annotated[bool, Doc("Order the rows of each type by id.")]
 
 
 class QueryRequest(Request[QueryResult]):
-    """Run a query that reads. All of it sees one commit.
+    """Run a read query. It reads one commit from beginning to end.
 
     Raises:
         QueryError: The query does not parse, or does not fit the schema.
@@ -339,7 +339,7 @@ class EntityRequest(Request[dict[str, Any] | None]):
 
 
 class MutateRequest(Request[MutationResult]):
-    """Run a mutation as one commit, or not at all. The rows of its `returning` are in the result.
+    """Run a mutation as one commit, or not at all. The result has the rows of `returning`.
 
     Raises:
         ValidationError: The result would break a rule of the schema.
@@ -388,7 +388,8 @@ class LoadRequest(Request[LoadResult]):
     actor: Actor = None
     message: Message = None
     application: Annotated[
-        str | None, Doc("The name of the pipeline that loads: with `batch`, the key by which a load is done once.")
+        str | None,
+        Doc("The name of the program that loads. Together with `batch` it is a key, under which rows are loaded once."),
     ] = None
     batch: Annotated[
         int | None,
@@ -564,7 +565,7 @@ PARAMETERS_OF_ALGORITHMS = tuple(_PARAMETERS[_PARAMETERS.index("weight") : _PARA
 
 
 class EmbedRequest(Request[EmbedResult]):
-    """Fill the vectors of a type that are missing. If it is interrupted, the same call continues where it was.
+    """Fill the vectors of a type that are missing. After an interruption, the same call continues.
 
     Example:
         >>> g.embed("Note", all=True).filled

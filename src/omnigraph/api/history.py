@@ -6,7 +6,7 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Annotated, Any, NamedTuple
 
-from omnigraph.api.base import MAIN, Choices, Doc, Request, WireName
+from omnigraph.api.base import MAIN, Choices, Doc, ParameterScope, Request, WireName
 from omnigraph.api.encoding import Result
 from omnigraph.api.values import differing_columns, fields_to_json
 from omnigraph.api.words import Actor, Branch, Limit, Message, QueryTypes, State
@@ -308,7 +308,7 @@ class MergeResult(Result):
 
 
 class BranchCreateRequest(Request[BranchInfo]):
-    """Create a branch. It costs the same for any size of graph.
+    """Create a branch. The cost does not depend on the size of the graph.
 
     Raises:
         BranchExists: A branch has this name.
@@ -326,7 +326,7 @@ class BranchCreateRequest(Request[BranchInfo]):
 
 
 class BranchDeleteRequest(Request[None]):
-    """Delete a branch. What was merged of it stays.
+    """Delete a branch. What was merged from it stays.
 
     Raises:
         BranchInUse: Other branches began on it.
@@ -401,7 +401,9 @@ class TagCreateRequest(Request[Tag]):
     ] = None
     _: KW_ONLY
     message: Annotated[str | None, Doc("Why the commit is tagged.")] = None
-    actor: Actor = None
+    actor: Annotated[
+        str | None, Doc("Who names it. Defaults to the actor that the graph was opened with."), ParameterScope.STORE
+    ] = None
 
 
 class TagDeleteRequest(Request[None]):
@@ -470,7 +472,7 @@ class CommitShowRequest(Request[Commit]):
 
 
 class CommitChangesRequest(Request[Iterator[Change]]):
-    """List what a commit changed, against the one before it. The first commit changed nothing.
+    """List what a commit changed, compared with the one before it. The first commit changed nothing.
 
     Returns:
         An iterator over the changes, type by type.
@@ -487,7 +489,7 @@ class CommitChangesRequest(Request[Iterator[Change]]):
 
 
 class DiffRequest(Request[Iterator[Change]]):
-    """List what leads from one state of the graph to another.
+    """List the changes from one state of the graph to another.
 
     Returns:
         An iterator over the changes, type by type.

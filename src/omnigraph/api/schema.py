@@ -38,7 +38,7 @@ class SchemaShowRequest(Request[AcceptedSchema]):
 
 
 class SchemaPlanRequest(Request[MigrationPlan]):
-    """Plan a change of the schema: its steps, what each costs, and the rows in the way. Nothing is changed.
+    """Plan a change of the schema: its steps, the cost of each, and the rows that prevent it. Nothing is changed.
 
     Returns:
         The steps, those that are refused, and notes.
@@ -68,8 +68,8 @@ class SchemaDiffRequest(Request[MigrationPlan]):
 
     verb = "schema.diff"
 
-    left: Annotated[State, Doc("The state before: a branch, a commit, a tag or a version of `main`.")]
-    right: Annotated[State, Doc("The state after.")]
+    left: Annotated[State, Doc("Where the schema before is: a branch, a commit, a tag or a version of `main`.")]
+    right: Annotated[State, Doc("Where the schema after is.")]
 
 
 class SchemaApplyRequest(Request[SchemaApplyResult]):

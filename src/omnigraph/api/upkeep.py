@@ -71,7 +71,7 @@ def indexes_json(indexes: Sequence[IndexStatus], build: IndexBuild | None = None
 
 
 class IndexListRequest(Request[list[IndexStatus]]):
-    """List the indexes that the types declare, and any others there are, with what each covers.
+    """List the indexes that the types declare, and any others that exist, with the rows that each covers.
 
     Example:
         >>> [(index.column, index.state.value) for index in g.indexes() if index.table_key == "edge:Knows"]
@@ -346,7 +346,7 @@ class OptimizeResult(Result):
 
 
 class OptimizeRequest(Request[OptimizeResult], kw_only=True):
-    """Combine small fragments and extend indexes, as one commit. What is read does not change.
+    """Combine small fragments and extend indexes, as one commit. Queries find the same rows as before.
 
     Example:
         >>> g.optimize().commit.message
@@ -514,7 +514,8 @@ class CleanupRequest(Request[CleanupResult], kw_only=True):
     older_than: Annotated[timedelta | str | None, Doc("Remove only commits that are older, as in `7d`.")] = None
     confirm: Annotated[bool, Doc("Remove the data, instead of reporting what would be removed.")] = False
     grace: Annotated[
-        timedelta | str, Doc("Keep what was the newest, or was being written, less than this ago, as in `1h`.")
+        timedelta | str,
+        Doc("Keep versions that were the newest, and files that were being written, less than this ago, as in `1h`."),
     ] = GRACE
     report: OnProgress = no_report
 

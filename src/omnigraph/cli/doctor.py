@@ -43,7 +43,7 @@ SETTINGS = {
     "OMNIGRAPH_STORE": Setting("The graph of a command that names none."),
     "OMNIGRAPH_SERVER": Setting("The server of a command that names neither a graph nor a server."),
     "OMNIGRAPH_TOKEN": Setting("The token that a client sends to the server."),
-    "OMNIGRAPH_ACTOR": Setting("The actor who asks, without `--as`. A server ignores it."),
+    "OMNIGRAPH_ACTOR": Setting("The actor of requests, without `--as`. A server ignores it."),
     "OMNIGRAPH_POLICY": Setting("The rule file, without `--policy`."),
     "OMNIGRAPH_SERVER_BEARER_TOKENS_FILE": Setting("The file with the tokens of `serve`."),
     "OMNIGRAPH_SERVER_BEARER_TOKENS_JSON": Setting("The tokens of `serve` themselves."),

@@ -240,7 +240,8 @@ def _graph_parameters() -> tuple[Any, ...]:
             str | None, plain_option(envvar="OMNIGRAPH_POLICY", metavar="FILE", help="The rules to enforce (YAML).")
         ] = None,
         actor: Annotated[
-            str | None, plain_option("--as", envvar="OMNIGRAPH_ACTOR", metavar="ACTOR", help="The actor who asks.")
+            str | None,
+            plain_option("--as", envvar="OMNIGRAPH_ACTOR", metavar="ACTOR", help="The actor of the request."),
         ] = None,
     ) -> None:
         """Declares them."""

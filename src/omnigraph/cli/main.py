@@ -40,13 +40,13 @@ def _argument(kind: Any, *, metavar: str, help: str) -> Any:
 
 
 _QUERY = {
-    "name": _argument(str, metavar="NAME", help="Which query, if there are several."),
+    "name": _argument(str, metavar="NAME", help="The name of the query, if there are several."),
     "file": _option(Path | None, "--query", metavar="FILE", help="The file with the query."),
-    "inline": _option(str | None, "-e", metavar="GQ", help="The query itself; alone it needs no header."),
+    "inline": _option(str | None, "-e", metavar="GQ", help="The text of the query. A single query needs no header."),
     "params": _option(str | None, metavar="JSON", help="All parameters, as an object."),
     "param": _option(list[str] | None, metavar="K=V", help="One parameter, as JSON or a text; may be repeated."),
 }
-_EXPLAIN = _option(bool, "--explain", help="Explain how and where it would be done, and stop.", default=False)
+_EXPLAIN = _option(bool, "--explain", help="Show how and where it would run, and stop.", default=False)
 _ROWS = _option(str, metavar="table|json|jsonl|csv|kv|arrow", help="How rows are printed.", default="table")
 _CHANGES = _option(str, metavar="table|jsonl", help="How changes are printed.", default="table")
 
@@ -56,8 +56,8 @@ GROUPS = {
     "tag": "Names for commits. A commit with a tag is kept.",
     "schema": "Schema of a graph.",
     "recovery": "Writes that did not finish.",
-    "pipeline": "From raw tables to a graph, again and again.",
-    "policy": "Rules on who may do what.",
+    "pipeline": "Load raw tables into a graph, again and again.",
+    "policy": "Rules that say who may do what.",
 }
 
 VERBS: dict[str, VerbCommand] = {
@@ -144,7 +144,7 @@ VERBS: dict[str, VerbCommand] = {
     "repair": VerbCommand(
         ("upkeep.RepairRequest",),
         show="upkeep.show_repair",
-        help="Report drift, which is versions of tables that no commit made, or repair it. "
+        help="Report drift (versions of tables that no commit made), or repair it. "
         "The exit code is 3 if a table is refused.",
         exit_code=lambda result: REFUSED if result.refused_tables else 0,
     ),
@@ -152,14 +152,14 @@ VERBS: dict[str, VerbCommand] = {
         ("upkeep.CleanupRequest",),
         show="upkeep.show_cleanup",
         help="Report data that nobody needs any more, or remove it. "
-        "The exit code is 3 if that is still to be confirmed, and 1 if a table could not be cleaned up.",
+        "The exit code is 3 if data would be removed with --confirm, and 1 if a table could not be cleaned up.",
         exit_code=lambda result: FAILED if result.failed_tables else 0 if result.confirmed else REFUSED,
     ),
     "indexes": VerbCommand(
         ("upkeep.IndexBuildRequest", "upkeep.IndexListRequest"),
         run="upkeep.run_indexes",
         options={"list": _option(bool, "--list", help="Only list them, and build nothing.", default=False)},
-        help="Build the indexes that are missing, and list all with what each covers.",
+        help="Build the indexes that are missing, and list all indexes with the rows that each covers.",
     ),
     "snapshot": VerbCommand(
         (),
@@ -224,8 +224,8 @@ VERBS: dict[str, VerbCommand] = {
         ("schema.SchemaPlanRequest",),
         show="schema.show_plan",
         positional=("new",),
-        help="Plan a change of the schema: its steps, what each costs, and the rows in the way. Nothing is changed. "
-        "The exit code is 3 if the change is refused or rows are in the way.",
+        help="Plan a change of the schema: its steps, the cost of each, and the rows that prevent it. Nothing is "
+        "changed. The exit code is 3 if the change is refused or rows prevent it.",
         exit_code=lambda result: 0 if result.is_possible else REFUSED,
     ),
     "schema diff": VerbCommand(
@@ -286,7 +286,12 @@ def lint(
 
 
 def demo(
-    folder: Annotated[Path | None, plain_argument(metavar="FOLDER", help="Keep the graph and its files there.")] = None,
+    folder: Annotated[
+        Path | None,
+        plain_argument(
+            metavar="FOLDER", help="The folder for the graph and its files. Without one, they are removed at the end."
+        ),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Build the sample graph, query it, change it, and read its history."""
@@ -439,7 +444,7 @@ PipelineFile = Annotated[Path, typer.Argument(metavar="FILE", help="The file of 
 PipelineEngine = Annotated[
     str, typer.Option(metavar="auto|local|spark", help="Where the work runs; `auto` decides by what is to be read.")
 ]
-Full = Annotated[bool, typer.Option("--full", help="Read everything, as if no batch had.")]
+Full = Annotated[bool, typer.Option("--full", help="Read everything, also what earlier batches have read.")]
 
 
 def pipeline_validate(file: PipelineFile, engine: PipelineEngine = "auto", as_json: AsJson = False) -> None:

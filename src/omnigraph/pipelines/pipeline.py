@@ -71,7 +71,7 @@ class Pipeline:
         Args:
             graph: The graph that the pipeline would write.
             engine: `auto`, `local` or `spark`.
-            full: Plan a run that reads everything, as if no batch had.
+            full: Plan a run that reads everything, also what earlier batches have read.
             count: Read the rows to count them.
 
         Raises:
@@ -94,7 +94,7 @@ class Pipeline:
         Args:
             graph: The graph to write.
             engine: `auto`, `local` or `spark`.
-            full: Read everything, as if no batch had.
+            full: Read everything, also what earlier batches have read.
             replay: The ids of runs whose rejected rows are read again, in place of the sources.
             actor: Who the commit is by.
             report: Called as the work goes on.
