@@ -7,6 +7,7 @@ import socket
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -46,7 +47,8 @@ class Receiver:
 
     def delivered(self) -> list[dict[str, Any]]:
         """All events that were sent so far."""
-        deliver_waiting(SECONDS)
+        found = delivery._delivery
+        assert found is None or found.wait(SECONDS)
         return self.events
 
     def states(self) -> list[tuple[str, str]]:
@@ -62,7 +64,7 @@ def _no_configuration(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterat
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(delivery, "_delivery", None)
-    monkeypatch.setattr(delivery, "_is_missing", False)
+    monkeypatch.setattr(delivery, "_is_impossible", False)
     yield
     deliver_waiting(SECONDS)
     for name in os.environ.keys() - before.keys():
@@ -299,6 +301,15 @@ def test_a_load_does_not_wait_for_a_receiver_that_hangs(receiver: Receiver, grap
     assert len(receiver.delivered()) >= 2
 
 
+def test_nobody_waits_again_for_a_receiver_that_did_not_answer(receiver: Receiver, graph: og.Graph) -> None:
+    receiver.waits_for.clear()
+    graph.load("people.jsonl")
+    deliver_waiting(0.01)
+    started = time.monotonic()
+    deliver_waiting(SECONDS)
+    assert time.monotonic() - started < SECONDS / 2
+
+
 def test_events_beyond_the_queue_are_dropped(
     receiver: Receiver, graph: og.Graph, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -322,10 +333,15 @@ def test_events_beyond_the_queue_are_dropped(
     ],
 )
 def test_a_configuration_with_mistakes_does_not_fail_a_load(
-    graph: og.Graph, tmp_path: Path, configuration: str
+    graph: og.Graph, tmp_path: Path, caplog: pytest.LogCaptureFixture, configuration: str
 ) -> None:
     (tmp_path / "openlineage.yml").write_text(configuration)
-    assert graph.load("people.jsonl").total == 3
+    for mode in ("append", "merge"):
+        assert graph.load("people.jsonl", mode).total == 3
+    assert caplog.text.count("events of lineage are not sent: ") <= 1
+    assert "Traceback" not in "".join(
+        each.exc_text or "" for each in caplog.records if each.name.startswith("omnigraph")
+    )
 
 
 def test_a_missing_package_does_not_fail_a_load(

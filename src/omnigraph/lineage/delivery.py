@@ -13,7 +13,6 @@ from pathlib import Path
 from queue import Full, Queue
 from typing import TYPE_CHECKING, Any
 
-from omnigraph.errors import MissingExtra
 from omnigraph.extras import LINEAGE, require_extra
 from omnigraph.lazy import importing
 from omnigraph.lineage.descriptions import RunState
@@ -35,7 +34,8 @@ class Delivery:
     def __init__(self, client: "OpenLineageClient") -> None:
         self._client = client
         self._waiting: Queue[Any] = Queue(_MOST_WAITING)
-        self._has_failed = False
+        self.has_failed = False
+        """Whether the last event could not be sent, or not in time."""
         threading.Thread(target=self._send_all, name="omnigraph-lineage", daemon=True).start()
 
     def send(self, state: RunState) -> None:
@@ -52,7 +52,9 @@ class Delivery:
     def wait(self, seconds: float) -> bool:
         """Waits until all events are sent, or have failed; returns False if the time is over before."""
         with self._waiting.all_tasks_done:
-            return self._waiting.all_tasks_done.wait_for(lambda: self._waiting.unfinished_tasks == 0, seconds)
+            in_time = self._waiting.all_tasks_done.wait_for(lambda: self._waiting.unfinished_tasks == 0, seconds)
+        self.has_failed |= not in_time
+        return in_time
 
     def close(self, seconds: float) -> None:
         """Sends what waits. What is not sent in time is dropped."""
@@ -65,7 +67,7 @@ class Delivery:
             event = self._waiting.get()
             try:
                 self._client.emit(event)
-                self._has_failed = False
+                self.has_failed = False
             except Exception as error:
                 self._log_failure(str(error))
             finally:
@@ -73,28 +75,31 @@ class Delivery:
 
     def _log_failure(self, reason: str) -> None:
         """Logs the first of several failures in a row."""
-        if not self._has_failed:
+        if not self.has_failed:
             _logger.warning("an event of lineage was not sent: %s", reason)
-        self._has_failed = True
+        self.has_failed = True
 
 
 _delivery: Delivery | None = None
-_is_missing = False
+_is_impossible = False
 _making = threading.Lock()
 
 
 def current_delivery() -> Delivery | None:
-    """The delivery of this process, which is made when it is first needed; None if OpenLineage is not configured."""
-    global _delivery, _is_missing  # noqa: PLW0603 - a process has one queue
+    """The delivery of this process, which is made when it is first needed.
+
+    None if OpenLineage is not configured, or not in a way that its client accepts, which is logged once.
+    """
+    global _delivery, _is_impossible  # noqa: PLW0603 - a process has one queue
     if not is_configured():
         return None
     with _making:
-        if _delivery is None and not _is_missing:
+        if _delivery is None and not _is_impossible:
             try:
                 _delivery = Delivery(_make_client())
-            except MissingExtra as error:
-                _is_missing = True
-                _logger.warning("%s", error)
+            except Exception as error:
+                _is_impossible = True
+                _logger.warning("events of lineage are not sent: %s", error)
     return _delivery
 
 
@@ -104,12 +109,16 @@ def is_configured() -> bool:
         return False
     if any(os.environ.get(name) for name in _VARIABLES) or any(name.startswith(_TRANSPORT) for name in os.environ):
         return True
-    return Path(_FILE).is_file() or Path("~/.openlineage", _FILE).expanduser().is_file()
+    home = os.path.expanduser("~/.openlineage")  # noqa: PTH111 - of a user without a home, `Path` would raise
+    return any(Path(folder, _FILE).is_file() for folder in (".", home))
 
 
 def deliver_waiting(seconds: float) -> None:
-    """Waits until events are sent, but not longer than this, where a process ends without running exit handlers."""
-    if _delivery is not None:
+    """Waits until events are sent, but not longer than this, where a process ends without running exit handlers.
+
+    If the receiver did not answer before, nobody waits for it again.
+    """
+    if _delivery is not None and not _delivery.has_failed:
         _delivery.wait(seconds)
 
 

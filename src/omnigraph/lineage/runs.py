@@ -94,7 +94,7 @@ def report_run(kind: Kind, job: str, inputs: Describe, *, id: UUID | None = None
     """
     namespace = os.environ.get(_NAMESPACE) or "default"
     name = RunName(namespace, job, id or ULID().to_uuid())
-    delivery = _delivery()
+    delivery = current_delivery()
     parent = _current.get() or (_parent_of_process() if delivery is not None else None)
     run = ReportedRun(delivery, RunState(state="START", name=name, kind=kind, parent=parent))
     run.reads(inputs)
@@ -107,15 +107,6 @@ def report_run(kind: Kind, job: str, inputs: Describe, *, id: UUID | None = None
     finally:
         _current.reset(before)
     run.ends()
-
-
-def _delivery() -> Delivery | None:
-    """Where events go; None if OpenLineage is not configured, or cannot be."""
-    try:
-        return current_delivery()
-    except Exception:
-        _logger.warning("events of lineage are not sent: OpenLineage cannot be configured", exc_info=True)
-        return None
 
 
 def _parent_of_process() -> RunName | None:
