@@ -86,7 +86,7 @@ class Table:
 
     @property
     def schema(self) -> pa.Schema:
-        """The columns. Lance makes this object anew whenever it is asked, and lets other threads run meanwhile."""
+        """The columns. Lance makes this object again whenever it is asked, and lets other threads run meanwhile."""
         found = self._schema
         if found is None:
             found = self.dataset.schema
