@@ -338,6 +338,20 @@ def test_a_publisher_without_a_turn_does_not_take_others_for_damage(
     assert ages(graph)["Ada"] == 3
 
 
+def test_a_process_that_is_stopped_with_the_turn_keeps_others_waiting_once(graph: og.Graph) -> None:
+    """Writes do not need the turn; they only rarely collide with it."""
+    turn = graph._session.branches.main._turn
+    usual, turn.patience = turn.patience, 0.2
+    held = locks.locks_at(location_of(graph.uri)).take("__manifest/main", "publish", 0)
+    set_age(graph, 2)
+    assert turn.patience < 0.2
+    set_age(graph, 3)
+    held.release()
+    set_age(graph, 4)
+    assert turn.patience == usual
+    assert ages(other_handle(graph))["Ada"] == 4
+
+
 S3_SCHEMA = "node Person { name: String @key, age: I32? }"
 ADD = "query add($name: String) { insert Person { name: $name } }"
 

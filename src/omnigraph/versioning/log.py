@@ -42,7 +42,7 @@ _MOST_VERSIONS = 1 << 63
 _FEW_VERSIONS = 8
 """How many versions after a known one are looked for one by one, before the note of the newest one is read."""
 
-_TURN_SECONDS = 10.0
+_TURN_SECONDS, _SHORT_TURN_SECONDS = 10.0, 0.05
 _logger = logging.getLogger(__name__)
 
 
@@ -59,6 +59,8 @@ class _Turn:
         self.depth = 0
         self.lock: Lock | None = None
         """That of the turn among processes; None if another process did not give it back in time."""
+        self.patience = _TURN_SECONDS
+        """For how many seconds to wait for other processes. One that kept the turn so long may have been stopped."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,10 +207,14 @@ class ManifestLog:
     def _process_turn(self) -> Lock | None:
         if self._graph.path is None:
             return None
+        turn = self._turn
         try:
-            return locks_at(self._graph).take(f"{MANIFEST_FOLDER}/{self._name}", "publish", _TURN_SECONDS)
+            lock = locks_at(self._graph).take(f"{MANIFEST_FOLDER}/{self._name}", "publish", turn.patience)
         except Taken:
+            turn.patience = _SHORT_TURN_SECONDS
             return None
+        turn.patience = _TURN_SECONDS
+        return lock
 
     def head(self) -> Manifest:
         """The newest version."""
