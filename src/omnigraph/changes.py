@@ -144,15 +144,18 @@ def blocks_after(
     snapshot: Callable[[Manifest], Snapshot],
     cursor: str | None,
     types: Collection[str] | None = None,
+    also: Callable[[Snapshot, Snapshot], Iterator[Change]] = lambda _before, _after: iter(()),
 ) -> Iterator[ChangeBlock]:
     """The blocks of a branch after a cursor, or all of them: its own commits in order, each against the one before.
 
-    With types, only what changed of these is in them.
+    With types, only what changed of these is in them. `also` gives other changes, which come last.
     """
 
     def changes(before: Manifest, after: Manifest) -> Iterator[Change]:
         try:
-            yield from diff_snapshots(snapshot(before), snapshot(after), types)
+            sides = snapshot(before), snapshot(after)
+            yield from diff_snapshots(*sides, types)
+            yield from also(*sides)
         except NotFound as error:
             raise ChangesGap(log.branch, after.commit.manifest_version) from error
 

@@ -122,6 +122,7 @@ class Code(StrEnum):
     POLICY_TYPES = "P109", "types are named for an action that is not about types"
     POLICY_PATTERN = "P110", "a pattern or a group where only a name can stand"
     POLICY_TOO_MANY = "P111", "a list has too many patterns"
+    POLICY_QUERIES = "P112", "stored queries are named for an action other than `invoke`"
 
     PIPELINE_SYNTAX = "D001", "a pipeline is not YAML as it is read here"
     PIPELINE_TOO_LARGE = "D002", "a pipeline is too large"

@@ -366,6 +366,33 @@ class BranchExists(Conflict):
     name: str
 
 
+class QueryExists(Conflict):
+    """Stored queries of these names have other texts."""
+
+    code = "query_exists"
+
+    names: Sequence[str]
+
+    def __str__(self) -> str:
+        names = ", ".join(f"`{name}`" for name in self.names)
+        return f"stored with another text already: {names}; to replace them, set `replace` (`--replace`)"
+
+
+class QueriesBroken(Conflict):
+    """A change of the schema that stored queries do not fit; each has its name, a line, a code and a message."""
+
+    code = "queries_broken"
+
+    queries: Sequence[Sequence[Any]]
+
+    def __str__(self) -> str:
+        broken = "\n".join(f"  {name}, line {line}: {message} [{code}]" for name, line, code, message in self.queries)
+        return (
+            f"the change of the schema breaks stored queries:\n{broken}\n"
+            "change or remove them first, or allow it with `allow_broken_queries` (`--allow-broken-queries`)"
+        )
+
+
 class BranchInUse(Conflict):
     """A branch that other branches began on, or whose commits have tags; delete these first."""
 

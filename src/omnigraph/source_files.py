@@ -1,10 +1,11 @@
 """Reads the texts that people hand over as files: schemas and queries."""
 
+from collections.abc import Collection, Iterator
 from pathlib import Path
 
 from omnigraph.diagnostics import Source
 from omnigraph.errors import NotFound, QueryError, SchemaError, UsageError
-from omnigraph.syntax import SCHEMA, Language, decode_source
+from omnigraph.syntax import QUERY, SCHEMA, Language, decode_source
 
 
 def schema_text(schema: str | Path | Source) -> tuple[str, str]:
@@ -26,3 +27,17 @@ def text_of(path: Path, language: Language) -> str:
     if problem is not None:
         raise (SchemaError if language is SCHEMA else QueryError)([problem])
     return source.text
+
+
+def query_sources(given: str | Path | Source | Collection[str | Path | Source]) -> Iterator[Source]:
+    """The sources of queries, which may be one or several; a path is read, and any other text is a source."""
+    match given:
+        case Source():
+            yield given
+        case Path():
+            yield Source(str(given), text_of(given, QUERY))
+        case str():
+            yield Source("<query>", given)
+        case _:
+            for each in given:
+                yield from query_sources(each)

@@ -24,6 +24,7 @@ FLOORS = (
     {"catalog"},
     {"operations"},
     {"compiler"},
+    {"queries"},
     {"yaml_reader"},
     {"policy"},
     {"extras", "failpoints", "first_imports", "source_files"},

@@ -550,6 +550,28 @@ def test_a_graph_of_the_fourth_layout_is_written_directly(fourth: str) -> None:
     assert people(og.open(fourth)) == expected
 
 
+def test_a_graph_of_the_fifth_layout_is_read_as_it_is_and_written_directly(tmp_path: Path) -> None:
+    """It has rows that the manifest carries, and no stored queries."""
+    fifth = unpacked("layout_5", tmp_path)
+    before = contents(fifth)
+    read = og.open(fifth, "r")
+    assert (people(read), people(read, read.snapshot("side"))) == (
+        {"Ada": 37, "Bob": None},
+        {"Ada": 36, "Bob": None, "Cleo": 20},
+    )
+    assert people(read, read.snapshot_at(commit="first")) == {"Ada": 36, "Bob": None}
+    assert read.queries.list() == []
+    assert contents(fifth) == before
+    graph = og.open(fifth)
+    graph.queries.add("query people { match { $p: Person } return { count($p) as n } }", branch="side")
+    assert {*layouts(fifth)} == {5}
+    graph.merge("side")
+    assert layouts(fifth)[-1] == LAYOUT
+    assert graph.call("people").rows() == [{"n": 3}]
+    assert graph.queries.list("first") == []
+    assert graph.verify(data=True).whole
+
+
 def test_a_write_on_a_branch_leaves_others_in_the_fourth_layout(fourth: str) -> None:
     og.open(fourth).mutate(ADD, params={"name": "Fay"}, branch="side")
     (line,) = (path.name for path in Path(fourth, LINES).iterdir() if path.name != "main")

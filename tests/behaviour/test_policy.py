@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import omnigraph as og
-from omnigraph.api.graph import BranchesApi, CommitsApi, RecoveriesApi, SchemaApi, TagsApi
+from omnigraph.api.graph import BranchesApi, CommitsApi, QueriesApi, RecoveriesApi, SchemaApi, TagsApi
 from omnigraph.datasource.options import parse_read_options, parse_write_options
 from omnigraph.datasource.source import pin_table
 from omnigraph.datasource.writer import GraphWriter
@@ -132,6 +132,9 @@ VERBS: dict[str, tuple[tuple[str, ...], Callable[[og.Graph], Any]]] = {
     "schema.catalog": (("read",), lambda g: g.schema.catalog),
     "schema.at": (("read",), lambda g: g.schema.at("review")),
     "schema.plan": (("read",), lambda g: g.schema.plan(SCHEMA)),
+    "queries.add": (("query_store",), lambda g: g.queries.add(ASK)),
+    "queries.remove": (("query_store",), lambda g: _missing(g.queries.remove)),
+    "queries.validate": (("read",), lambda g: g.queries.validate()),
     "prepare": (("read",), lambda g: g.prepare(ASK)),
     "schema.diff": (("read",), lambda g: g.schema.diff("main", "review")),
     "schema.apply": (("schema_apply",), lambda g: g.schema.apply(SCHEMA)),
@@ -141,13 +144,17 @@ HEAD = "v0"
 """A tag at the newest commit, which names it wherever a commit is asked for."""
 
 # What tells nothing of the graph, or filters what it tells.
-FREE = {"check_readable", "close", "id", "uri", "actor", "durability", "acting_as", "under", "refresh", "branches.list"}
+FREE = {
+    *("check_readable", "close", "id", "uri", "actor", "durability", "acting_as", "under", "refresh"),
+    *("branches.list", "queries.list", "queries.show", "call"),
+}
 
 
 def test_every_verb_is_listed() -> None:
     parts = {
         "branches": BranchesApi,
         "commits": CommitsApi,
+        "queries": QueriesApi,
         "recoveries": RecoveriesApi,
         "schema": SchemaApi,
         "tags": TagsApi,

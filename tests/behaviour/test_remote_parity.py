@@ -89,6 +89,7 @@ FILES = {
     "wrong.gq": "query q {\n  match { $p: Persn }\n  return { $p.name }\n}\n",
     "wider.pg": SCHEMA.replace("node City {", "node City { size: I64?, "),
     "narrow.pg": SCHEMA.replace("age: I32?", "age: I32? @range(age, 0..39)"),
+    "without.pg": SCHEMA.replace("    age: I32?\n", ""),
     "refused.pg": SCHEMA.replace("age: I32?", "age: String?"),
     "wrong.pg": "node Person { name: Strng @key }\n",
 }
@@ -140,6 +141,25 @@ mutate set_age --query queries.gq --param name=Dan --param age=8 --if-commit {co
 mutate set_age --query queries.gq --param name=Dan --param age=9 --if-commit {first}
 mutate link --query queries.gq --param from=Dan --param to=Nobody
 mutate people --query queries.gq
+queries validate queries.gq
+queries validate wrong.gq
+queries add queries.gq
+queries add queries.gq
+queries add wrong.gq
+queries list
+queries show older
+queries show oldr
+queries show
+queries validate
+query older --param age=1
+query older --param old=1
+query nobody
+query add --param name=Eve2
+mutate add --param name=Eve3
+mutate older --param age=1
+queries remove told
+queries remove told
+diff {first} main --type @query
 mutate told --query queries.gq --param name=Ada --param age=37
 mutate told --query queries.gq --param name=Nobody --param age=37
 branch create review
@@ -192,6 +212,8 @@ schema show --at {first}
 schema show --at nowhere
 schema plan wider.pg
 schema plan narrow.pg
+schema plan without.pg
+schema apply without.pg
 schema plan refused.pg
 schema plan wrong.pg
 schema plan nowhere.pg

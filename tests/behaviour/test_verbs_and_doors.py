@@ -11,7 +11,16 @@ from typer.main import get_command
 import omnigraph as og
 from omnigraph.api.base import ParameterScope, Request, parameters_of
 from omnigraph.api.data import LoadRequest
-from omnigraph.api.graph import BranchesApi, CommitsApi, GraphApi, RecoveriesApi, SchemaApi, TagsApi, all_requests
+from omnigraph.api.graph import (
+    BranchesApi,
+    CommitsApi,
+    GraphApi,
+    QueriesApi,
+    RecoveriesApi,
+    SchemaApi,
+    TagsApi,
+    all_requests,
+)
 from omnigraph.api.http import ADDRESSES
 from omnigraph.cli.commands import SPELLINGS, Spelling, request_named
 from omnigraph.cli.main import VERBS as COMMANDS
@@ -23,6 +32,7 @@ from omnigraph.pipelines import Pipeline
 PARTS = {
     "branches": BranchesApi,
     "commits": CommitsApi,
+    "queries": QueriesApi,
     "recoveries": RecoveriesApi,
     "schema": SchemaApi,
     "tags": TagsApi,
@@ -33,6 +43,18 @@ OTHER_SPELLINGS = {
     ("query", "source"): "--query FILE or -e GQ",
     ("mutate", "source"): "--query FILE or -e GQ",
     ("commit list", "actor"): "--filter actor=NAME",
+    **{(words, "queries"): "FILE" for words in ("queries add", "queries validate")},
+    ("queries show", "tag"): "all are shown",
+    **dict.fromkeys(
+        (
+            ("query", "actor"),
+            ("query", "message"),
+            ("query", "if_commit"),
+            ("mutate", "snapshot"),
+            ("mutate", "timeout"),
+        ),
+        "of the other kind of query",
+    ),
 }
 """Parameters that a command takes under other names."""
 
@@ -138,7 +160,8 @@ def test_every_write_takes_a_message() -> None:
     """These make no commit."""
     for request in REQUESTS:
         names = {each.name for each in parameters_of(request)}
-        assert ("message" in names) == (request.writes and request.verb not in silent) or request.verb == "analyze"
+        may_write = request.verb in ("analyze", "call")
+        assert ("message" in names) == (request.writes and request.verb not in silent) or may_write
 
 
 def test_what_only_this_process_knows_is_never_sent() -> None:

@@ -29,6 +29,8 @@ node Town { name: String @key }
 edge Knows: Person -> Person { since: I32? }
 edge LivesIn: Person -> Town
 """
+OLDER = "query older { match { $p: Person  $p.age > 40 } return { $p.name } }"
+COUNTED = "query counted { match { $t: Town } return { count($t) as n } }"
 CHANGED_SCHEMA = SCHEMA.replace("photo: Blob?", "photo: Blob?\n    nick: String?")
 NEXT_SCHEMA = CHANGED_SCHEMA.replace("node Town { name: String @key }", "node Town { name: String @key, size: I64? }")
 WORDS = ("garden", "market", "engine", "violin", "harbour", "meadow", "printer", "lantern")
@@ -78,7 +80,10 @@ def build(uri: Path, scratch: Path) -> None:
     graph.branches.create(SPARE)
     _write(graph, 'insert Town { name: "Spare" }', SPARE)
     graph.schema.apply(CHANGED_SCHEMA)
+    graph.queries.add(OLDER)
+    graph.queries.add(COUNTED)
     graph.branches.create(BRANCH)
+    graph.queries.add(OLDER.replace("40", "50"), replace=True, branch=BRANCH)
     _write(graph, 'insert Person { name: "Rita", age: 41, nick: "r", bio: "reviews a lantern" }', BRANCH)
     _write(graph, 'delete Knows where id = "knows 003"', BRANCH)
     graph.tags.create(BRANCH_TAG, BRANCH)

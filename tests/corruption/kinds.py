@@ -36,6 +36,7 @@ class Kind(StrEnum):
     RETAINED_NOTE = "retained note"
     ARCHIVE = "archive of a branch"
     SCHEMA = "schema"
+    QUERIES = "stored queries"
     SCHEMA_FILE = "schema file"
     STAGED_SCHEMA_FILE = "staged schema file"
     TAG = "tag"
@@ -51,6 +52,7 @@ OURS = frozenset(
         Kind.RETAINED_NOTE,
         Kind.ARCHIVE,
         Kind.SCHEMA,
+        Kind.QUERIES,
         Kind.TAG,
         Kind.SIDECAR,
         Kind.BRANCH_REF,
@@ -98,6 +100,7 @@ _PATTERNS = {
     Kind.HEAD_NOTE: r"__heads/.+",
     Kind.ARCHIVE: r"__history/.+\.json",
     Kind.SCHEMA: r"__schemas/.+\.json",
+    Kind.QUERIES: r"__queries/.+\.json",
     Kind.SCHEMA_FILE: r"_schema\.pg|_schema\.ir\.json|__schema_state\.json",
     Kind.STAGED_SCHEMA_FILE: r"(?:_schema\.pg|_schema\.ir\.json|__schema_state\.json)\.staging",
     Kind.TAG: r"__tags/.+\.json",

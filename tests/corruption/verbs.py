@@ -222,6 +222,18 @@ def _schemas(place: Place, _: Any) -> Any:
     return graph.schema.at(TAG).text, planned, [step.what for step in graph.schema.diff(TAG, "main").steps]
 
 
+def _stored_queries(place: Place, _: Any) -> Any:
+    graph = _read(place)
+    texts = {at: [(each.name, each.source) for each in graph.queries.list(at)] for at in ("main", BRANCH)}
+    return texts, graph.call("older").rows(), graph.call("older", branch=BRANCH).rows()
+
+
+def _store_query(place: Place, _: Any) -> Any:
+    graph = _write(place)
+    added = graph.queries.add("query added { match { $t: Town } return { $t.name } }").added
+    return added, [each.name for each in graph.queries.list()]
+
+
 def _analyze(place: Place, _: Any) -> Any:
     return digest(sorted(plain(_read(place).analyze("degrees", edges="Knows").table.to_pylist())))
 
@@ -491,10 +503,12 @@ VERBS = {
         Verb("recoveries", _recoveries),
         Verb("indexes", _indexes),
         Verb("schemas", _schemas),
+        Verb("stored queries", _stored_queries),
         Verb("analyze", _analyze),
         Verb("explain", _explain),
         Verb("verify", _verify),
         Verb("open for writing", _open_writing),
+        Verb("store a query", _store_query),
         Verb("insert", _mutation(ADD)),
         Verb("update", _mutation(CHANGE)),
         Verb("delete", _mutation(DROP)),

@@ -8,7 +8,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from omnigraph.api import data, history, schema, upkeep
+    from omnigraph.api import data, history, queries, schema, upkeep
 else:
 
     def __getattr__(name: str) -> object:
@@ -17,4 +17,4 @@ else:
         return import_module(f"{__name__}.{name}")
 
 
-__all__ = ["data", "history", "schema", "upkeep"]
+__all__ = ["data", "history", "queries", "schema", "upkeep"]

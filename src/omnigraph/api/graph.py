@@ -58,6 +58,16 @@ class SchemaApi(Part):
         return self.at().catalog
 
 
+class QueriesApi(Part):
+    """The stored queries of a graph."""
+
+    add = verb(lambda: api.queries.QueryAddRequest)
+    remove = verb(lambda: api.queries.QueryRemoveRequest)
+    list = verb(lambda: api.queries.QueryListRequest)
+    show = verb(lambda: api.queries.QueryShowRequest)
+    validate = verb(lambda: api.queries.QueryValidateRequest)
+
+
 class RecoveriesApi(Part):
     """The writes that did not finish."""
 
@@ -82,6 +92,7 @@ class GraphApi(ABC):
     load = verb(lambda: api.data.LoadRequest)
     explain_load = verb(lambda: api.data.ExplainLoadRequest)
     embed = verb(lambda: api.data.EmbedRequest)
+    call = verb(lambda: api.queries.CallRequest)
 
     diff = verb(lambda: api.history.DiffRequest)
     changes = verb(lambda: api.history.ChangesRequest)
@@ -138,6 +149,11 @@ class GraphApi(ABC):
         return SchemaApi(self)
 
     @property
+    def queries(self) -> QueriesApi:
+        """The stored queries."""
+        return QueriesApi(self)
+
+    @property
     def recoveries(self) -> RecoveriesApi:
         """The writes that did not finish."""
         return RecoveriesApi(self)
@@ -155,7 +171,7 @@ def all_requests() -> tuple[type[Request[Any]], ...]:
     """The request of every verb."""
     return tuple(
         kind
-        for module in (api.data, api.history, api.schema, api.upkeep)
+        for module in (api.data, api.history, api.queries, api.schema, api.upkeep)
         for kind in vars(module).values()
         if isinstance(kind, type) and issubclass(kind, Request) and kind.verb
     )

@@ -82,6 +82,8 @@ class Commit(Result):
     batch: Annotated[int | None, Doc("Of a load with a key, the number of the batch.")] = None
     details: Annotated[str | None, Doc("Of a load with a key, what it was given to keep.")] = None
     applied: Annotated[ChangeCounts | None, Doc("Of a load that applied changes, what they did.")] = None
+    queries_id: str = field(default="", metadata=_INTERNAL)
+    """The set of stored queries that it has; empty if it has none."""
     digest: str | None = field(default=None, metadata=_INTERNAL)
     """Of a load with a key, what identifies its content."""
     generation: int = field(default=0, metadata=_INTERNAL)

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from omnigraph.api import data, history, schema, upkeep
+from omnigraph.api import data, history, queries, schema, upkeep
 from omnigraph.api.base import Request
 from omnigraph.dataclass_later import dataclass
 
@@ -23,6 +23,11 @@ class Address:
     """The name of the operation, if it is not that of the verb."""
 
 
+def numbered_source(number: int) -> str:
+    """The name that a server gives to one of several texts that it is sent."""
+    return f"<query {number}>"
+
+
 ADDRESSES: Mapping[type[Request[Any]], Address] = {
     data.QueryRequest: Address("POST", "query"),
     data.ExplainRequest: Address("POST", "query", flag="explain"),
@@ -34,6 +39,12 @@ ADDRESSES: Mapping[type[Request[Any]], Address] = {
     data.LoadRequest: Address("POST", "load"),
     data.ExplainLoadRequest: Address("POST", "load", flag="explain"),
     data.EmbedRequest: Address("POST", "embed"),
+    queries.QueryListRequest: Address("GET", "queries"),
+    queries.QueryAddRequest: Address("POST", "queries"),
+    queries.QueryValidateRequest: Address("POST", "queries:validate"),
+    queries.QueryRemoveRequest: Address("POST", "queries:remove"),
+    queries.QueryShowRequest: Address("GET", "queries/{name}"),
+    queries.CallRequest: Address("POST", "queries/{name}"),
     history.BranchListRequest: Address("GET", "branches"),
     history.BranchCreateRequest: Address("POST", "branches", status=201),
     history.BranchDeleteRequest: Address("DELETE", "branches/{name}"),

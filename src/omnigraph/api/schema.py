@@ -21,6 +21,9 @@ NewSchema: TypeAlias = Annotated[
 ]
 
 
+AllowBrokenQueries: TypeAlias = Annotated[bool, Doc("Make the change even if stored queries no longer fit the schema.")]
+
+
 class SchemaShowRequest(Request[AcceptedSchema]):
     """Show the schema of `main`, or of another state of the graph.
 
@@ -80,6 +83,7 @@ class SchemaApplyRequest(Request[SchemaApplyResult]):
 
     Raises:
         SchemaRefused: The change cannot be made.
+        QueriesBroken: Stored queries would no longer fit the schema.
         ValidationError: Rows are in the way of a new rule.
 
     Example:
@@ -93,6 +97,7 @@ class SchemaApplyRequest(Request[SchemaApplyResult]):
     new: NewSchema
     _: KW_ONLY
     allow_data_loss: Annotated[bool, Doc("Remove dropped data from the history too.")] = False
+    allow_broken_queries: AllowBrokenQueries = False
     actor: Actor = None
     message: Message = None
     if_commit: IfCommit = None
@@ -116,6 +121,7 @@ class SchemaCatchUpRequest(Request[SchemaApplyResult]):
 
     branch: Annotated[str, Doc("The branch.")]
     _: KW_ONLY
+    allow_broken_queries: AllowBrokenQueries = False
     actor: Actor = None
     message: Message = None
     engine: Engine = AUTO

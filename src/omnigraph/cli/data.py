@@ -29,11 +29,12 @@ from omnigraph.api.data import (
     ResultRows,
 )
 from omnigraph.api.history import CHANGE_COUNTS
+from omnigraph.api.queries import CallRequest, QueryKind
 from omnigraph.api.values import answer_to_json
 from omnigraph.api.words import LOCAL
 from omnigraph.cli.commands import Values, request_from
 from omnigraph.cli.grammar import named_graph
-from omnigraph.cli.opening import open_graph
+from omnigraph.cli.opening import AnyGraph, open_graph
 from omnigraph.cli.output import chosen_format, plural, print_commit, print_json, print_table, show_progress
 from omnigraph.diagnostics import any_of, quoted
 from omnigraph.errors import NotFound, StorageError, UsageError
@@ -144,7 +145,10 @@ def run_query(values: Values) -> None:
     format = chosen_format(RowFormat, values)
     explain = values["explain"]
     request = _query_request(ExplainRequest if explain else QueryRequest, values)
+    if explain and isinstance(request, CallRequest):
+        raise UsageError("--explain takes a query with --query FILE or with -e GQ")
     with open_graph(named_graph(), "r") as graph:
+        _check_kind(graph, request, QueryKind.READ)
         result = graph._run(request)
     if explain:
         typer.echo(result)
@@ -156,6 +160,7 @@ def run_mutate(values: Values) -> None:
     """Runs a mutation."""
     request = _query_request(MutateRequest, values)
     with open_graph(named_graph(), durability=values["durability"]) as graph:
+        _check_kind(graph, request, QueryKind.MUTATION)
         result = graph._run(request)
     if values["as_json"]:
         print_json(result.as_json())
@@ -166,12 +171,23 @@ def run_mutate(values: Values) -> None:
         print_commit(result.commit)
 
 
+def _check_kind(graph: AnyGraph, request: Request[Any], kind: QueryKind) -> None:
+    """Refuses to read by a stored query that writes, and the other way round, before it runs."""
+    if isinstance(request, CallRequest):
+        found = graph.queries.show(request.name, at=request.snapshot or request.branch)
+        if found.kind not in (None, kind):
+            does, command = ("writes", "mutate") if found.kind is QueryKind.MUTATION else ("reads", "query")
+            raise UsageError(f"{quoted(request.name)} {does}; run it with {command}")
+
+
 def _query_request(kind: type[Request[Any]], values: Values) -> Any:
-    """The request of a query that is in a file or on the command line."""
+    """The request of a query that is in a file or on the command line, or of a stored one."""
     file, inline = values["file"], values["inline"]
-    if (file is None) == (inline is None):
-        raise UsageError("give the query with --query FILE or with -e GQ")
     params = parameter_values(values["params"], values["param"] or [])
+    if file is None and inline is None and values["name"] is not None:
+        return request_from(CallRequest, values, params=params)
+    if (file is None) == (inline is None):
+        raise UsageError("give the query with --query FILE or with -e GQ, or the NAME of a stored query")
     return request_from(kind, values, source=inline if file is None else file, params=params)
 
 

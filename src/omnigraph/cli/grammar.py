@@ -176,6 +176,21 @@ class FilesCommand(GraphCommand):
             params.update(files=files[:-1], uri=str(files[-1]))
 
 
+class NamesCommand(GraphCommand):
+    """A command with one or several names before the graph. The last of them is the graph if it can only be one."""
+
+    takes = FilesCommand.takes
+
+    def __init__(self, *arguments: Any, **settings: Any) -> None:
+        super().__init__(*arguments, **settings)
+        self.added.add("uri")
+
+    def assign_arguments(self, params: dict[str, Any]) -> None:
+        *names, last = params["names"]
+        if names and is_graph(last):
+            params.update(names=names, uri=last)
+
+
 class NewGraphCommand(GraphCommand):
     """A command that creates a graph, which no server does."""
 

@@ -19,6 +19,7 @@ from omnigraph.cli.grammar import (
     AsJson,
     FilesCommand,
     GraphCommand,
+    NamesCommand,
     NewGraphCommand,
     QueryCommand,
     named_graph,
@@ -39,13 +40,23 @@ def _argument(kind: Any, *, metavar: str, help: str) -> Any:
     return Annotated[kind | None, typer.Argument(metavar=metavar, help=help, show_default=False)], None
 
 
+def _required_argument(kind: Any, *, metavar: str, help: str) -> Any:
+    """An argument that only the command line has."""
+    return Annotated[kind, typer.Argument(metavar=metavar, help=help, show_default=False)], ...
+
+
 _QUERY = {
-    "name": _argument(str, metavar="NAME", help="The name of the query, if there are several."),
+    "name": _argument(
+        str,
+        metavar="NAME",
+        help="The name of the query, if there are several. Without --query and -e, that of a stored query.",
+    ),
     "file": _option(Path | None, "--query", metavar="FILE", help="The file with the query."),
     "inline": _option(str | None, "-e", metavar="GQ", help="The text of the query. A single query needs no header."),
     "params": _option(str | None, metavar="JSON", help="All parameters, as an object."),
     "param": _option(list[str] | None, metavar="K=V", help="One parameter, as JSON or a text; may be repeated."),
 }
+_GQ_FILES = _argument(list[Path], metavar="FILE", help="Query files (.gq).")
 _EXPLAIN = _option(bool, "--explain", help="Show how and where it would run, and stop.", default=False)
 _ROWS = _option(str, metavar="table|json|jsonl|csv|kv|arrow", help="How rows are printed.", default="table")
 _CHANGES = _option(str, metavar="table|jsonl", help="How changes are printed.", default="table")
@@ -55,6 +66,7 @@ GROUPS = {
     "commit": "History of a graph.",
     "tag": "Names for commits. A commit with a tag is kept.",
     "schema": "Schema of a graph.",
+    "queries": "Stored queries, which are called by name.",
     "recovery": "Writes that did not finish.",
     "pipeline": "Load raw tables into a graph, again and again.",
     "policy": "Rules that say who may do what.",
@@ -83,18 +95,52 @@ VERBS: dict[str, VerbCommand] = {
         help="Load records as one commit, or none of them.",
     ),
     "query": VerbCommand(
-        ("data.QueryRequest", "data.ExplainRequest"),
+        ("data.QueryRequest", "data.ExplainRequest", "queries.CallRequest"),
         run="data.run_query",
         options={**_QUERY, "format": _ROWS, "explain": _EXPLAIN},
         skip=("source",),
+        help="Run a query that reads: of a file, of the command line, or a stored one by its NAME. "
+        "All of it sees one commit.",
         kind=QueryCommand,
     ),
     "mutate": VerbCommand(
-        ("data.MutateRequest",),
+        ("data.MutateRequest", "queries.CallRequest"),
         run="data.run_mutate",
         options=_QUERY,
         skip=("source",),
+        help="Run a query that writes, as one commit: of a file, of the command line, or a stored one by its NAME.",
         kind=QueryCommand,
+    ),
+    "queries add": VerbCommand(
+        ("queries.QueryAddRequest",),
+        run="queries.run_add",
+        options={"files": _GQ_FILES},
+        skip=("queries",),
+        kind=FilesCommand,
+    ),
+    "queries list": VerbCommand(("queries.QueryListRequest",), show="queries.show_list"),
+    "queries show": VerbCommand(
+        ("queries.QueryShowRequest", "queries.QueryListRequest"),
+        run="queries.run_show",
+        options={"name": _argument(str, metavar="NAME", help="The stored query. Without it, all are shown.")},
+        skip=("tag",),
+        help="Print the text of a stored query, or of all of them, as a file that can be stored again.",
+        kind=QueryCommand,
+    ),
+    "queries remove": VerbCommand(
+        ("queries.QueryRemoveRequest",),
+        run="queries.run_remove",
+        options={"names": _required_argument(list[str], metavar="NAME", help="The names of the queries.")},
+        kind=NamesCommand,
+    ),
+    "queries validate": VerbCommand(
+        ("queries.QueryValidateRequest",),
+        run="queries.run_validate",
+        options={"files": _GQ_FILES},
+        skip=("queries",),
+        help="Check whether queries fit the schema of a branch: those of files, or all that are stored. "
+        "The exit code is 1 if one does not.",
+        kind=FilesCommand,
     ),
     "export": VerbCommand(
         ("data.ExportRequest", "data.ExplainExportRequest"),
@@ -225,8 +271,8 @@ VERBS: dict[str, VerbCommand] = {
         show="schema.show_plan",
         positional=("new",),
         help="Plan a change of the schema: its steps, the cost of each, and the rows that prevent it. Nothing is "
-        "changed. The exit code is 3 if the change is refused or rows prevent it.",
-        exit_code=lambda result: 0 if result.is_possible else REFUSED,
+        "changed. The exit code is 3 if the change is refused, or rows or stored queries prevent it.",
+        exit_code=lambda result: 0 if result.is_possible and not result.broken_queries else REFUSED,
     ),
     "schema diff": VerbCommand(
         ("schema.SchemaDiffRequest",),

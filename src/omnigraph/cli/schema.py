@@ -28,7 +28,7 @@ def show_schema(result: "AcceptedSchema", request: "SchemaShowRequest") -> None:
 def show_plan(result: "MigrationPlan", request: "SchemaPlanRequest | None" = None) -> None:  # noqa: ARG001
     """Prints the steps of a plan, and what is in their way."""
     _print_steps(result)
-    for line in result.violation_lines():
+    for line in (*result.violation_lines(), *result.broken_lines()):
         typer.secho(line, fg=typer.colors.RED)
     typer.echo(_plan_summary(result))
 

@@ -20,7 +20,7 @@ from omnigraph.syntax import parse_queries
 from omnigraph.syntax.printer import print_annotation_value
 from omnigraph.syntax.query_ast import THROWAWAY, Query, ReadBody
 
-_TEXTS = frozenset({"description", "instruction"})
+_TEXTS = frozenset({"description", "instruction", "tag"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -17,7 +17,7 @@ from omnigraph.codes import Code
 from omnigraph.dataclass_later import dataclass
 from omnigraph.diagnostics import Source
 from omnigraph.embedding import current_settings, model_findings, with_models
-from omnigraph.errors import RecoveryRequired, SchemaRefused, UnsuitableModel, ValidationError, ensure
+from omnigraph.errors import QueriesBroken, RecoveryRequired, SchemaRefused, UnsuitableModel, ValidationError, ensure
 from omnigraph.evolution.columns import column_work, write_all_columns
 from omnigraph.evolution.migration import MigrationPlan, migration_plan, plan_between
 from omnigraph.evolution.rules import new_rule_violations, rules_added_by
@@ -26,10 +26,12 @@ from omnigraph.failpoints import Point
 from omnigraph.maintenance.table_files import unfinished_writes
 from omnigraph.parts.choice import row_reasons, size_reasons
 from omnigraph.parts.engine import Engine
+from omnigraph.queries import breaking_queries
 from omnigraph.source_files import schema_text
 from omnigraph.storage.columns import stage_columns
 from omnigraph.versioning import Branches, Pin, SchemaChange, Snapshot
 from omnigraph.versioning.file_checksums import check_pinned_version
+from omnigraph.versioning.query_sets import QueriesUpdate
 from omnigraph.versioning.schemas import AcceptedSchema, accepted_schema
 from omnigraph.write import StagedTable, WriteAttempt, report_staged_table, tables_to_write, write_staged
 from omnigraph.write.attempt import NewSchema
@@ -123,10 +125,18 @@ def apply_reasons(snapshot: Snapshot, plan: MigrationPlan) -> Iterator[str]:
     yield from row_reasons(rows, LARGE_EXPORT, "read or write")
 
 
-def apply_schema(attempt: WriteAttempt, branches: Branches, target: SchemaTarget, engine: Engine) -> SchemaApplyResult:
+def apply_schema(
+    attempt: WriteAttempt,
+    branches: Branches,
+    target: SchemaTarget,
+    engine: Engine,
+    *,
+    allow_broken_queries: bool = False,
+) -> SchemaApplyResult:
     """Gives a branch another schema. The caller holds the schema and all tables of the branch.
 
-    What cannot be done is refused, and so are rows that a new rule does not allow; then nothing was written.
+    What cannot be done is refused, and so are rows that a new rule does not allow, and stored queries that would no
+    longer fit, unless that is allowed; then nothing was written.
     """
     ensure(target.accepted is not None or attempt.branch == MAIN, "the schema of a graph changes on its main branch")
     _refuse_unsettled(attempt)
@@ -140,10 +150,16 @@ def apply_schema(attempt: WriteAttempt, branches: Branches, target: SchemaTarget
     is_same = target.accepted is None and plan.is_empty and accepted.text == current.text
     if is_same or accepted.id == current.id:
         return SchemaApplyResult(plan=plan, schema=current, commit=None)
+    stored = branches.query_sets.get(attempt.base.commit.queries_id)
+    broken = () if allow_broken_queries else breaking_queries(stored.texts, current.catalog, plan.catalog)
+    if broken:
+        raise QueriesBroken([(each.name, each.line, each.code, each.message) for each in broken])
     faults = new_rule_violations(attempt.base, plan, engine)
     if faults.total:
         raise ValidationError(faults.shown, faults.total)
     branches.schemas.keep(accepted)
+    # Whoever stores a query now has checked it against the old schema.
+    attempt = replace(attempt, queries=QueriesUpdate(stored.id, stored.id))
     commit = _write_schema(attempt, plan, accepted, engine)
     return SchemaApplyResult(plan=plan, schema=accepted, commit=commit)
 

@@ -29,10 +29,11 @@ from omnigraph.storage.tables import open_unread, typed_errors, version_file
 from omnigraph.storage.topology import find_any_damage, find_damage, topology_files
 from omnigraph.versioning import Branches, Manifest, ManifestLog, Pin
 from omnigraph.versioning.file_checksums import recorded_checksums
+from omnigraph.versioning.query_sets import QUERY_FOLDER
 from omnigraph.versioning.tags import TAG_FOLDER, tags
 from omnigraph.write.forks import table_root
 
-_RECORD_FOLDERS = ("__heads", "__history", "__schemas", TAG_FOLDER)
+_RECORD_FOLDERS = ("__heads", "__history", "__schemas", QUERY_FOLDER, TAG_FOLDER)
 _MOST_IDS = 5
 
 
@@ -184,6 +185,8 @@ class _Verification:
             try:
                 manifest = log.at(version)
                 self.branches.schemas.get(manifest.commit.schema_id)
+                for set_id in {each.queries_id for each in manifest.own_commits}:
+                    self.branches.query_sets.get(set_id)
             except (StorageError, NotFound) as error:
                 self._note_error(error, f"{log.location.uri}/{log.line.file(version)}")
                 unreadable.add(version)

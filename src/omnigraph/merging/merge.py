@@ -1,6 +1,6 @@
 """Merges one branch into another: three-way, entity by entity, over all types, as one commit or not at all."""
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import field, replace
 
 from omnigraph.api.history import (
@@ -12,16 +12,20 @@ from omnigraph.api.history import (
     SchemaStep,
     schema_number,
 )
+from omnigraph.api.queries import STORED_QUERY
 from omnigraph.branching.finding import is_there
 from omnigraph.catalog import NodeType
 from omnigraph.catalog.model import DESTINATION, ID, SOURCE
 from omnigraph.compute_later import pc
 from omnigraph.dataclass_later import dataclass
 from omnigraph.errors import MergeConflicts, NotFound, SchemaBehind
+from omnigraph.merging.queries import QueriesMerge, merge_queries
 from omnigraph.merging.sides import TypeMerge, changes_between, dropped_type, types_of
 from omnigraph.merging.three_way import Strategy, TableMerge, touched_ids
+from omnigraph.queries.stored import broken_queries
 from omnigraph.versioning import Branches, CommitGraph, MergedParent, Snapshot
 from omnigraph.versioning.manifest import LoadedBatch
+from omnigraph.versioning.query_sets import QueriesUpdate, QuerySet, query_set
 from omnigraph.violations import Rule, Violation
 from omnigraph.write import TableChange, WriteAttempt, write_changes
 from omnigraph.write.change import Origins
@@ -46,6 +50,8 @@ class MergeOptions:
     strategy: Strategy | None = None
     cells: bool = False
     dry_run: bool = False
+    check_queries: Callable[[], None] = lambda: None
+    """Raises if the merge may not change the stored queries."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,10 +62,16 @@ class _PlannedMerge:
     changes: Mapping[str, TableChange] = field(default_factory=dict)
     parent: MergedParent | None = None
     batches: Mapping[str, LoadedBatch] = field(default_factory=dict)
+    queries: QuerySet | None = None
+    """The stored queries, if they are others."""
 
-    def continue_attempt(self, attempt: WriteAttempt) -> WriteAttempt:
+    def continue_attempt(self, attempt: WriteAttempt, branches: Branches) -> WriteAttempt:
         """The attempt that writes it."""
-        return replace(attempt, merged_parent=self.parent, batches=self.batches)
+        update = None
+        if self.queries is not None:
+            branches.query_sets.keep(self.queries)
+            update = QueriesUpdate(attempt.base.commit.queries_id, self.queries.id)
+        return replace(attempt, merged_parent=self.parent, batches=self.batches, queries=update)
 
 
 def merge(attempt: WriteAttempt, branches: Branches, source: str, options: MergeOptions) -> MergeResult:
@@ -71,7 +83,7 @@ def merge(attempt: WriteAttempt, branches: Branches, source: str, options: Merge
     planned = _plan_merge(attempt, branches, source, options)
     if planned.parent is None:
         return planned.result
-    attempt = planned.continue_attempt(attempt)
+    attempt = planned.continue_attempt(attempt, branches)
     commit = write_changes(attempt, planned.changes, unchanged=planned.changes)
     return replace(planned.result, commit=commit)
 
@@ -83,7 +95,7 @@ def decide_merge(
     planned = _plan_merge(attempt, branches, source, options, only_carried=True)
     if planned.parent is None:
         return SmallWrite(None, lambda _: planned.result)
-    attempt = planned.continue_attempt(attempt)
+    attempt = planned.continue_attempt(attempt, branches)
     publication = small_publication(attempt, planned.changes, unchanged=planned.changes)
     if publication is None:
         raise TooLargeToCarry
@@ -110,10 +122,13 @@ def _plan_merge(
     changes = {key: each.change for key, each in merges.items()}
     diverged = [conflict for each in merges.values() for conflict in each.conflicts]
     diverged += _dropped_types(ours, theirs, ground.base, options)
+    stored = _merge_stored(branches, ours, theirs, ground, options)
+    diverged += stored.conflicts
+    counts = {each.entity.name: _counts(each) for each in merges.values() if not each.change.is_empty}
     result = MergeResult(
         kind=MergeKind.FAST_FORWARD if ground.base.commit_id == ours.commit_id else MergeKind.MERGED,
         merged_commit_id=theirs.commit_id,
-        changes={each.entity.name: _counts(each) for each in merges.values() if not each.change.is_empty},
+        changes={**counts, STORED_QUERY: stored.counts} if stored.touched else counts,
         conflicts=(*diverged, *_broken_rules(ours, changes, diverged)),
         schema=SchemaStep(_schema(theirs), _schema(ours)) if _schema(theirs) != _schema(ours) else None,
     )
@@ -122,7 +137,11 @@ def _plan_merge(
     if result.conflicts:
         raise MergeConflicts(source, attempt.branch, result.conflicts)
     parent = MergedParent(theirs.commit_id, theirs.commit.place, theirs.commit.generation)
-    return _PlannedMerge(result, changes, parent, theirs.manifest.batches)
+    queries = None
+    if stored.touched:
+        options.check_queries()
+        queries = query_set(stored.texts)
+    return _PlannedMerge(result, changes, parent, theirs.manifest.batches, queries)
 
 
 def _places(snapshot: Snapshot) -> tuple[str, Mapping[str, tuple[str, int]]]:
@@ -239,6 +258,35 @@ def _dropped_types(ours: Snapshot, theirs: Snapshot, base: Snapshot, options: Me
     dropped = (each for identity, each in types_of(theirs).items() if identity not in kept)
     found = (dropped_type(before.get(each.entity.identity), each) for each in dropped)
     return [conflict for conflict in found if conflict is not None]
+
+
+def _merge_stored(
+    branches: Branches, ours: Snapshot, theirs: Snapshot, ground: _CommonGround, options: MergeOptions
+) -> QueriesMerge:
+    """The merge of the stored queries. One that does not fit our schema is in conflict with it."""
+
+    def texts(snapshot: Snapshot) -> Mapping[str, str]:
+        return branches.query_sets.get(snapshot.commit.queries_id).texts
+
+    disputed = {
+        name
+        for left, right in ground.doubts
+        for name in {*texts(left), *texts(right)}
+        if texts(left).get(name) != texts(right).get(name)
+    }
+    merged = merge_queries(texts(ground.base), texts(ours), texts(theirs), disputed=disputed, strategy=options.strategy)
+    kept = [name for name in merged.touched if name in merged.texts]
+    broken = tuple(
+        MergeConflict(
+            ConflictKind.VALUE_CONSTRAINT_VIOLATION,
+            STORED_QUERY,
+            each.name,
+            "source",
+            theirs=f"line {each.line}: {each.message}",
+        )
+        for each in (broken_queries(merged.texts, ours.catalog, kept) if kept else ())
+    )
+    return replace(merged, conflicts=(*merged.conflicts, *broken))
 
 
 def _counts(merged: TableMerge) -> dict[str, int]:

@@ -70,7 +70,7 @@ def merge_table(
     for id in wanted.to_pylist():
         base = (by_us.get(id) or by_them[id])[0]
         (_, our_row), (_, their_row) = by_us.get(id, (base, base)), by_them.get(id, (base, base))
-        decided.add(_Question(entity.name, id, base, our_row, their_row, id in disputed, cells, strategy))
+        decided.add(Question(entity.name, id, base, our_row, their_row, id in disputed, cells, strategy))
     return _with_uncontested(entity, theirs, wanted, decided)
 
 
@@ -84,7 +84,7 @@ def touched_ids(differences: Differences) -> frozenset[str]:
 
 
 @dataclass(frozen=True, slots=True)
-class _Question:
+class Question:
     """An entity in the base and on both sides, None where it does not exist, and how to merge it."""
 
     type: str
@@ -113,32 +113,32 @@ class _Question:
 
 
 @dataclass(frozen=True, slots=True)
-class _Outcome:
+class Outcome:
     """The merged entity, or why there is none."""
 
     row: Row | None = None
     conflicts: tuple[MergeConflict, ...] = ()
 
 
-def _outcome(question: _Question) -> _Outcome:
+def outcome_of(question: Question) -> Outcome:
     base, ours, theirs = question.base, question.ours, question.theirs
     if same_row(ours, theirs):
-        return _Outcome(ours)
+        return Outcome(ours)
     if not question.disputed and same_row(base, ours):
-        return _Outcome(theirs)
+        return Outcome(theirs)
     if not question.disputed and same_row(base, theirs):
-        return _Outcome(ours)
+        return Outcome(ours)
     if question.cells and question.kind is ConflictKind.DIVERGENT_UPDATE and ours is not None and theirs is not None:
         return _merge_cells(question, base or {}, ours, theirs)
     match question.strategy:
         case "ours":
-            return _Outcome(ours)
+            return Outcome(ours)
         case "theirs":
-            return _Outcome(theirs)
-    return _Outcome(conflicts=(question.conflict(None, base, ours, theirs),))
+            return Outcome(theirs)
+    return Outcome(conflicts=(question.conflict(None, base, ours, theirs),))
 
 
-def _merge_cells(question: _Question, base: Row, ours: Row, theirs: Row) -> _Outcome:
+def _merge_cells(question: Question, base: Row, ours: Row, theirs: Row) -> Outcome:
     """The entity with each property as the side has it that changed it."""
     row: dict[str, Any] = {}
     conflicts: list[MergeConflict] = []
@@ -152,7 +152,7 @@ def _merge_cells(question: _Question, base: Row, ours: Row, theirs: Row) -> _Out
             row[name] = mine if question.strategy == "ours" else yours
         else:
             conflicts.append(question.conflict(name, was, mine, yours))
-    return _Outcome(conflicts=tuple(conflicts)) if conflicts else _Outcome(row)
+    return Outcome(conflicts=tuple(conflicts)) if conflicts else Outcome(row)
 
 
 # --- all entities ---
@@ -167,8 +167,8 @@ class _Decided:
     new: list[str] = field(default_factory=list)
     conflicts: list[MergeConflict] = field(default_factory=list)
 
-    def add(self, question: _Question) -> None:
-        outcome = _outcome(question)
+    def add(self, question: Question) -> None:
+        outcome = outcome_of(question)
         self.conflicts.extend(outcome.conflicts)
         if outcome.conflicts or same_row(outcome.row, question.ours):
             return

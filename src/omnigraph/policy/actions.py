@@ -12,6 +12,8 @@ class Action(StrEnum):
     READ = "read"
     EXPORT = "export"
     CHANGE = "change"
+    INVOKE = "invoke"
+    QUERY_STORE = "query_store"
     SCHEMA_APPLY = "schema_apply"
     BRANCH_CREATE = "branch_create"
     BRANCH_DELETE = "branch_delete"
@@ -21,4 +23,4 @@ class Action(StrEnum):
 
 
 TYPED_ACTIONS = (Action.READ, Action.EXPORT, Action.CHANGE)
-"""The actions on the rows of types; all others apply to a graph or a branch as a whole."""
+"""The actions on the rows of types; all others but `invoke` apply to a graph or a branch as a whole."""

@@ -18,11 +18,12 @@ from omnigraph.policy.rules import (
     Effect,
     Names,
     PolicyRule,
+    QueryNames,
     Rulebook,
 )
 
 _logger = logging.getLogger("omnigraph.policy")
-_UNTYPED_ACTIONS = tuple(action for action in Action if action not in TYPED_ACTIONS)
+_OTHER_ACTIONS = tuple(action for action in Action if action not in (*TYPED_ACTIONS, Action.INVOKE))
 
 
 class CedarEngine:
@@ -67,6 +68,7 @@ def _cedar_rule(rule: PolicyRule, protected: Names) -> str:
             else [_if_present("branch", _branches_condition(rule.branches, protected), rule)]
         ),
         *([] if rule.types is None else [_if_present("type", _among("context.type", Names(rule.types, ())), rule)]),
+        *([] if rule.queries is None else [_if_present("query", _queries_condition(rule.queries), rule)]),
     ]
     actions = ", ".join(f"Action::{literal(action)}" for action in rule.actions or ())
     scope = "action" if rule.actions is None else f"action in [{actions}]"
@@ -86,6 +88,14 @@ def _actors_condition(rule: PolicyRule) -> list[str]:
 def _branches_condition(branches: Names | BranchKind, protected: Names) -> str:
     condition = _among("context.branch", protected if isinstance(branches, BranchKind) else branches)
     return f"!({condition})" if branches is BranchKind.UNPROTECTED else condition
+
+
+def _queries_condition(queries: QueryNames) -> str:
+    named = _among("context.query", queries.names)
+    if not queries.tags:
+        return named
+    tagged = f"context.tags.containsAny([{', '.join(literal(tag) for tag in queries.tags)}])"
+    return f"{named} || {tagged}"
 
 
 def _if_present(attribute: str, condition: str, rule: PolicyRule) -> str:
@@ -125,7 +135,8 @@ entity Actor in [Group];
 entity Nobody;
 entity Graph;
 {_action_declaration(TYPED_ACTIONS, "graph: String, branch?: String, type?: String")}
-{_action_declaration(_UNTYPED_ACTIONS, "graph: String, branch?: String")}
+{_action_declaration([Action.INVOKE], "graph: String, branch?: String, query?: String, tags: Set<String>")}
+{_action_declaration(_OTHER_ACTIONS, "graph: String, branch?: String")}
 """
 
 
@@ -150,7 +161,9 @@ def cedar_entities(groups: Mapping[str, tuple[str, ...]]) -> str:
 
 def _cedar_request(request: AccessRequest) -> dict[str, object]:
     """A request as Cedar takes it: names are values, never text that is parsed."""
-    context = {"graph": request.graph, "branch": request.branch, "type": request.type}
+    context: dict[str, object] = {"graph": request.graph, "branch": request.branch, "type": request.type}
+    if request.action is Action.INVOKE:
+        context |= {"query": request.query, "tags": [*request.tags]}
     return {
         "principal": _entity("Nobody", "nobody") if request.actor is None else _entity("Actor", request.actor),
         "action": _entity("Action", request.action.value),

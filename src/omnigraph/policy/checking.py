@@ -15,6 +15,7 @@ from omnigraph.policy.rules import (
     Expectation,
     Names,
     PolicyRule,
+    QueryNames,
     Rulebook,
     names_of,
 )
@@ -33,7 +34,7 @@ from omnigraph.yaml_reader import (
 MAX_BYTES = 256 << 10
 MAX_PATTERNS = 100
 """Of one list. They become a chain of comparisons, and Cedar cannot evaluate a chain that exceeds its stack."""
-ANY, GROUP = "any", "group:"
+ANY, GROUP, TAG = "any", "group:", "tag:"
 _PROTECTED_BY_DEFAULT = Names(("main",), ())
 _RULE_FILE = YamlKind(
     name="rule file",
@@ -114,12 +115,14 @@ class _Reader(YamlReader):
     # --- rules ---
 
     def _rule(self, node: Node) -> PolicyRule:
-        keys = ("id", "effect", "actors", "actions", "graphs", "branches", "types")
+        keys = ("id", "effect", "actors", "actions", "graphs", "branches", "types", "queries")
         parts = self._mapping(node, keys, required=("id", "actors", "actions"))
         actors, groups = self._actors(parts.get("actors"))
         actions = self._actions(parts.get("actions"))
         if "types" in parts:
             self._check_typed(actions, parts["types"])
+        if "queries" in parts:
+            self._check_calls(actions, parts["queries"])
         return PolicyRule(
             id=self._id(parts.get("id")),
             effect=Effect(self._word(parts.get("effect"), tuple(Effect)) or Effect.PERMIT),
@@ -129,6 +132,7 @@ class _Reader(YamlReader):
             graphs=self._any_or_patterns(parts.get("graphs")),
             branches=self._branches(parts.get("branches")),
             types=self._types(parts.get("types")),
+            queries=self._queries(parts.get("queries")),
             span=span_of(parts.get("id", node)),
         )
 
@@ -197,21 +201,45 @@ class _Reader(YamlReader):
             hint = f"`types` is for {', '.join(quoted(action) for action in TYPED_ACTIONS)}; write another rule"
             self._report(Code.POLICY_TYPES, f"{which} does not apply to types", span_of(node), hint)
 
+    def _queries(self, node: Node | None) -> QueryNames | None:
+        if node is None or self._is_any(node):
+            return None
+        written = [self._text(item) for item in self._nonempty_items(node)]
+        tags = tuple(dict.fromkeys(each.removeprefix(TAG) for each in written if each.startswith(TAG)))
+        names = names_of(each for each in written if not each.startswith(TAG))
+        self._check_few(names, node)
+        return QueryNames(names, tags)
+
+    def _check_calls(self, actions: Iterable[Action] | None, node: Node) -> None:
+        """A rule with queries that also permits `read` would permit it for the whole graph."""
+        if isinstance(node, ScalarNode) and node.value == ANY:
+            return
+        wrong = [action for action in (Action if actions is None else actions) if action is not Action.INVOKE]
+        if wrong:
+            which = "any action" if actions is None else ", ".join(quoted(action) for action in wrong)
+            hint = f"`queries` is for {quoted(Action.INVOKE)}; write another rule"
+            self._report(Code.POLICY_QUERIES, f"{which} does not apply to stored queries", span_of(node), hint)
+
     # --- tests ---
 
     def _expectation(self, node: Node) -> Expectation:
-        keys = ("actor", "action", "graph", "branch", "type", "expect", "rule")
+        keys = ("actor", "action", "graph", "branch", "type", "query", "tags", "expect", "rule")
         parts = self._mapping(node, keys, required=("action", "expect"))
         actor = parts.get("actor")
         action = self._action(parts.get("action")) or Action.READ
         if "type" in parts and action not in TYPED_ACTIONS:
             self._check_typed([action], parts["type"])
+        for key in ("query", "tags"):
+            if key in parts:
+                self._check_calls([action], parts[key])
         request = AccessRequest(
             actor=self._text(actor) if actor is not None and not is_null(actor) else None,
             action=action,
             graph=self._text(parts.get("graph")),
             branch=self._text(parts["branch"]) if "branch" in parts else None,
             type=self._text(parts["type"]) if "type" in parts else None,
+            query=self._text(parts["query"]) if "query" in parts else None,
+            tags=tuple(self._text(item) for item in self._items(parts.get("tags"))),
         )
         return Expectation(
             request=request,
@@ -254,10 +282,13 @@ class _Reader(YamlReader):
                 self._report_reserved(name, item)
             written.append(name)
         names = names_of(written)
+        self._check_few(names, node)
+        return names
+
+    def _check_few(self, names: Names, node: Node) -> None:
         if len(names.patterns) > MAX_PATTERNS:
             message = f"{len(names.patterns)} patterns in one list (limit: {MAX_PATTERNS})"
             self._report(Code.POLICY_TOO_MANY, message, span_of(node), "write several rules")
-        return names
 
     # --- words ---
 
@@ -313,11 +344,12 @@ def _reason_idle(rule: PolicyRule, book: Rulebook) -> str | None:
 def _covers(forbidding: PolicyRule, permitting: PolicyRule, book: Rulebook) -> bool:
     """Whether a rule certainly forbids everything that another permits.
 
-    A rule for some branches or types never does: it does not forbid requests without a branch or a type.
+    A rule for some branches, types or queries never does: it does not forbid requests without them.
     """
     return (
         forbidding.branches is None
         and forbidding.types is None
+        and forbidding.queries is None
         and _within(_all_actors(permitting, book), _all_actors(forbidding, book))
         and _within(permitting.actions, forbidding.actions)
         and _within(_names_and_patterns(permitting.graphs), _names_and_patterns(forbidding.graphs))

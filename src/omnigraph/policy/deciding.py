@@ -43,16 +43,25 @@ class Policy:
         self._cached_decision = lru_cache(_CACHED_DECISIONS)(self._decide)
 
     def decide(
-        self, actor: str | None, action: Action, *, graph: str, branch: str | None = None, type: str | None = None
+        self,
+        actor: str | None,
+        action: Action,
+        *,
+        graph: str,
+        branch: str | None = None,
+        type: str | None = None,
+        query: str | None = None,
+        tags: tuple[str, ...] = (),
     ) -> Decision:
         """Decides a request; recent decisions are cached."""
-        key = (actor, action, graph, branch, type)
+        request = AccessRequest(
+            actor=actor, action=Action(action), graph=graph, branch=branch, type=type, query=query, tags=tags
+        )
         # Names of branches come from requests, so the cache is bounded in length as well as in number.
-        is_short = len(f"{actor}{graph}{branch}{type}") <= _MAX_CACHED_CHARACTERS
-        return self._cached_decision(*key) if is_short else self._decide(*key)
+        is_short = len(f"{actor}{graph}{branch}{type}{query}{tags}") <= _MAX_CACHED_CHARACTERS
+        return self._cached_decision(request) if is_short else self._decide(request)
 
-    def _decide(self, actor: str | None, action: Action, graph: str, branch: str | None, type: str | None) -> Decision:
-        request = AccessRequest(actor=actor, action=Action(action), graph=graph, branch=branch, type=type)
+    def _decide(self, request: AccessRequest) -> Decision:
         return Decision(*self._engine.decide(request))
 
     @property

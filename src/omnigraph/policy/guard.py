@@ -42,6 +42,15 @@ class Guard:
             return True
         return self.policy.decide(self.actor, action, graph=self.graph, branch=branch, type=type).allowed
 
+    def allows_call(self, branch: str, query: str, tags: tuple[str, ...]) -> bool:
+        """Whether a stored query may be called."""
+        if self.policy is None:
+            return True
+        decision = self.policy.decide(
+            self.actor, Action.INVOKE, graph=self.graph, branch=branch, query=query, tags=tags
+        )
+        return decision.allowed
+
     def check(self, action: Action, branch: str | None = None, types: Iterable[str] | None = None) -> None:
         """Raises PolicyDenied with all types that are denied, and logs it once.
 

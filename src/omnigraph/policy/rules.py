@@ -40,9 +40,17 @@ def names_of(written: Iterable[str]) -> Names:
     )
 
 
+@dataclass(frozen=True, slots=True)
+class QueryNames:
+    """Stored queries, by names and patterns, or by their tags."""
+
+    names: Names
+    tags: tuple[str, ...]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PolicyRule:
-    """One rule. None means any: any actor including the anonymous one, any action, graph, branch or type."""
+    """One rule. None means any: any actor including the anonymous one, any action, graph, branch, type or query."""
 
     id: str
     effect: Effect
@@ -53,6 +61,7 @@ class PolicyRule:
     graphs: Names | None = None
     branches: Names | BranchKind | None = None
     types: tuple[str, ...] | None = None
+    queries: QueryNames | None = None
     span: Span
 
 
@@ -69,6 +78,9 @@ class AccessRequest:
     graph: str
     branch: str | None = None
     type: str | None = None
+    query: str | None = None
+    """The stored query that is called, and its tags."""
+    tags: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

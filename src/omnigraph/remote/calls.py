@@ -9,7 +9,7 @@ from urllib.parse import quote
 
 from omnigraph.api.base import Request, VerbParameter, acting_actor, parameters_of, result_type
 from omnigraph.api.encoding import decode
-from omnigraph.api.http import ADDRESSES
+from omnigraph.api.http import ADDRESSES, numbered_source
 from omnigraph.api.values import value_to_json
 from omnigraph.dataclass_later import dataclass
 from omnigraph.diagnostics import Source
@@ -119,6 +119,8 @@ def encode_parameters(request: Request[Any]) -> tuple[dict[str, Any], dict[str, 
 
 
 def _encode(parameter: VerbParameter, value: Any, names: dict[str, str]) -> Any:
+    if parameter.name == "queries":
+        return None if value is None else _query_texts(value, names)
     match value:
         case Source() | Path():
             return _text(parameter, value, names)
@@ -147,6 +149,15 @@ def _text(parameter: VerbParameter, value: str | Path | Source, names: dict[str,
         text, name = text_of(value, QUERY), str(value)
     names[_SENT[parameter.wire_name]] = name
     return text
+
+
+def _query_texts(given: Any, names: dict[str, str]) -> list[str]:
+    """The texts of sources of queries; errors then name the sources."""
+    from omnigraph.source_files import query_sources  # noqa: PLC0415 - as above
+
+    sources = [*query_sources(given)]
+    names |= {numbered_source(number): source.name for number, source in enumerate(sources, 1)}
+    return [source.text for source in sources]
 
 
 def encode_instant(value: datetime) -> str:

@@ -27,6 +27,7 @@ from omnigraph.api.data import (
     ResultRows,
 )
 from omnigraph.api.history import Commit
+from omnigraph.api.queries import CallRequest
 from omnigraph.api.schema import SchemaShowRequest
 from omnigraph.errors import NotFound, Unavailable, UsageError
 from omnigraph.remote.calls import ARROW, LINES, TAR, Endpoint, decode_answer
@@ -44,12 +45,24 @@ _RETURNING = "returning"
 
 def query(endpoint: Endpoint, request: QueryRequest) -> QueryResult:
     """The rows, which come as an Arrow stream."""
+    _refuse_cancellation(request)
+    table, commit = endpoint.connection.table(endpoint.call_for(request, accept=ARROW))
+    return QueryResult(table, commit, to_frame=_to_frame)
+
+
+def _refuse_cancellation(request: QueryRequest | CallRequest) -> None:
     if request.cancellation is not None:
         raise UsageError(
             "cancellation is not supported for a query of a server; set a timeout, or close the connection"
         )
-    table, commit = endpoint.connection.table(endpoint.call_for(request, accept=ARROW))
-    return QueryResult(table, commit, to_frame=_to_frame)
+
+
+def call(endpoint: Endpoint, request: CallRequest) -> QueryResult | MutationResult:
+    """What a stored query gives. Rows that were read come with the commit that they were read at."""
+    _refuse_cancellation(request)
+    # It may write, so it is not sent again without being asked.
+    table, commit_id = endpoint.connection.table(replace(endpoint.call_for(request, accept=ARROW), writes=True))
+    return QueryResult(table, commit_id, to_frame=_to_frame) if commit_id else _mutation_in(table)
 
 
 def explain(endpoint: Endpoint, request: ExplainRequest | ExplainExportRequest) -> str:
@@ -107,6 +120,10 @@ def mutate(endpoint: Endpoint, request: MutateRequest) -> MutationResult:
     if _RETURNING not in (call.body or {})["source"]:
         return _mutation(endpoint.connection.document(call), None)
     table, _ = endpoint.connection.table(replace(call, accept=ARROW))
+    return _mutation_in(table)
+
+
+def _mutation_in(table: "pa.Table") -> MutationResult:
     document = _rest_of(table, MutationResult)
     return _mutation(document, table.replace_schema_metadata(None) if "columns" in document else None)
 

@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 from urllib.parse import unquote, urlsplit, urlunsplit
 
-from omnigraph.api import data, history, schema, upkeep
+from omnigraph.api import data, history, queries, schema, upkeep
 from omnigraph.api.base import MAIN, Request
 from omnigraph.api.graph import GraphApi
 from omnigraph.api.history import PinnedSnapshot
@@ -31,6 +31,7 @@ SPECIAL: Mapping[type[Request[Any]], Callable[[Endpoint, Any], Any]] = {
     data.EntityRequest: data_calls.entity,
     data.AnalyzeRequest: data_calls.analyze,
     data.MutateRequest: data_calls.mutate,
+    queries.CallRequest: data_calls.call,
     data.LoadRequest: data_calls.load,
     data.ExplainLoadRequest: data_calls.explain_load,
     data.ExportRequest: data_calls.export,

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from omnigraph.api.base import MAIN
 from omnigraph.api.history import Commit
+from omnigraph.api.queries import BrokenQuery
 from omnigraph.api.schema import (
     SchemaApplyRequest,
     SchemaCatchUpRequest,
@@ -147,4 +148,5 @@ def _plan(document: Mapping[str, Any], old: "Catalog", source: Source) -> "Migra
         notes=tuple(replace(each, file=source.name if each.file == SENT_SCHEMA else each.file) for each in notes),
         violations=tuple(decode_answer(Violation, each) for each in document["violations"]),
         violation_count=document["violation_count"],
+        broken_queries=tuple(decode_answer(BrokenQuery, each) for each in document["broken_queries"]),
     )

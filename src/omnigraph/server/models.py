@@ -5,6 +5,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from omnigraph.api.history import Change, Commit, MergeConflict
+from omnigraph.api.queries import BrokenQuery
 from omnigraph.api.upkeep import IndexBuild, IndexStatus, Recovery
 from omnigraph.dataclass_later import dataclass
 from omnigraph.diagnostics import Diagnostic
@@ -95,6 +96,7 @@ class SchemaPlanAnswer(BaseModel):
     notes: list[Diagnostic]
     violations: list[ViolationAnswer] = Field(description="The first rows that are in the way.")
     violation_count: int
+    broken_queries: list[BrokenQuery] = Field(description="The stored queries that would no longer fit the schema.")
     catalog: dict[str, Any] = Field(description="The types of the new schema.")
 
 

@@ -8,7 +8,7 @@ from fastapi import Path, Query
 from pydantic import BaseModel, Field, create_model, model_validator
 
 from omnigraph.api.base import MAIN, Request, VerbParameter, description_of, parameters_of
-from omnigraph.api.http import ADDRESSES
+from omnigraph.api.http import ADDRESSES, numbered_source
 from omnigraph.diagnostics import Source
 from omnigraph.server.fields import BodyModel, Name, Number, Plain, Text, Words, state_in_address, state_of
 
@@ -33,7 +33,10 @@ def path_parameters(request: type[Request[Any]]) -> set[str]:
 
 def body_model(request: type[Request[Any]], *more: tuple[str, Any, Any]) -> type[BodyModel]:
     """The body that describes a request, with more fields that only the route knows: name, type and `Field`."""
-    fields: dict[str, Any] = {each.name: _field(each) for each in sent_parameters(request)}
+    places = path_parameters(request)
+    fields: dict[str, Any] = {
+        each.name: _field(each) for each in sent_parameters(request) if each.wire_name not in places
+    }
     fields |= {name: (kind, field) for name, kind, field in more}
     base = _OneState if {"branch", "snapshot"} <= fields.keys() else BodyModel
     name = request.__name__.removesuffix("Request") + "Body"
@@ -88,6 +91,8 @@ def _kind(parameter: VerbParameter) -> Any:
         return Plain
     if parameter.hint is Any or {int, str} <= kinds:
         return Name | int
+    if name == "queries":
+        return list[Text]
     if parameter.takes_many:
         return list[words]  # type: ignore[valid-type]
     if "Mapping[" in str(parameter.hint):
@@ -98,9 +103,10 @@ def _kind(parameter: VerbParameter) -> Any:
     return words
 
 
-def request_from_body(request: type[Request[Any]], body: BaseModel) -> Request[Any]:
-    """The request that a body describes."""
-    return build(request, {each.name: getattr(body, each.name) for each in sent_parameters(request)}, state_of)
+def request_from_body(request: type[Request[Any]], body: BaseModel, **places: str) -> Request[Any]:
+    """The request that a body describes, and the parts of its address."""
+    fields = {each.name: getattr(body, each.name) for each in sent_parameters(request) if each.name not in places}
+    return build(request, {**fields, **places}, state_of)
 
 
 def request_from_address(request: type[Request[Any]], values: Mapping[str, Any]) -> Request[Any]:
@@ -113,6 +119,8 @@ def build(request: type[Request[Any]], values: Mapping[str, Any], state: Any) ->
     given = {name: state(value) if name in _STATES else value for name, value in values.items()}
     if "new" in given:  # a schema is always a text, never the path of a file of the server
         given["new"] = Source("<schema>", given["new"])
+    if given.get("queries") is not None:
+        given["queries"] = [Source(numbered_source(at), text) for at, text in enumerate(given["queries"], 1)]
     durations = {each.name for each in parameters_of(request) if "timedelta" in str(each.hint)}
     return request(**{name: value for name, value in given.items() if not (name in durations and value is None)})
 

@@ -88,6 +88,14 @@ class GraphGuard:
             self.guard.check(action, branch)
             self.guard.check(action, branch, sorted(self._names_today(at, tables).values()))
 
+    def allows_tables(self, action: Action, at: "Snapshot", branch: str, tables: Iterable[str]) -> bool:
+        """Whether `check_tables` would pass. A denial is not logged, because nothing was attempted."""
+        if self.is_open:
+            return True
+        names = self._names_today(at, tables).values()
+        asked = (None, *names)
+        return all(self.guard.allows(action, branch, name) for name in asked)
+
     def check_newest_tables(self, action: Action, at: "Snapshot", tables: Iterable[str]) -> None:
         """Like `check_tables`, for the newest state of `main`, which has the names that a policy uses."""
         if not self.is_open:

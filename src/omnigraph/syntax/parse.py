@@ -35,7 +35,7 @@ TreeT = TypeVar("TreeT", SchemaFile, QueryFile)
 
 # --- cutting a source into declarations ---
 
-_BLANK = re.compile(r"(?:\s++|//[^\n]*|/\*(?s:.*?)\*/)*+")
+BLANK = re.compile(r"(?:\s++|//[^\n]*|/\*(?s:.*?)\*/)*+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +64,7 @@ def declarations_in(text: str, language: Language) -> list[Slice]:
 
 def _begin(text: str, language: Language) -> int | None:
     """Where the source begins, if it does without a header."""
-    blank = _BLANK.match(text)
+    blank = BLANK.match(text)
     begin = 0 if blank is None else blank.end()
     found = language.headless is not None and re.compile(language.headless).match(text, begin)
     return begin if found else None
@@ -91,7 +91,7 @@ def _cut(text: str, language: Language, *, at_line_start: bool) -> tuple[list[Sl
 
 
 def _add(slices: list[Slice], piece: Slice, text: str) -> None:
-    blank = _BLANK.match(text, piece.span.start, piece.span.end)
+    blank = BLANK.match(text, piece.span.start, piece.span.end)
     if blank is None or blank.end() < piece.span.end:
         slices.append(piece)
 

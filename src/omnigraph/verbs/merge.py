@@ -15,6 +15,7 @@ from omnigraph.merging.three_way import Strategy
 from omnigraph.policy import Action
 from omnigraph.session.session import Session
 from omnigraph.session.writes import PreparedWrite, WriteOrder
+from omnigraph.versioning.query_sets import QUERIES
 
 _logger = logging.getLogger(__name__)
 
@@ -27,13 +28,17 @@ def merge(session: Session, request: MergeRequest) -> MergeResult:
         for side in (request.source, request.into):  # a conflict tells of both
             session.guard.check_types(Action.READ, session.head(side), side, None)
     options = MergeOptions(
-        strategy=cast("Strategy | None", request.strategy), cells=request.cells, dry_run=request.dry_run
+        strategy=cast("Strategy | None", request.strategy),
+        cells=request.cells,
+        dry_run=request.dry_run,
+        check_queries=lambda: session.guard.check(Action.QUERY_STORE, request.into),
     )
     order = WriteOrder(
         kind=Writer.MERGE,
         branch=request.into,
         actor=session.guard.actor,
         message=request.message or f"merge {request.source}",
+        relies_on=(QUERIES,),
     )
     arguments: dict[str, Any] = {"branches": session.branches, "source": request.source, "options": options}
     prepared = PreparedWrite(order, partial(run_merge, **arguments), small=partial(decide_merge, **arguments))

@@ -32,11 +32,14 @@ from omnigraph.failpoints import Writer
 from omnigraph.maintenance.optimize import MAINTENANCE_ACTOR, optimize
 from omnigraph.parts.engine import Engine
 from omnigraph.policy import Action
+from omnigraph.queries import breaking_queries
 from omnigraph.recovery import Mode as RecoveryMode
 from omnigraph.recovery import recover
+from omnigraph.session.callable_queries import callable_texts
 from omnigraph.session.engines import choose_engine, start_engine
 from omnigraph.session.session import Session
 from omnigraph.session.writes import WriteOrder
+from omnigraph.versioning.query_sets import QUERIES
 from omnigraph.versioning.schemas import AcceptedSchema
 from omnigraph.write import WriteAttempt, WriteFence
 from omnigraph.write.fence import EXISTENCE
@@ -57,7 +60,11 @@ def show(session: Session, request: SchemaShowRequest) -> AcceptedSchema:
 def plan(session: Session, request: SchemaPlanRequest) -> MigrationPlan:
     snapshot, _ = session.locate(request.branch)
     session.guard.check_types(Action.READ, snapshot, request.branch, None)
-    return with_violations(snapshot, schema_plan(snapshot, new_schema(request.new)))
+    planned = with_violations(snapshot, schema_plan(snapshot, new_schema(request.new)))
+    if planned.refused:
+        return planned
+    texts = callable_texts(session, snapshot, request.branch)
+    return replace(planned, broken_queries=breaking_queries(texts, snapshot.catalog, planned.catalog))
 
 
 def diff(session: Session, request: SchemaDiffRequest) -> MigrationPlan:
@@ -107,6 +114,7 @@ def _apply(
             actor=session.guard.actor,
             message=request.message or ("schema apply" if target.accepted is None else "schema catch-up"),
             if_commit=if_commit,
+            relies_on=(QUERIES,),
             tables=(EXISTENCE, *session.branches.log(branch).head().pins),
         )
 
@@ -116,7 +124,8 @@ def _apply(
                 applying.doomed = doomed_tables(attempt.base, schema_plan(attempt.base, applying.target))
                 check_not_needed(session.branches, applying.doomed)
             engine = start_engine(choice, request.report)
-            return apply_schema(attempt, session.branches, applying.target, engine)
+            allowed = request.allow_broken_queries
+            return apply_schema(attempt, session.branches, applying.target, engine, allow_broken_queries=allowed)
 
         result = session.write(order, run)
         if result.commit is None or not applying.doomed.roots:

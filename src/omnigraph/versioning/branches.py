@@ -27,6 +27,7 @@ from omnigraph.versioning.line import FileLine, line_folder
 from omnigraph.versioning.log import FIRST_VERSION, TRUSTED_SECONDS, ManifestLog, open_main
 from omnigraph.versioning.manifest import Manifest, commit_from_json, commit_to_json
 from omnigraph.versioning.names import archive_file, check_branch_name, logical_name, physical_name
+from omnigraph.versioning.query_sets import QuerySets
 from omnigraph.versioning.refs import FileRefs, Ref, Refs
 
 if TYPE_CHECKING:
@@ -64,6 +65,8 @@ class Branches:
         self._lock = self._making = threading.RLock()
         self._last_snapshot: Snapshot | None = None
         self.main = open_main(graph)
+        self.query_sets = QuerySets(graph)
+        """The stored queries of the graph."""
 
     @lazy_property
     def schemas(self) -> "Schemas":

@@ -46,6 +46,8 @@ _KEPT_COMMITS, _KEPT_DELTAS, _KEPT_ENCODED = 4_096, 2_048, 64
 _CLAIM_FIELDS = ("changes", "removes", "unchanged", "intact")
 _WITHOUT_DELTAS = 4
 """The layout in which a pin had no times of its content, nothing was carried, and every version had a commit."""
+_READ_LAYOUTS = (_WITHOUT_DELTAS, 5, LAYOUT)
+"""Layout 5 had no stored queries."""
 
 
 class ManifestLine(Protocol):
@@ -188,7 +190,7 @@ def decode_manifest(uri: str, content: bytes) -> Manifest:
         raise Damaged(uri, f"its first line cannot be understood: {error!r}") from error
     if checksum != _checksum(described, rest):
         raise Damaged(uri, "it does not match its recorded checksum")
-    if layout not in (_WITHOUT_DELTAS, LAYOUT):
+    if layout not in _READ_LAYOUTS:
         raise StorageError(uri, f"this graph was written by a newer version (layout {layout}); upgrade omnigraph first")
     try:
         tables, *others = rest.splitlines()[:-1]

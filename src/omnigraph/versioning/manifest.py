@@ -13,8 +13,9 @@ from typing import Any
 from omnigraph.api.history import FIRST_SCHEMA, ChangeCounts, Commit, Place
 from omnigraph.dataclass_later import dataclass
 from omnigraph.storage.deltas import Delta
+from omnigraph.versioning.query_sets import QueriesUpdate
 
-LAYOUT = 5
+LAYOUT = 6
 """The number of the layout of a graph. `versioning/layout.py` migrates those before layout 4."""
 REMEMBERED_COMMITS = 32
 """Of how many versions a version repeats the commits."""
@@ -212,16 +213,22 @@ class Manifest:
             first -= 1
         return self.commits[first:]
 
-    def after(self, commit: Commit | None, pins: Mapping[str, Pin], change: SchemaChange | None = None) -> "Manifest":
+    def after(
+        self,
+        commit: Commit | None,
+        pins: Mapping[str, Pin],
+        change: SchemaChange | None = None,
+        queries: QueriesUpdate | None = None,
+    ) -> "Manifest":
         """The next version: these pins replace those of the same tables, and the commit, if there is one, is added.
 
         A commit that merges another one has a generation beyond that of the merged commit. Without a `change`, the
-        schema stays the same.
+        schema stays the same, and without `queries` the stored queries do.
         """
         version = self.version + 1
         remembered = _commits_to_repeat(self.commits, version)
         if commit is not None:
-            remembered = (*remembered, self._follow(commit, version, change))
+            remembered = (*remembered, self._follow(commit, version, change, queries))
         if change is None:
             return replace(self, version=version, pins={**self.pins, **pins}, commits=remembered)
         kept = {key: pin for key, pin in self.pins.items() if key not in change.dropped}
@@ -236,9 +243,11 @@ class Manifest:
         }
         return replace(self, batches={**self.batches, **later}) if later else self
 
-    def together_with(self, commit: Commit, pins: Mapping[str, Pin]) -> "Manifest":
+    def together_with(
+        self, commit: Commit, pins: Mapping[str, Pin], queries: QueriesUpdate | None = None
+    ) -> "Manifest":
         """The same version with one more commit; when all are in it, `with_positions` completes it."""
-        commits = (*self.commits, self._follow(commit, self.version, None))
+        commits = (*self.commits, self._follow(commit, self.version, None, queries))
         return replace(self, pins={**self.pins, **pins}, commits=commits)
 
     def with_positions(self) -> "Manifest":
@@ -262,7 +271,9 @@ class Manifest:
         }
         return Manifest(self.version, pins, self.commits[:-ahead], batches=self.batches)
 
-    def _follow(self, commit: Commit, version: int, change: SchemaChange | None) -> Commit:
+    def _follow(
+        self, commit: Commit, version: int, change: SchemaChange | None, queries: QueriesUpdate | None
+    ) -> Commit:
         """A commit as the next one after those of this manifest."""
         return replace(
             commit,
@@ -271,6 +282,7 @@ class Manifest:
             parent_commit_id=self.commit.graph_commit_id,
             generation=max(commit.generation, self.commit.generation + 1),
             schema_id=self.commit.schema_id if change is None else change.schema_id,
+            queries_id=self.commit.queries_id if queries is None else queries.after,
             created_at=max(commit.created_at, self.commit.created_at),
         )
 
@@ -290,7 +302,9 @@ def commit_to_json(commit: Commit) -> dict[str, Any]:
     times = {"created_at": commit.created_at.isoformat()}
     loaded = {} if commit.batch is None else {name: getattr(commit, name) for name in _LOADED}
     applied = {} if commit.applied is None else {"applied": asdict(commit.applied)}
-    return {**commit_to_row(commit), **times, "manifest": commit.manifest, "ahead": commit.ahead, **loaded, **applied}
+    queries = {"queries_id": commit.queries_id} if commit.queries_id else {}
+    position = {"manifest": commit.manifest, "ahead": commit.ahead}
+    return {**commit_to_row(commit), **times, **position, **loaded, **applied, **queries}
 
 
 def commit_from_json(data: Mapping[str, Any]) -> Commit:
@@ -317,6 +331,7 @@ def commit_from_row(row: Mapping[str, Any]) -> Commit:
         merged_place=None if row["merged_branch"] is None else Place(*(row[name] for name in _MERGED)),
         created_at=row["created_at"].astimezone(UTC),
         schema_id=row.get("schema_id") or FIRST_SCHEMA,
+        queries_id=row.get("queries_id", ""),
         manifest=row.get("manifest", row["manifest_version"]),
         ahead=row.get("ahead", 0),
         application=row.get("application"),

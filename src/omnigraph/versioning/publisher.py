@@ -32,6 +32,7 @@ from omnigraph.versioning.manifest import (
     SchemaChange,
     TableUpdate,
 )
+from omnigraph.versioning.query_sets import QUERIES, QueriesUpdate
 
 _MOST_SECONDS = seconds_setting("OMNIGRAPH_WRITE_WAIT", 60.0)
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.005, 0.5
@@ -104,6 +105,8 @@ class Publication:
     """The commit that this one excludes: a write may be completed or undone, never both."""
     since: int | None = None
     """The version of the manifest after which the history may have this commit or its rival; None if it cannot."""
+    queries: QueriesUpdate | None = None
+    """What it does to the stored queries; without it, it does not depend on them."""
     reserves: Reservation | None = None
     """A claim that others have to respect from now on."""
     is_reserved: bool = False
@@ -120,7 +123,13 @@ class Publication:
         updates = {before.get(key, key): each for key, each in self.tables.items() if not each.keeps_content}
         both: Mapping[str, TableUpdate | CarriedUpdate] = {**updates, **self.carried}
         removes = frozenset(key for key, each in both.items() if each.removes)
-        return Claim(changes=frozenset(both), removes=removes)
+        changes = frozenset({*both, QUERIES}) if self.changes_queries else frozenset(both)
+        return Claim(changes=changes, removes=removes)
+
+    @property
+    def changes_queries(self) -> bool:
+        """Whether other queries are stored afterwards."""
+        return self.queries is not None and self.queries.before != self.queries.after
 
 
 def publish_reservation(log: ManifestLog, publication: Publication) -> Manifest:
@@ -198,6 +207,8 @@ def check_expectations(head: Manifest, publication: Publication) -> None:
         raise PreconditionFailed(publication.branch, publication.if_commit, head.commit.graph_commit_id)
     if publication.schema_id not in (None, head.commit.schema_id):
         raise SchemaChanged(publication.branch)
+    if publication.queries is not None and publication.queries.before != head.commit.queries_id:
+        raise ExpectedVersionMismatch(QUERIES, publication.based_on, head.version)
     _check_batch(head, publication)
     _check_reservations(head, publication)
     for table_key in sorted(publication.unchanged):
@@ -242,7 +253,8 @@ def _following(head: Manifest, publication: Publication, log: ManifestLog) -> Ma
     }
     pins |= {key: update.applied_to(head.pins[key], version) for key, update in publication.carried.items()}
     commit = _commit(publication, log) if publication.is_commit else None
-    following = head.after(commit, pins, publication.schema_change).with_batches(_batches_of(publication))
+    following = head.after(commit, pins, publication.schema_change, publication.queries)
+    following = following.with_batches(_batches_of(publication))
     ended = {*publication.releases, *([publication.commit_id] if publication.is_reserved else [])}
     kept = tuple(each for each in head.reservations if each.operation_id not in ended)
     reserved = (publication.reserves,) if publication.reserves is not None else ()
@@ -258,7 +270,8 @@ def join_writes(head: Manifest, so_far: Manifest, publication: Publication, log:
     if so_far is head:
         return _following(head, publication, log)
     pins = {key: update.applied_to(so_far.pins[key], so_far.version) for key, update in publication.carried.items()}
-    return so_far.together_with(_commit(publication, log), pins).with_batches(_batches_of(publication))
+    following = so_far.together_with(_commit(publication, log), pins, publication.queries)
+    return following.with_batches(_batches_of(publication))
 
 
 def _batches_of(publication: Publication) -> Mapping[str, LoadedBatch]:

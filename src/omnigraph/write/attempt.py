@@ -11,6 +11,7 @@ from omnigraph.failpoints import Writer
 from omnigraph.versioning import ManifestLog, MergedParent, SchemaChange, Snapshot, new_commit_id
 from omnigraph.versioning.manifest import LoadedBatch
 from omnigraph.versioning.publisher import Batch, TablesReserved
+from omnigraph.versioning.query_sets import QueriesUpdate
 from omnigraph.versioning.schemas import AcceptedSchema
 from omnigraph.write.fence import WriteFence
 
@@ -55,6 +56,8 @@ class WriteAttempt:
     """What the changes of a load do."""
     batches: Mapping[str, LoadedBatch] = field(default_factory=dict)
     """What applications have loaded into the branch that it merges."""
+    queries: QueriesUpdate | None = None
+    """What it does to the stored queries, or that they must stay as they are."""
     new_schema: NewSchema | None = None
     allowed: Allowed = field(default=anything, repr=False)
     await_release: Callable[[TablesReserved, float], None] | None = field(default=None, repr=False)

@@ -64,6 +64,7 @@ def carried_publication(
         if_commit=attempt.if_commit,
         merged_parent=attempt.merged_parent,
         batches=attempt.batches,
+        queries=attempt.queries,
         is_reserved=attempt.is_reserved,
     )
 

@@ -36,6 +36,7 @@ from omnigraph.versioning import Manifest, Publication, commit_since, new_commit
 from omnigraph.versioning.file_checksums import check_pinned_version
 from omnigraph.versioning.manifest import Claim, Reservation
 from omnigraph.versioning.publisher import TablesReserved, check_expectations, publish_reservation
+from omnigraph.versioning.query_sets import QUERIES
 from omnigraph.versioning.schemas import settle_schema_files, stage_schema_files
 from omnigraph.write.attempt import WriteAttempt
 from omnigraph.write.brought import BroughtChecksums
@@ -249,13 +250,14 @@ def _reserve_tables(attempt: WriteAttempt, expected: Publication, relied_on: Rel
     They take no locks. One that came between phases B and C would make the write fail, and its tables be restored.
     """
     changes = expected.claim.changes if attempt.new_schema is None else frozenset(attempt.base.manifest.pins)
+    queries = frozenset() if attempt.queries is None else frozenset({QUERIES})
     claim = Claim(
         changes=changes,
         removes=changes if attempt.new_schema is not None else expected.claim.removes,
-        unchanged=frozenset(relied_on.unchanged) - changes,
+        unchanged=(queries | frozenset(relied_on.unchanged)) - changes,
         intact=frozenset(relied_on.intact) - changes,
     )
-    lock = EXISTENCE if attempt.new_schema is not None else min(changes)
+    lock = EXISTENCE if attempt.new_schema is not None else min(changes - {QUERIES})
     reservation = Reservation(operation_id=attempt.operation_id, lock=lock, claim=claim)
     publication = replace(expected, tables={}, is_commit=False, schema_change=None, reserves=reservation)
     since = time.monotonic()
@@ -384,6 +386,7 @@ def _sidecar(
         batch=attempt.batch,
         batches=attempt.batches,
         applied=attempt.applied,
+        queries=attempt.queries,
         schema_id=attempt.base.commit.schema_id,
         schema_change=None if new is None else new.change,
         is_commit=attempt.kind is not Writer.FOLD,

@@ -19,12 +19,13 @@ from omnigraph.storage.records import decode_record, encode_record, from_content
 from omnigraph.versioning import MergedParent, Publication, SchemaChange
 from omnigraph.versioning.manifest import LoadedBatch, TableUpdate
 from omnigraph.versioning.publisher import Batch
+from omnigraph.versioning.query_sets import QueriesUpdate
 from omnigraph.write.fence import EXISTENCE
 
 RECOVERY_FOLDER = "__recovery"
 _SUFFIX = ".json"
 _FORMAT = 2
-_KEYS = ("batch", "batches", "applied")
+_KEYS = ("batch", "batches", "applied", "queries")
 _BY_TABLE_VERSIONS = 1
 """The format that named what a write relied on by versions of tables."""
 
@@ -103,6 +104,8 @@ class Sidecar:
     """What the changes of a load do."""
     batches: Mapping[str, LoadedBatch] = field(default_factory=dict)
     """What applications have loaded into the branch that it merges."""
+    queries: QueriesUpdate | None = None
+    """What it does to the stored queries."""
 
     @property
     def table_keys(self) -> list[str]:
@@ -138,6 +141,7 @@ class Sidecar:
             batch=self.batch,
             batches=self.batches,
             applied=self.applied,
+            queries=self.queries,
             rival_id=self.undo_id,
             since=self.manifest_version,
         )

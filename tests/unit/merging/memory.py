@@ -21,6 +21,7 @@ from omnigraph.storage.column_match import ColumnMatch
 from omnigraph.storage.differences import DifferenceCounts, Differences
 from omnigraph.storage.topology import ends_filter
 from omnigraph.versioning import Branches
+from omnigraph.versioning.query_sets import NO_QUERIES
 from omnigraph.write import WriteAttempt
 from tests.unit.versioning.test_commit_graph import Histories, Parents
 
@@ -166,6 +167,7 @@ class _Branches:
 
     def __init__(self, graph: MemoryGraph, histories: Histories) -> None:
         self._graph, self._histories = graph, histories
+        self.query_sets = SimpleNamespace(get=lambda _id: NO_QUERIES)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._histories, name)

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from omnigraph.api import data, history, upkeep
+from omnigraph.api import data, history, queries, upkeep
 from omnigraph.api.data import EmbedResult, LoadResult
 from omnigraph.api.encoding import Result
 from omnigraph.api.history import (
@@ -149,6 +149,19 @@ STATUS = Status(
 )
 VALUES = [
     COUNTS,
+    queries.StoredQuery(
+        name="adults",
+        kind=queries.QueryKind.READ,
+        description="Adults",
+        tags=("people",),
+        parameters={"type": "object", "properties": {}, "required": [], "additionalProperties": False},
+        result=None,
+        source="query adults { match { $p: Person } return { $p.name } }",
+    ),
+    queries.StoredQuery(name="old", source="query old", problems=("line 1: it is cut short",)),
+    queries.StoredQueriesResult(commit=COMMIT, added=("a",), replaced=("b",), unchanged=("c",), removed=("d",)),
+    queries.BrokenQuery("old", 1, "Q001", "it is cut short"),
+    queries.QueriesReport(("old",), (queries.BrokenQuery("old", 1, "Q001", "it is cut short"),)),
     MEMORY,
     COMMIT,
     FIRST,
@@ -243,7 +256,7 @@ def test_a_value_is_the_same_after_its_way_through_json(value: Any) -> None:
 def test_every_result_can_be_made_again() -> None:
     results = {
         name
-        for module in (data, history, upkeep)
+        for module in (data, history, queries, upkeep)
         for name, kind in vars(module).items()
         if isinstance(kind, type) and issubclass(kind, Result) and kind is not Result
     }

@@ -51,6 +51,8 @@ ERRORS = [
     errors.PipelineError([DIAGNOSTIC]),
     errors.PolicyError([DIAGNOSTIC]),
     errors.PreconditionFailed("main", "A", "B"),
+    errors.QueriesBroken([["people", 2, "T005", "unknown edge"]]),
+    errors.QueryExists(["people"]),
     errors.QueryCancelled(),
     errors.QueryError([DIAGNOSTIC, DIAGNOSTIC]),
     errors.QueryTimedOut(2.5),

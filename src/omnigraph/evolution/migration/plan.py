@@ -7,6 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from omnigraph.api.queries import BrokenQuery
 from omnigraph.catalog.compile import check_schema
 from omnigraph.catalog.model import Catalog, EntityType, Interface, Property
 from omnigraph.catalog.serial import catalog_to_json
@@ -40,10 +41,12 @@ class MigrationPlan:
     violations: tuple[Violation, ...] = ()
     """The first rows that break a rule which comes, if a graph was asked; `violation_count` is how many there are."""
     violation_count: int = 0
+    broken_queries: tuple[BrokenQuery, ...] = ()
+    """The stored queries that fit the old schema and not the new one, if a graph was asked."""
 
     @property
     def is_possible(self) -> bool:
-        """Whether it can be done: nothing is refused, and no row is in the way."""
+        """Whether it can be done: nothing is refused, and no row is in the way. Broken queries can be allowed."""
         return not self.refused and not self.violation_count
 
     @property
@@ -71,6 +74,7 @@ class MigrationPlan:
             "notes": [finding.as_json() for finding in self.notes],
             "violations": [violation._asdict() for violation in self.violations],
             "violation_count": self.violation_count,
+            "broken_queries": [each.as_json() for each in self.broken_queries],
             "catalog": catalog_to_json(self.catalog),
         }
 
@@ -95,7 +99,7 @@ class MigrationPlan:
         table = [
             "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip() for line in lines
         ]
-        broken = "\n".join(self.violation_lines())
+        broken = "\n".join([*self.violation_lines(), *self.broken_lines()])
         return "\n\n".join(part for part in ("\n".join(table), render_all(self.refused), broken) if part)
 
     def violation_lines(self) -> list[str]:
@@ -104,6 +108,10 @@ class MigrationPlan:
         shown = [str(each) for each in self.violations]
         return [*shown, f"and {rest} more"] if rest else shown
 
+    def broken_lines(self) -> list[str]:
+        """The stored queries that the change breaks, as text."""
+        return [f"breaks the stored query {each}" for each in self.broken_queries]
+
     def _repr_html_(self) -> str:
         """A table for notebooks, and what is refused."""
         if self.is_empty:
@@ -111,7 +119,9 @@ class MigrationPlan:
         head = "".join(f"<th>{name}</th>" for name in HEADINGS)
         body = "".join(f"<tr>{''.join(f'<td>{html.escape(cell)}</td>' for cell in row)}</tr>" for row in self.rows())
         table = f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>" if self.steps else ""
-        problems = "\n".join(part for part in (render_all(self.refused), *self.violation_lines()) if part)
+        problems = "\n".join(
+            part for part in (render_all(self.refused), *self.violation_lines(), *self.broken_lines()) if part
+        )
         return table + (f"<pre>{html.escape(problems)}</pre>" if problems else "")
 
 

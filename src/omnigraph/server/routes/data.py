@@ -4,7 +4,7 @@ from dataclasses import replace
 from datetime import datetime
 from inspect import Parameter as Argument
 from inspect import Signature
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
 import pyarrow as pa
 from fastapi import Path, Request
@@ -24,12 +24,14 @@ from omnigraph.api.data import (
     LoadRequest,
     LoadResult,
     MutateRequest,
+    MutationResult,
     QueryRequest,
     QueryResult,
     ResultRows,
 )
 from omnigraph.api.history import PinnedSnapshot
 from omnigraph.api.progress import no_report
+from omnigraph.api.queries import CallRequest
 from omnigraph.api.values import row_to_json
 from omnigraph.errors import NotFound, StorageError, UsageError, ValidationError
 from omnigraph.server.context import RequestContext
@@ -75,6 +77,8 @@ QueryBody = body_model(QueryRequest, _EXPLAIN)
 ExportBody = body_model(ExportRequest, _EXPLAIN)
 AnalyzeBody = body_model(AnalyzeRequest, _LIMIT)
 MutateBody = body_model(MutateRequest)
+CallBody = body_model(CallRequest)
+_Asked = TypeVar("_Asked", QueryRequest, CallRequest)
 
 
 def _or_arrow(description: str) -> dict[str, Any]:
@@ -146,9 +150,53 @@ def _short_answer(result: QueryResult) -> bytes | QueryResult:
 
 
 def _result(context: RequestContext, asked: QueryRequest) -> QueryResult:
+    return context.run_verb(_with_limits(context, asked))
+
+
+def _with_limits(context: RequestContext, asked: _Asked) -> _Asked:
+    """A request with the limits that the server has for queries."""
     limit = context.settings.query_timeout
     timeout = limit if asked.timeout is None else min(asked.timeout, limit)
-    return context.run_verb(replace(asked, timeout=timeout, cancellation=context.query_limits()))
+    return replace(asked, timeout=timeout, cancellation=context.query_limits())
+
+
+@router.post(
+    "/queries/{name}",
+    operation_id="call",
+    name="call",
+    summary=summary_of(CallRequest),
+    description=f"{description_of(CallRequest)}\n\nWith `Accept: {ARROW}` the rows are an Arrow IPC stream. Of a "
+    "query that writes, the rest of the answer is JSON in the metadata of its schema, under the key `omnigraph`.",
+    response_model=QueryAnswer | ReturningAnswer | MutationAnswer,
+    responses={
+        200: _rows_or_arrow("The rows, or what was done."),
+        **error_responses(412, 504, body=True, writes=True),
+    },
+)
+async def call(
+    context: Context,
+    *,
+    name: Annotated[Name, Path(description="The name of the stored query.")],
+    body: CallBody,  # type: ignore[valid-type]
+    request: Request,
+) -> Response:
+    asked = request_from_body(CallRequest, body, name=name)
+    assert isinstance(asked, CallRequest)
+    as_arrow = accepts(request.headers.get("accept"), ARROW)
+
+    def work() -> QueryResult | MutationResult:
+        return context.run_verb(_with_limits(context, asked))
+
+    # Nothing is known of it before its text is found; one that writes waits for others that write.
+    found = await context.run(work, threads=Threads.WRITES)
+    if isinstance(found, MutationResult):
+        if as_arrow:
+            return context.stream(arrow_stream(_with_metadata(found)), ARROW, headers={"Vary": "Accept"})
+        return Response(encode_json(found.as_json()), media_type=JSON)
+    if as_arrow:
+        return _as_arrow(context, found)
+    answer = _short_answer(found)
+    return Response(answer, media_type=JSON) if isinstance(answer, bytes) else context.stream(row_pieces(answer), JSON)
 
 
 def _explain(context: RequestContext, asked: QueryRequest) -> str:

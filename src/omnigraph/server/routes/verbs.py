@@ -11,7 +11,7 @@ from fastapi.security import HTTPBearer
 from pydantic import BaseModel
 from starlette.responses import Response
 
-from omnigraph.api import data, history, schema, upkeep
+from omnigraph.api import data, history, queries, schema, upkeep
 from omnigraph.api.base import Request, description_of, result_type
 from omnigraph.api.http import ADDRESSES
 from omnigraph.recovery import recoveries_json, recovery_json
@@ -86,6 +86,7 @@ _DECLARED_ELSEWHERE = {
     data.AnalyzeRequest,
     data.MutateRequest,
     data.LoadRequest,
+    queries.CallRequest,
     history.CommitChangesRequest,
     history.DiffRequest,
     history.ChangesRequest,
