@@ -43,6 +43,7 @@ _DIGITS = 20
 _END = b'{"end": true}\n'
 _METHOD = "sha256:"
 _KEPT_COMMITS, _KEPT_DELTAS, _KEPT_ENCODED = 4_096, 2_048, 64
+_LONGEST_KEPT = 16 * 1024
 _CLAIM_FIELDS = ("changes", "removes", "unchanged", "intact")
 _WITHOUT_DELTAS = 4
 """The layout in which a pin had no times of its content, nothing was carried, and every version had a commit."""
@@ -250,28 +251,34 @@ def _decode_batches(line: bytes) -> Mapping[str, LoadedBatch]:
 _DELTA = b'{"carried": '
 
 
-_encoded: dict[tuple[str, str, int], bytes] = {}
-"""What was encoded last, by the table, the last commit and the number of commits, which identify it."""
+_encoded: dict[tuple[str, str, int], tuple[tuple[Delta, ...], bytes]] = {}
+"""What was encoded last, by the table, the last commit and the number of deltas.
+
+These mostly identify it. But of two states with the same last deltas, one may have those before them folded, and the
+other joined.
+"""
 
 
 def _encode_carried(table_key: str, carried: tuple[Delta, ...]) -> bytes:
     """The lines of what is carried for a table. Mostly it is what was carried before, and one more."""
     if not carried:
         return b""
-    *_, last = carried
-    key = table_key, last.commit_id, len(carried)
-    found = _encoded.get(key)
+    *before, last = carried
+    found = _known_lines(table_key, carried)
     if found is None:
-        before = carried[-2].commit_id if len(carried) > 1 else ""
-        start = _encoded.get((table_key, before, len(carried) - 1))
+        start = _known_lines(table_key, tuple(before)) if before else None
         if start is None:
-            found = b"".join(_encode_delta(table_key, each) for each in carried)
-        else:
-            found = start + _encode_delta(table_key, last)
+            start = b"".join(_encode_delta(table_key, each) for each in before)
+        found = start + _encode_delta(table_key, last)
         if len(_encoded) >= _KEPT_ENCODED:
             _encoded.clear()
-        _encoded[key] = found
+        _encoded[table_key, last.commit_id, len(carried)] = carried, found
     return found
+
+
+def _known_lines(table_key: str, carried: tuple[Delta, ...]) -> bytes | None:
+    known = _encoded.get((table_key, carried[-1].commit_id, len(carried)))
+    return known[1] if known is not None and known[0] == carried else None
 
 
 def _encode_delta(table_key: str, delta: Delta) -> bytes:
@@ -287,13 +294,19 @@ def _encode_delta(table_key: str, delta: Delta) -> bytes:
     )
 
 
-@lru_cache(_KEPT_DELTAS)
 def _decode_delta(line: bytes) -> tuple[str, Delta]:
+    """A table and what is carried for it. Only short lines are kept: a few thousand long ones take all memory."""
+    return _decode_kept_delta(line) if len(line) <= _LONGEST_KEPT else _decode_any_delta(line)
+
+
+def _decode_any_delta(line: bytes) -> tuple[str, Delta]:
     found = json.loads(line)
     rows = binascii.a2b_base64(found["rows"], strict_mode=True)
     delta = Delta(found["commit"], rows, found["count"], tuple(found["replaced"]), tuple(found["deleted"]))
     return found["carried"], delta
 
+
+_decode_kept_delta = lru_cache(_KEPT_DELTAS)(_decode_any_delta)
 
 _encoded_commits: dict[str, tuple[Commit, bytes]] = {}
 """Commits by their ids, as they were last encoded. Looking at their fields takes longer than looking for the id."""

@@ -20,7 +20,9 @@ from omnigraph.storage.deltas import Delta
 from omnigraph.storage.files import StoredFile
 from omnigraph.storage.location import location_of
 from omnigraph.versioning.line import (
+    _LONGEST_KEPT,
     FileLine,
+    _decode_kept_delta,
     decode_manifest,
     encode_manifest,
     is_torn,
@@ -128,6 +130,28 @@ def test_what_is_carried_is_the_same_in_each_version_that_repeats_it() -> None:
     for carried in (longer, pin, longer, replace(longer, carried=longer.carried[1:])):
         manifest = replace(MANIFEST, pins={"node:Person": carried})
         assert decode_manifest(URI, encode_manifest(manifest)) == manifest
+
+
+def test_deltas_that_were_joined_are_not_taken_for_those_that_were_folded() -> None:
+    """The last commit and the number of deltas are the same, and what came before them is not."""
+    pin = MANIFEST.pins["node:Person"]
+    joined = replace(CARRIED, rows=b"rows of two commits", count=5)
+    last, later = (replace(CARRIED, commit_id=commit_id, rows=b"more", count=1) for commit_id in ("last", "later"))
+    for first in (CARRIED, joined):
+        for carried in ((first, last), (first, last, later)):
+            manifest = replace(MANIFEST, pins={"node:Person": replace(pin, carried=carried)})
+            assert decode_manifest(URI, encode_manifest(manifest)) == manifest
+
+
+def test_long_lines_are_decoded_and_not_kept() -> None:
+    pin = MANIFEST.pins["node:Person"]
+    long = replace(CARRIED, commit_id="long", rows=bytes(_LONGEST_KEPT))
+    manifest = replace(MANIFEST, pins={"node:Person": replace(pin, carried=(CARRIED, long))})
+    content = encode_manifest(manifest)
+    decode_manifest(URI, encode_manifest(MANIFEST))
+    kept = _decode_kept_delta.cache_info().currsize
+    assert decode_manifest(URI, content) == manifest
+    assert _decode_kept_delta.cache_info().currsize == kept
 
 
 def test_the_same_manifest_is_the_same_file_whatever_the_order_of_its_tables() -> None:
