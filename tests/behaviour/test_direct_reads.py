@@ -185,6 +185,18 @@ def test_a_direct_error_is_the_usual_one(people: Door, given: Any) -> None:
     assert direct[0] >= 400
 
 
+def test_a_call_of_a_stored_query_is_answered_directly(people: Door) -> None:
+    people.ok("POST", "/queries", json={"queries": [LOOKUP.replace("query q", "query looked_up")]})
+    body = json.dumps({"params": {"name": "Ada"}}).encode()
+    head = f"POST /graphs/people/queries/looked_up HTTP/1.1\r\nHost: server\r\nContent-Length: {len(body)}\r\n"
+    request = head.encode() + b"Content-Type: application/json\r\n\r\n" + body
+    wire = _Wire(people)
+    answers = [wire.send(request)[0] for _ in range(3)]
+    assert wire.was_direct
+    expected = json.loads(wire.ask(LOOKUP, "Ada")[2])
+    assert [(status, json.loads(content)) for status, _, content in answers] == [(200, expected)] * 3
+
+
 def test_requests_in_pieces_and_in_one_piece_are_answered_in_their_order(people: Door) -> None:
     wire = _Wire(people)
     _known(wire, LOOKUP, "p1")

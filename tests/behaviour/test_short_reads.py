@@ -94,6 +94,25 @@ def test_a_short_read_needs_no_thread_and_is_answered_as_on_its_route(
     assert threads.count == before
 
 
+def test_a_short_call_of_a_stored_query_needs_no_thread_either(people: Door, threads: _Threads) -> None:
+    people.ok("POST", "/queries", json={"queries": [HOP.replace("query q", "query friends_of")]})
+    expected = [_visible(_ask(people, HOP, name)) for name in (SMALL, "nobody")]
+    before = 0
+    for _ in range(2):
+        before = threads.count
+        found = [people("POST", "/queries/friends_of", json={"params": {"name": name}}) for name in (SMALL, "nobody")]
+        assert list(map(_visible, found)) == expected
+    assert threads.count == before
+    for params in ({}, {"name": 7}, {"name": SMALL, "other": 1}):
+        short = people("POST", "/queries/friends_of", json={"params": params})
+        route = people("POST", "/queries/friends_of", json={"params": params, "branch": "main"})
+        assert short.status_code == 400
+        assert _visible(short) == _visible(route)
+    large = people("POST", "/queries/friends_of", json={"params": {"name": HUB}})
+    assert len(large.json()["rows"]) == PEOPLE
+    assert threads.count > before
+
+
 def test_a_read_of_a_node_with_many_edges_moves_to_a_thread(people: Door, threads: _Threads) -> None:
     expected = people.graph.query(HOP, params={"name": HUB}).as_json()
     _ask(people, HOP, SMALL)

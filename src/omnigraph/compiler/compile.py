@@ -1,5 +1,6 @@
 """Compiles query text against a catalog: parse, typecheck, lower, and say what each query touches."""
 
+import json
 from collections.abc import Mapping
 from typing import Any
 
@@ -38,6 +39,16 @@ class CompiledQuery:
     def title(self) -> str:
         """The query as messages call it."""
         return quoted(self.name) if self.name else "this query"
+
+    def texts_of(self, annotation: str) -> tuple[str, ...]:
+        """The texts of the annotations of a name, each once."""
+        found = (each.arguments[0] for each in self.annotations if each.name == annotation and each.arguments)
+        return tuple(dict.fromkeys(map(json.loads, found)))
+
+    @property
+    def tags(self) -> tuple[str, ...]:
+        """Its tags, by which rules and lists select queries."""
+        return self.texts_of("tag")
 
     @property
     def is_mutation(self) -> bool:

@@ -3,7 +3,6 @@
 Each query is stored with the comments before it, and read alone: what is wrong with one says nothing of the others.
 """
 
-import json
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 
@@ -21,7 +20,6 @@ MOST_QUERIES = 1_000
 """How many queries a graph can store: they are in one file."""
 MOST_BYTES = 4 * 1024 * 1024
 """How long their texts can be together."""
-_DESCRIPTION, _INSTRUCTION, _TAG = "description", "instruction", "tag"
 
 
 def cut_queries(source: Source, catalog: Catalog) -> dict[str, str]:
@@ -66,25 +64,16 @@ def describe_query(name: str, text: str, catalog: Catalog) -> StoredQuery:
         name=name,
         source=text,
         kind=QueryKind.MUTATION if compiled.is_mutation else QueryKind.READ,
-        description=_annotation(compiled, _DESCRIPTION),
-        instruction=_annotation(compiled, _INSTRUCTION),
-        tags=tags_of(compiled),
+        description=_text(compiled, "description"),
+        instruction=_text(compiled, "instruction"),
+        tags=compiled.tags,
         parameters=parameter_schema(compiled),
         result=result_schema(compiled, catalog),
     )
 
 
-def tags_of(compiled: CompiledQuery) -> tuple[str, ...]:
-    """The tags of a query, in their order, each once."""
-    return tuple(dict.fromkeys(_annotations(compiled, _TAG)))
-
-
-def _annotation(compiled: CompiledQuery, name: str) -> str | None:
-    return next(_annotations(compiled, name), None)
-
-
-def _annotations(compiled: CompiledQuery, name: str) -> Iterator[str]:
-    return (json.loads(each.arguments[0]) for each in compiled.annotations if each.name == name and each.arguments)
+def _text(compiled: CompiledQuery, annotation: str) -> str | None:
+    return next(iter(compiled.texts_of(annotation)), None)
 
 
 def check_stored(texts: Mapping[str, str]) -> None:

@@ -24,14 +24,13 @@ from omnigraph.server.errors import error_response
 from omnigraph.server.exchange import Exchange
 from omnigraph.server.logs import REQUESTS, json_log_handler, request_about, request_line
 from omnigraph.server.middleware import new_request_id, report_request
-from omnigraph.server.plain_requests import Plain, graph_in, plain_kind, receive_nothing
+from omnigraph.server.plain_requests import Plain, graph_in, plain_kind, receive_nothing, stored_query_in
 from omnigraph.server.responses import JSON, LEAST_COMPRESSED
 from omnigraph.server.short_reads import ShortReads
 from omnigraph.server.state import ServerState
 from omnigraph.verbs.query import StateAtHand, state_at_hand
 
 _logger = logging.getLogger(REQUESTS)
-_ROUTE = Plain.QUERY.route
 _BEGINNING = b"POST /graphs/"
 _HEAD_END = b"\r\n\r\n"
 _LONGEST_HEAD = 4096
@@ -66,6 +65,7 @@ class _KnownHead(NamedTuple):
 
     graph: str
     path: str
+    kind: Plain
     actor: str | None
     about: str
     """The same, for the log."""
@@ -85,7 +85,7 @@ class _KnownHead(NamedTuple):
             client=client,
             actor=self.actor,
             graph=self.graph,
-            route=_ROUTE,
+            route=self.kind.route,
             began=began,
         )
 
@@ -158,7 +158,8 @@ class DirectReads:
             return None
         request_id = new_request_id()
         try:
-            content = self._short_reads.answer(graph, state, data[-head.length :])
+            stored = stored_query_in(head.path, head.kind)
+            content = self._short_reads.answer(graph, state, data[-head.length :], stored)
         except Exception as error:
             return self._error(error, head.exchange(request_id, client, began), connection.usual_headers, head.length)
         if content is None:
@@ -226,7 +227,7 @@ class DirectReads:
         seconds = time.monotonic() - began
         received = head.length
         self._state.metrics.requests.count(
-            _ROUTE, "POST", 200, seconds=seconds, received=received, sent=sent, code=None
+            head.kind.route, "POST", 200, seconds=seconds, received=received, sent=sent, code=None
         )
         handler.add_line(
             request_line(request_id, head.about, client, status=200, seconds=seconds, received=received, sent=sent)
@@ -235,7 +236,10 @@ class DirectReads:
     def learn(self, data: bytes, scope: Scope) -> None:
         """Remembers the head of a request that was received as a whole, as the parser and authentication read it."""
         end = data.find(_HEAD_END) + len(_HEAD_END)
-        if not (data.startswith(_BEGINNING) and end <= _LONGEST_HEAD and plain_kind(scope) is Plain.QUERY):
+        if not (data.startswith(_BEGINNING) and end <= _LONGEST_HEAD):
+            return
+        kind = plain_kind(scope)
+        if kind not in (Plain.QUERY, Plain.CALL):
             return
         given: dict[bytes, bytes] = dict(scope["headers"])
         is_kept = given.get(b"connection", b"keep-alive").lower() == b"keep-alive" and scope["http_version"] == "1.1"
@@ -252,7 +256,7 @@ class DirectReads:
             return
         encodings = [each for each in scope["headers"] if each[0] == b"accept-encoding"]
         path = scope["path"]
-        head = _KnownHead(graph_in(path, Plain.QUERY), path, actor, "", None, length, encodings)
+        head = _KnownHead(graph_in(path, kind), path, kind, actor, "", None, length, encodings)
         about = request_about(head.exchange("", "", 0.0))
         holder = None if actor is None else holder_of(actor, "")
         self._heads[sha256(data[:end]).digest()] = head._replace(about=about, holder=holder)

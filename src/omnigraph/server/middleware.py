@@ -21,7 +21,7 @@ from omnigraph.server.exchange import Exchange, attach_exchange
 from omnigraph.server.logs import REQUESTS, json_log_handler, request_about, request_line
 from omnigraph.server.metrics import UNKNOWN_ROUTE
 from omnigraph.server.plain_mutations import run_mutation
-from omnigraph.server.plain_requests import Plain, graph_in, plain_kind, receive_nothing, replay
+from omnigraph.server.plain_requests import Plain, graph_in, plain_kind, receive_nothing, replay, stored_query_in
 from omnigraph.server.responses import JSON, LEAST_COMPRESSED
 from omnigraph.server.short_reads import ShortReads
 from omnigraph.server.state import ServerState
@@ -126,7 +126,7 @@ class RequestMiddleware:
     async def _plain_answer(
         self, kind: Plain, exchange: Exchange, scope: Scope, messages: list[Message], receive: Receive
     ) -> bytes | None:
-        """The answer to a mutation or a short read, whose whole body is in messages; None if its route must answer."""
+        """The answer to a mutation, short read or call, whose whole body is in messages; None if its route must answer."""
         if messages[-1]["type"] != "http.request":
             return None
         body: bytes = messages[0]["body"] if len(messages) == 1 else b"".join(each["body"] for each in messages)
@@ -143,7 +143,9 @@ class RequestMiddleware:
                 self._state.recover(id)
                 raise
         state = state_at_hand(graph._session)
-        return None if state is None else self._short_reads.answer(graph, state, body)
+        if state is None:
+            return None
+        return self._short_reads.answer(graph, state, body, stored_query_in(scope["path"], kind))
 
     async def _send_plain(self, exchange: Exchange, content: bytes, scope: Scope, send: Send) -> None:
         if len(content) >= LEAST_COMPRESSED:

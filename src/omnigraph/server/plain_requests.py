@@ -1,4 +1,4 @@
-"""Tells which requests are plain: a query or a mutation with a short body in JSON, and an answer in JSON.
+"""Tells which requests are plain: a query, a mutation or a call with a short body in JSON, and an answer in JSON.
 
 Most are. They are answered without the machinery of routes, which takes longer than a lookup. What is not plain in each
 respect is left to its route, which has the errors and the documentation. So both ways give the same answers.
@@ -18,6 +18,8 @@ class Plain(Enum):
 
     QUERY = "/query"
     MUTATION = "/mutate"
+    CALL = "/queries/{name}"
+    """A call of a stored query."""
 
     @property
     def route(self) -> str:
@@ -25,13 +27,15 @@ class Plain(Enum):
         return f"{_PREFIX}{{id}}{self.value}"
 
 
-_BY_END = {each.value: each for each in Plain}
+_BY_END = {each.value: each for each in (Plain.QUERY, Plain.MUTATION)}
+_QUERIES = "/queries/"
 
 
 def plain_kind(scope: Scope) -> Plain | None:
     """What a request asks for; None if it is not plain."""
     path: str = scope["path"]
-    kind = _BY_END.get(path[path.rfind("/") :])
+    end = path.rfind("/")
+    kind = Plain.CALL if path.endswith(_QUERIES, 0, end + 1) else _BY_END.get(path[end:])
     if kind is None or scope["method"] != "POST" or not path.startswith(_PREFIX) or scope["query_string"]:
         return None
     length, is_json = 0, False
@@ -47,7 +51,12 @@ def plain_kind(scope: Scope) -> Plain | None:
 
 def graph_in(path: str, kind: Plain) -> str:
     """The graph in the path of a plain request."""
-    return path[len(_PREFIX) : -len(kind.value)]
+    return path[len(_PREFIX) : path.rfind(_QUERIES) if kind is Plain.CALL else -len(kind.value)]
+
+
+def stored_query_in(path: str, kind: Plain) -> str | None:
+    """The stored query in the path of a plain request, if it calls one."""
+    return path[path.rfind("/") + 1 :] if kind is Plain.CALL else None
 
 
 async def receive_nothing() -> Message:

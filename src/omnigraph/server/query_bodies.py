@@ -72,3 +72,16 @@ def _ends_before_params(beginning: bytes, document: dict[str, Any]) -> bool:
     except ValueError:
         return False
     return [*found.items()] == [*{**document, "params": None}.items()] and [*found][-1] == "params"
+
+
+def read_params(body: bytes) -> dict[str, Any] | None:
+    """The parameters in the body of a call that has nothing else; None if the route must read it."""
+    try:
+        document = read_json(body.decode())
+        if not (isinstance(document, dict) and document.keys() <= {"params"}):
+            return None
+        params = document.get("params", {})
+        check_plain(params)
+    except ValueError:
+        return None
+    return params if isinstance(params, dict) else None

@@ -12,9 +12,9 @@ from pydantic import BaseModel
 from omnigraph.api.values import answer_to_json
 from omnigraph.graph.graph import Graph
 from omnigraph.query.reading import MemoryResult
-from omnigraph.server.query_bodies import QueryBodies
+from omnigraph.server.query_bodies import QueryBodies, read_params
 from omnigraph.server.responses import encode_json
-from omnigraph.verbs.query import StateAtHand, query_at_once
+from omnigraph.verbs.query import StateAtHand, call_at_once, query_at_once
 
 
 class ShortReads:
@@ -23,15 +23,19 @@ class ShortReads:
     def __init__(self, body_model: type[BaseModel]) -> None:
         self._bodies = QueryBodies(body_model)
 
-    def answer(self, graph: Graph, state: StateAtHand, body: bytes) -> bytes | None:
-        """The answer to the query in a body, from a state of the graph, as JSON; None if the route must answer.
+    def answer(self, graph: Graph, state: StateAtHand, body: bytes, stored: str | None = None) -> bytes | None:
+        """The answer to the query in a body, or to a call of a stored one, as JSON; None if the route must answer.
 
-        Raises `OmnigraphError`, as the route does.
+        It is that of a state of the graph. Raises `OmnigraphError`, as the route does.
         """
-        asked = self._bodies.read(body)
-        if asked is None:
-            return None
-        result = query_at_once(graph._session, state, asked.source, asked.name, asked.params)
+        if stored is not None:
+            params = read_params(body)
+            result = None if params is None else call_at_once(graph._session, state, stored, params)
+        else:
+            asked = self._bodies.read(body)
+            if asked is None:
+                return None
+            result = query_at_once(graph._session, state, asked.source, asked.name, asked.params)
         return None if result is None else _encode(result)
 
 

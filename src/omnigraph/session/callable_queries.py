@@ -5,7 +5,6 @@ from omnigraph.dataclass_later import dataclass
 from omnigraph.diagnostics import did_you_mean
 from omnigraph.errors import NotFound, QueryError
 from omnigraph.policy import Action
-from omnigraph.queries.stored import tags_of
 from omnigraph.session.session import Session
 from omnigraph.versioning import Snapshot
 
@@ -28,7 +27,7 @@ def find_callable(session: Session, name: str, at: Snapshot, branch: str) -> Cal
         compiled: CompiledQuery | None = session.queries.prepare(text, name, at).compiled
     except QueryError:
         compiled = None
-    tags = () if compiled is None else tags_of(compiled)
+    tags = () if compiled is None else compiled.tags
     if session.guard.guard.allows_call(branch, name, tags):
         return CallableQuery(text, compiled, may_invoke=True)
     if compiled is None:

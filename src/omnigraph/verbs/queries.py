@@ -181,6 +181,13 @@ def validate(session: Session, request: QueryValidateRequest) -> QueriesReport:
 # --- called ---
 
 
+def is_write(session: Session, request: CallRequest) -> bool:
+    """Whether a call writes, as far as is known before it runs."""
+    at, branch = session.locate(request.snapshot, request.branch)
+    found = find_callable(session, request.name, at, branch)
+    return found is not None and found.compiled is not None and found.compiled.is_mutation
+
+
 def call(session: Session, request: CallRequest) -> QueryResult | MutationResult:
     """Runs a stored query. Whoever may invoke it needs no right for what its text reads and writes."""
     at, branch = session.locate(request.snapshot, request.branch)

@@ -121,7 +121,26 @@ def query_at_once(
     if prepared is None or prepared.program is None or not prepared.is_bounded:
         return None
     session.guard.check_newest_tables(Action.READ, at, prepared.compiled.access.asks)
-    answer = read_at_once(prepared.compiled, prepared.program, params, at, state.view, to_frame=to_frame)
+    return _read_at_once(session, state, prepared, params)
+
+
+def call_at_once(session: Session, state: StateAtHand, name: str, params: Mapping[str, Any]) -> MemoryResult | None:
+    """The same for a stored query that the actor may invoke. All others are called in the usual way."""
+    at = state.at
+    stored = session.branches.query_sets.known(at.commit.queries_id)
+    text = None if stored is None else stored.texts.get(name)
+    prepared = None if text is None else session.queries.find(text, name, at)
+    if prepared is None or not session.guard.guard.allows_call(MAIN, name, prepared.compiled.tags):
+        return None
+    return _read_at_once(session, state, prepared, params)
+
+
+def _read_at_once(
+    session: Session, state: StateAtHand, prepared: PreparedQuery, params: Mapping[str, Any]
+) -> MemoryResult | None:
+    if prepared.program is None or not prepared.is_bounded:
+        return None
+    answer = read_at_once(prepared.compiled, prepared.program, params, state.at, state.view, to_frame=to_frame)
     if answer is not None:
         session.resident.count_answer(prepared.program.tables)
     return answer

@@ -79,6 +79,10 @@ class QuerySets:
                 self._known[set_id] = found
         return found
 
+    def known(self, set_id: str) -> QuerySet | None:
+        """The same if it was read before; None if it has to be read."""
+        return self._known.get(set_id)
+
     def keep(self, kept: QuerySet) -> None:
         """Stores a set, before any commit names it."""
         if kept.id:

@@ -63,6 +63,7 @@ from omnigraph.server.responses import (
 from omnigraph.server.routes.verbs import CONTEXT, Context, graph_router, summary_of
 from omnigraph.server.scheduler import Threads
 from omnigraph.server.uploads import DATA, DETAILS, LINES, MULTIPART, Upload, receive_upload
+from omnigraph.verbs.queries import is_write
 from omnigraph.versioning import Snapshot
 from omnigraph.violations import Violation
 
@@ -187,8 +188,8 @@ async def call(
     def work() -> QueryResult | MutationResult:
         return context.run_verb(_with_limits(context, asked))
 
-    # Nothing is known of it before its text is found; one that writes waits for others that write.
-    found = await context.run(work, threads=Threads.WRITES)
+    writes = await context.run(lambda: is_write(context.graph._session, asked))
+    found = await context.run(work, threads=Threads.WRITES if writes else Threads.READS)
     if isinstance(found, MutationResult):
         if as_arrow:
             return context.stream(arrow_stream(_with_metadata(found)), ARROW, headers={"Vary": "Accept"})
