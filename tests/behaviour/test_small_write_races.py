@@ -205,14 +205,15 @@ def test_rows_that_are_carried_when_vectors_are_computed_get_theirs(
 # --- branches ---
 
 
+@pytest.mark.parametrize("what", ["rows", "a stored query"])
 def test_a_branch_that_goes_on_from_its_merge_is_not_deleted_with_it(
-    graph: og.Graph, monkeypatch: pytest.MonkeyPatch
+    graph: og.Graph, monkeypatch: pytest.MonkeyPatch, what: str
 ) -> None:
     """A write that is acknowledged before the branch is deleted is either merged or keeps the branch."""
     graph.branches.create("b")
     set_age(graph, 2, "b")
     acknowledged: list[bool] = []
-    writer = threading.Thread(target=lambda: acknowledged.append(_is_written(graph)))
+    writer = threading.Thread(target=lambda: acknowledged.append(_is_written(graph, what)))
 
     delete = Branches.delete
 
@@ -229,9 +230,12 @@ def test_a_branch_that_goes_on_from_its_merge_is_not_deleted_with_it(
     assert_whole(graph)
 
 
-def _is_written(graph: og.Graph) -> bool:
+def _is_written(graph: og.Graph, what: str) -> bool:
     try:
-        set_age(graph, 3, "b")
+        if what == "rows":
+            set_age(graph, 3, "b")
+        else:
+            graph.queries.add("query all { match { $p: Person } return { $p.name } }", branch="b")
     except og.NotFound:
         return False
     return True

@@ -23,6 +23,7 @@ from omnigraph.versioning.branches import fork_name
 from omnigraph.versioning.manifest import Claim, Reservation
 from omnigraph.versioning.names import check_branch_name
 from omnigraph.versioning.publisher import publish_reservation, release_tables
+from omnigraph.versioning.query_sets import QUERIES
 from omnigraph.versioning.tags import tags
 from omnigraph.write.fence import EXISTENCE, WriteFence
 from omnigraph.write.forks import is_own, table_root
@@ -67,13 +68,13 @@ def delete(graph: Location, branches: Branches, name: str, *, if_commit: str | N
 
 @contextmanager
 def _closing_line(log: ManifestLog, fence: WriteFence) -> Iterator[Manifest]:
-    """Reserves all tables of a branch and gives its state, which is the last one unless the block fails.
+    """Reserves all tables and the stored queries of a branch, and gives its state, which is the last one unless the block fails.
 
     So every acknowledged small write is in this state. Without it, `if_commit` could hold, and a commit be lost that
     came right after. If this process dies, whoever gets the lock of the branch ends the reservation.
     """
-    operation_id, tables = new_commit_id(), frozenset(log.head().pins)
-    claim = Claim(changes=tables, removes=tables)
+    operation_id, everything = new_commit_id(), frozenset({*log.head().pins, QUERIES})
+    claim = Claim(changes=everything, removes=everything)
     publication = Publication(
         commit_id=operation_id,
         based_on=0,
