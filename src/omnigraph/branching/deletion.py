@@ -70,8 +70,8 @@ def delete(graph: Location, branches: Branches, name: str, *, if_commit: str | N
 def _closing_line(log: ManifestLog, fence: WriteFence) -> Iterator[Manifest]:
     """Reserves all tables and the stored queries of a branch, and gives its last state.
 
-    Unless the block fails, every acknowledged small write is in this state. Without it, `if_commit` could hold, and a commit be lost that
-    came right after. If this process dies, whoever gets the lock of the branch ends the reservation.
+    Unless the block fails, every acknowledged small write is in this state. Without it, `if_commit` could hold, and a
+    commit be lost that came right after. If this process dies, whoever gets the lock of the branch ends it.
     """
     operation_id, everything = new_commit_id(), frozenset({*log.head().pins, QUERIES})
     claim = Claim(changes=everything, removes=everything)
