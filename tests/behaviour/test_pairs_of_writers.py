@@ -73,6 +73,10 @@ def embed(graph: og.Graph) -> object:
     return graph.embed("Note")
 
 
+def store(graph: og.Graph) -> object:
+    return graph.queries.add("query all { match { $p: Person } return { $p.name } }")
+
+
 def delete_few(graph: og.Graph) -> object:
     graph.branches.delete("few")
     return None
@@ -137,9 +141,10 @@ STEPS: dict[Write, tuple[tuple[Writer, WriteStep] | Point, ...]] = {
     apply: ((Writer.LOAD, WriteStep.TABLE_STAGED), (Writer.LOAD, WriteStep.AFTER_PHASE_B)),
     embed: ((Writer.EMBED, WriteStep.TABLE_STAGED), (Writer.EMBED, WriteStep.AFTER_PHASE_B)),
     delete_few: (Point.BRANCH_BEFORE_DELETE,),
+    store: (Point.PUBLISH_BEFORE_SWAP,),
 }
 SECOND: tuple[Write, ...] = (*(each for each in STEPS if each is not begin_branch), grow)
-LIKE_OTHERS = {add_many, apply, embed, delete_few}
+LIKE_OTHERS = {add_many, apply, embed, delete_few, store}
 """Writers that meet all others only where there is time: they go the ways of `append`, or meet few."""
 
 MOST_DIFFERENT = {add, remove, overwrite, merge_few, change_schema, fold_all, clean_up}
@@ -270,6 +275,7 @@ def test_two_writers_leave_what_their_commits_say(
             ids = handle.snapshot().table("node:Person").scan(["id"])["id"].to_pylist()
             assert len(ids) == len(expected), "a row is there twice"
             assert {*_ends(handle)} <= expected.keys()
+            assert [each.name for each in handle.queries.list()] == (["all"] if "store" in done else [])
         assert og.open(graph.uri, "r").verify(data=True).whole
         fold(graph)
     assert_heads_are_pinned(graph)
