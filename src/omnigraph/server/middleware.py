@@ -126,7 +126,7 @@ class RequestMiddleware:
     async def _plain_answer(
         self, kind: Plain, exchange: Exchange, scope: Scope, messages: list[Message], receive: Receive
     ) -> bytes | None:
-        """The answer to a mutation, short read or call, whose whole body is in messages; None if its route must answer."""
+        """The answer to a mutation or short read, whose whole body is in messages; None if its route must answer."""
         if messages[-1]["type"] != "http.request":
             return None
         body: bytes = messages[0]["body"] if len(messages) == 1 else b"".join(each["body"] for each in messages)
