@@ -437,7 +437,13 @@ def test_only_what_has_an_address_is_an_input() -> None:
     rows = pa.table({"name": ["Ada"]})
     given = [{"Person": ["/a.csv", Path("/b.csv")], "Knows": rows}, "/c.jsonl", {"Person": [{"name": "Ada"}]}]
     assert [each.name for each in datasets_of_input(given)] == ["/a.csv", "/b.csv", "/c.jsonl"]
-    assert list(datasets_of_input(rows)) == []
+    assert datasets_of_input(rows) == []
+
+
+def test_many_files_are_named_by_their_folders() -> None:
+    files = [f"/data/{day}/{number}.jsonl" for day in ("mon", "tue") for number in range(60)]
+    assert [each.name for each in datasets_of_input(files)] == ["/data/mon", "/data/tue"]
+    assert len(list(datasets_of_input([f"/data/{number}/a.jsonl" for number in range(120)]))) == 100
 
 
 def og_uuid(run: str) -> UUID:

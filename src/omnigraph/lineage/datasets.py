@@ -17,6 +17,7 @@ from omnigraph.lineage.descriptions import Dataset, DatasetColumn
 
 LOCAL = "file"
 _SPARK = "spark"
+_MOST_FILES = 100
 _ALL_FILES = re.compile(r"\*\*?(\.[^*?\[\]]+)?")
 
 
@@ -63,8 +64,22 @@ def dataset_in_spark(format_: str, options: Mapping[str, str]) -> Dataset:
     return Dataset(namespace=_SPARK, name=path or format_)
 
 
-def datasets_of_input(data: Any) -> Iterator[Dataset]:
-    """The files that a load is given by their paths. Rows in memory and uploads have no names that others know."""
+def datasets_of_input(data: Any) -> list[Dataset]:
+    """The files that a load is given by their paths. Rows in memory and uploads have no names that others know.
+
+    Many files are named by their folders.
+    """
+    found = _unique(_named_datasets(data))
+    if len(found) > _MOST_FILES:
+        found = _unique(replace(each, name=each.name.rpartition("/")[0] or "/") for each in found)
+    return found[:_MOST_FILES]
+
+
+def _unique(datasets: Iterable[Dataset]) -> list[Dataset]:
+    return list({(each.namespace, each.name): each for each in datasets}.values())
+
+
+def _named_datasets(data: Any) -> Iterator[Dataset]:
     for each in data if isinstance(data, list | tuple) else [data]:
         for rows in each.values() if isinstance(each, Mapping) else [each]:
             for file in rows if isinstance(rows, list | tuple) else [rows]:
@@ -77,7 +92,7 @@ def with_statistics(
 ) -> Iterator[Dataset]:
     """Datasets of files with the number and size of the files in them; `rows` is known if there is one dataset."""
     known = [(dataset_at(uri), size) for uri, size in files]
-    unique = list({(each.namespace, each.name): each for each in datasets}.values())
+    unique = _unique(datasets)
     for each in unique:
         sizes = [size for file, size in known if _contains(each, file)]
         counted = replace(each, rows=rows if len(unique) == 1 else None)
@@ -88,7 +103,7 @@ def _contains(dataset: Dataset, file: Dataset) -> bool:
     if file.namespace != dataset.namespace:
         return False
     is_below = dataset.name == "/" or f"{file.name}/".startswith(f"{dataset.name.rstrip('/')}/")
-    return is_below or fnmatchcase(file.name, dataset.name)
+    return is_below or (has_magic(dataset.name) and fnmatchcase(file.name, dataset.name))
 
 
 def name_type(graph: str, type_: str) -> Dataset:
