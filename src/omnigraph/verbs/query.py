@@ -127,7 +127,7 @@ def query_at_once(
 def call_at_once(session: Session, state: StateAtHand, name: str, params: Mapping[str, Any]) -> MemoryResult | None:
     """The same for a stored query that the actor may invoke. All others are called in the usual way."""
     at = state.at
-    stored = session.branches.query_sets.known(at.commit.queries_id)
+    stored = session.branches.query_sets.get_if_read(at.commit.queries_id)
     text = None if stored is None else stored.texts.get(name)
     prepared = None if text is None else session.queries.find(text, name, at)
     if prepared is None or not session.guard.guard.allows_call(MAIN, name, prepared.compiled.tags):

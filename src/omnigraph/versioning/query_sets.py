@@ -79,8 +79,8 @@ class QuerySets:
                 self._known[set_id] = found
         return found
 
-    def known(self, set_id: str) -> QuerySet | None:
-        """The same if it was read before; None if it has to be read."""
+    def get_if_read(self, set_id: str) -> QuerySet | None:
+        """The set, if it was read before; None if it has to be read."""
         return self._known.get(set_id)
 
     def keep(self, kept: QuerySet) -> None:
