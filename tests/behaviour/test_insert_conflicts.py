@@ -62,6 +62,16 @@ def test_a_node_that_is_new_is_inserted_whatever_is_said(graph: og.Graph, words:
     assert (eve["age"], eve["level"]) == (7, 1)
 
 
+def test_an_empty_text_is_a_key_like_others(graph: og.Graph) -> None:
+    graph.load({"Person": [{"name": "", "age": 1}]}, engine="local")
+    for age in (2, 3):
+        mutate(graph, f'insert Person {{ name: "", age: {age} }}')
+    found = graph.query('query q { match { $p: Person { name: "" } } return { $p.id, $p.age } }').rows()
+    assert found == [{"p.id": "", "p.age": 3}]
+    with pytest.raises(og.KeyConflict):
+        mutate(graph, 'insert Person { name: "" } on conflict refuse')
+
+
 def test_a_refused_insert_is_a_conflict_and_nothing_is_written(graph: og.Graph) -> None:
     before = graph.snapshot().commit_id
     with pytest.raises(og.KeyConflict) as error:

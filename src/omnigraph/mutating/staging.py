@@ -81,7 +81,7 @@ class MutationStaging:
                 problem = f"the id `{identity}` does not match the key, which gives `{derived}`"
                 raise ValidationError([Violation(node.name, ID, problem)])
             identity = derived
-        return self._insert(node, {**given, ID: identity or self._new_id(node)}, on_conflict)
+        return self._insert(node, {**given, ID: self._new_id(node) if identity is None else identity}, on_conflict)
 
     def insert_edge(self, edge: EdgeType, given: Row, on_conflict: OnConflict) -> Row | None:
         """The same for an edge, which may have the id of another."""
