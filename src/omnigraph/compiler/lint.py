@@ -1,7 +1,7 @@
 """Advice on queries that are right but probably not what was meant."""
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import fields, replace
 from typing import Any, TypeVar
 
@@ -144,16 +144,27 @@ def _cross_product(body: ReadBody, pattern: ir.Pattern, before: ir.Read | None, 
 
 def _separate_optionals(body: ReadBody, pattern: ir.Pattern, around: tuple[str, ...], findings: Findings) -> None:
     """An optional pattern that nothing connects to the rows around it multiplies them, too."""
-    seen = (*around, *pattern.variables)
+    seen = {*around, *pattern.variables}
+    neighbours = _neighbours(_links(pattern))
     for optional in pattern.optional:
-        others = tuple(name for name in seen if name not in optional.variables)
-        parts = [node.variable for node in optional.nodes]
-        apart = _separate_parts(parts, [*_links(pattern), *_links(optional), {*others}], others)
-        if apart:
-            name = _part_name(apart[0])
-            message = f"{name} is not connected to the pattern around, so every one is paired with every row"
+        own, nearer = {*optional.variables}, _neighbours(_links(optional))
+
+        def is_around(name: str, own: set[str] = own) -> bool:
+            return name in seen and name not in own
+
+        def next_to(name: str, nearer: Mapping[str, set[str]] = nearer) -> Iterator[str]:
+            yield from nearer.get(name, ())
+            yield from neighbours.get(name, ())
+
+        parts = (node.variable for node in optional.nodes)
+        apart = next((each for each in parts if not any(map(is_around, _reachable(each, next_to)))), None)
+        if apart is not None:
+            message = (
+                f"{_part_name(apart)} is not connected to the pattern around, so every one is paired with every row"
+            )
             findings.report(Code.CROSS_PRODUCT, message, _begin(body), "connect it by a traversal or a filter")
-        _separate_optionals(body, optional, seen, findings)
+        if optional.optional:
+            _separate_optionals(body, optional, (*around, *pattern.variables), findings)
 
 
 def _begin(body: ReadBody) -> Span:
@@ -165,29 +176,36 @@ def _part_name(variable: str) -> str:
     return "the rows of `with`" if variable == ir.STAGE else quoted("$" + variable.partition(":")[0])
 
 
-def _separate_parts(parts: Iterable[str], links: Iterable[set[str]], around: Iterable[str] = ()) -> list[str]:
-    """One variable of each part that nothing connects to the others, or to the variables around them."""
-    neighbours: dict[str, set[str]] = {}
-    for linked in links:
-        for name in linked:
-            neighbours.setdefault(name, set()).update(linked)
+def _separate_parts(parts: Iterable[str], links: Iterable[set[str]]) -> list[str]:
+    """One variable of each part that nothing connects to the others."""
+    neighbours = _neighbours(links)
     seen: set[str] = set()
-
-    def visit(names: Iterable[str]) -> None:
-        pending = [*names]
-        while pending:
-            name = pending.pop()
-            if name not in seen:
-                seen.add(name)
-                pending += neighbours.get(name, ())
-
-    visit(around)
     apart = []
     for part in parts:
         if part not in seen:
             apart.append(part)
-            visit((part,))
+            seen.update(_reachable(part, lambda name: neighbours.get(name, ())))
     return apart
+
+
+def _neighbours(links: Iterable[set[str]]) -> dict[str, set[str]]:
+    """For each variable those that something ties to it."""
+    neighbours: dict[str, set[str]] = {}
+    for linked in links:
+        for name in linked:
+            neighbours.setdefault(name, set()).update(linked)
+    return neighbours
+
+
+def _reachable(start: str, next_to: Callable[[str], Iterable[str]]) -> Iterator[str]:
+    """A variable and all that are tied to it, directly or through others."""
+    seen, pending = {start}, [start]
+    while pending:
+        name = pending.pop()
+        yield name
+        found = [each for each in next_to(name) if each not in seen]
+        seen.update(found)
+        pending += dict.fromkeys(found)
 
 
 def _is_one_row(stage: ir.Read) -> bool:

@@ -1,6 +1,6 @@
 """Typechecks and lowers a query that reads."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from omnigraph.catalog import Catalog, List, Scalar, Vector
@@ -149,7 +149,7 @@ class ReadCompiler:
         if aggregated:
             self._check_groups(columns, projections)
         grouped = aggregated or shape.distinct
-        result = _Result(tuple(column.expression for column in columns), aggregated, grouped)
+        result = _Result(frozenset(column.expression for column in columns), aggregated, grouped)
         named = {column.name: column.expression for column in columns}
         values = self._expressions(scope, in_result=True, columns=named)
         having = self._having(shape.having, result, values)
@@ -267,7 +267,7 @@ def lower_columns(
 class _Result:
     """What the rows of a result have in common: which values are computed of a group, and which of a single row."""
 
-    columns: tuple[ir.Expression, ...]
+    columns: frozenset[ir.Expression]
     aggregated: bool
     grouped: bool
 
@@ -298,7 +298,7 @@ def _name_of(projection: ast.Projection) -> str:
     return print_expression(projection.expression, sigil="")
 
 
-def _is_of_groups(expression: ir.Expression, known: Sequence[ir.Expression]) -> bool:
+def _is_of_groups(expression: ir.Expression, known: Collection[ir.Expression]) -> bool:
     """Whether a value is the same in all rows of a group, of which these values are."""
     if isinstance(expression, ir.Aggregate) or expression in known:
         return True
