@@ -647,7 +647,8 @@ def _texts() -> Rows:
     size = "CAST(len(@0) AS BIGINT)", "CAST(array_size(@0) AS BIGINT)"
     yield "size", i64, strict, _arrow_function("list_value_length"), *size
     most = 2**31 - 2
-    start, length = f"CAST(least(@1, {most}) AS INTEGER)", f"CAST(least(@2, {most}) AS INTEGER)"
+    # Known numbers are cast before the condition is asked, also those below zero.
+    start, length = (f"CAST(greatest(least({each}, {most}), 0) AS INTEGER)" for each in ("@1", "@2"))
     within = f"substring(@0, {start} + 1, {length})"
     sql = f"CASE WHEN @1 >= 0 AND @2 >= 0 THEN {within} END"
     yield "substring of length", string, partial, _by_values(_substring), sql, sql

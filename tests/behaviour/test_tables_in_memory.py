@@ -357,6 +357,34 @@ def test_both_zeros_are_one_value(tmp_path: Path) -> None:
         assert len(found) == 60
 
 
+def test_choices_of_what_may_be_missing_are_as_from_the_tables(tmp_path: Path) -> None:
+    graph = people(tmp_path, 4)
+    for columns, expected in (
+        ("coalesce($q.name, $p.name)", ["p0001", "p0002", "p0003", "p0003"]),
+        ("coalesce($q.age, $p.age)", [1, 2, 3, 3]),
+        ("coalesce($h.nodes, $h.edges)", [["p0000", "p0001"], ["p0001", "p0002"], ["p0002", "p0003"], None]),
+    ):
+        pattern = "$p: Person  optional { $p knows $q  $h: shortest $p knows{1,2} $q }"
+        found, other = read_both(graph, f"query q {{ match {{ {pattern} }} return {{ {columns} as chosen }} }}")
+        assert found == other
+        assert [row["chosen"] for row in found] == expected
+
+
+def test_groups_of_entities_are_ordered_by_their_lists(tmp_path: Path) -> None:
+    graph = og.init(tmp_path / "graph.omni", "node N { tags: [String]?, days: [Date]? }\nedge E: N -> N")
+    tags: list[list[str] | None] = [["b"], None, [], ["a", "b"], ["a"]]
+    rows = [{"id": f"n{at:03}", "tags": each, "days": []} for at, each in enumerate(tags * 60)]
+    graph.load({"N": rows}, engine="local")
+    for source in (
+        "query q { match { $n: N } return distinct { $n.tags, $n.id, $n.days } order { $n.days is null } }",
+        "query q { match { $n: N } return { $n.tags, $n, count($n) as all } order { all } }",
+        "query q { match { $n: N  $p: shortest $n e{0,2} $n } return distinct { $p.nodes, $p } order { $p.length } }",
+    ):
+        found, expected = read_both(graph, source)
+        assert found == expected
+        assert len(found) == 300
+
+
 def test_groups_of_many_entities_stay_apart(tmp_path: Path) -> None:
     schema = "node P { name: String @key }\nnode O { name: String @key }\nedge K: P -> P\nedge A: O -> P"
     graph = og.init(tmp_path / "graph.omni", schema)

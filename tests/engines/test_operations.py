@@ -130,7 +130,7 @@ VALUES: dict[PropertyType, list[Any]] = {
     ],
     List(Scalar.STRING): [[], ["a"], ["a", "b", ""]],
 }
-COUNTS = [0, 1, 2, 5, -1, 2**40]
+COUNTS = [0, 1, 2, 5, -1, 2**40, -(2**63)]
 MONTHS, DAYS, MILLISECONDS = (
     [0, 1, -1, 12, -25, 120_000, -120_000],
     [0, 1, -1, 3_660_000, -3_660_000],

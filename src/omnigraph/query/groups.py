@@ -34,6 +34,9 @@ from omnigraph.storage.predicates import is_text
 
 _MOST_GROUPS = 2**62
 
+_EXACT_FLOATS = 2**53
+"""Floats hold all whole numbers up to this one."""
+
 _MOST_LISTS = 100_000
 """More lists than these are compared by an engine that need not make Python values of them."""
 
@@ -234,7 +237,8 @@ class Groups:
         assert isinstance(key, ir.Column)
         if is_text(key.type):
             return self.run.codes(key.variable, key.name, ordinals).codes
-        return sortable_numbers(self.run.values_of(self.run.holder(key.variable), key.name, ordinals))
+        values = self.run.values_of(self.run.holder(key.variable), key.name, ordinals)
+        return _encode(values).codes if isinstance(key.type, List) else sortable_numbers(values)
 
     def _outputs(self, keys: Sequence[ir.Expression], places: NDArray[Any] | None) -> list[AnswerColumn]:
         """The keys of some groups, or of all, as they are returned."""
@@ -319,6 +323,8 @@ class Groups:
             if aggregate.function is ir.AggregateFunction.AVG:
                 with np.errstate(invalid="ignore", divide="ignore"):
                     sums = sums / counts
+            if sums.dtype == np.float64:
+                is_missing |= ~np.isfinite(sums)
             return pa.array(sums, mask=is_missing if is_missing.any() else None).cast(wanted)
         return _extremes(values, numbers, self.count, is_missing, aggregate.function is ir.AggregateFunction.MIN)
 
@@ -358,15 +364,18 @@ class Groups:
     def _sums(self, values: pa.Array, numbers: Ordinals, weights: Any, aggregate: ir.Aggregate) -> Any:
         """The sums by group: of whole numbers exact, of others as they are added one after the other."""
         assert not isinstance(aggregate.argument, ir.Entity)
-        if aggregate.argument.type not in INTEGERS or aggregate.type is Scalar.F64:
-            floats = numbers_of(values).astype(np.float64, copy=False)
-            weighted = floats if weights is None else floats * weights
-            return np.bincount(numbers, weights=weighted, minlength=self.count)
-        if len(values):
+        is_whole, largest = aggregate.argument.type in INTEGERS, 0
+        if is_whole and len(values):
             bounds = pc.min_max(values).as_py()
             total = len(values) if weights is None else int(weights.sum())
-            if max(abs(bounds["min"]), abs(bounds["max"])) * total >= _MOST_GROUPS:
-                raise NoProgram
+            largest = max(abs(bounds["min"]), abs(bounds["max"])) * total
+        if not is_whole or (aggregate.type is Scalar.F64 and largest < _EXACT_FLOATS):
+            floats = numbers_of(values).astype(np.float64, copy=False)
+            weighted = floats if weights is None else floats * weights
+            with np.errstate(over="ignore", invalid="ignore"):
+                return np.bincount(numbers, weights=weighted, minlength=self.count)
+        if largest >= _MOST_GROUPS:
+            raise NoProgram
         whole = numbers_of(values).astype(np.int64, copy=False)
         return add_up(numbers, whole if weights is None else whole * weights, self.count)
 

@@ -278,8 +278,10 @@ class Run:
         for each in expression.arguments:
             if not isinstance(each, ir.Column) or each.type != expression.type:
                 return None
-            table = self.holder(each.variable)
-            columns.append(table.few_values(each.name, table.rows(frame.columns[each.variable]).tolist()))
+            table, ordinals = self.holder(each.variable), frame.columns[each.variable]
+            if self.has_gaps(ordinals):
+                return None
+            columns.append(table.few_values(each.name, table.rows(ordinals).tolist()))
         if not all(isinstance(each, list) for each in columns):
             return None
         return [next((value for value in values if value is not None), None) for values in zip(*columns, strict=True)]

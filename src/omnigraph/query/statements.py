@@ -8,6 +8,7 @@ from sqlglot import exp
 
 from omnigraph.catalog import Scalar
 from omnigraph.catalog.model import ID
+from omnigraph.catalog.types import INTEGERS
 from omnigraph.compiler import ir
 from omnigraph.dataclass_later import dataclass
 from omnigraph.query import steps
@@ -94,6 +95,9 @@ class _Columns:
         """A value as one of its type. A sum that its type cannot hold is null, as what is computed of one is."""
         value = self._outer(expression)
         if isinstance(expression, ir.Aggregate) and expression.function is ir.AggregateFunction.SUM:
+            if expression.type is Scalar.U64:
+                # The type of SQL that holds all of its values holds larger ones too.
+                return operation_of("integer to U64", [value])
             return exp.TryCast(this=value, to=sql_type(expression.type), safe=True)
         return value
 
@@ -211,14 +215,14 @@ class _Columns:
         """A value that is computed of aggregates, of keys, and of constants."""
         if isinstance(expression, ir.Constant):
             return self.sql.expression(expression, self.answer.level)
-        if isinstance(expression, ir.Call) and expression not in self._group_keys():
+        keys = [resolve(each, self.answer.values) for each in self.answer.shape.keys]
+        if expression in keys:
+            return self._outer(self.answer.shape.keys[keys.index(expression)])
+        if isinstance(expression, ir.Call):
             return operation_of(expression.operation, [self._of_groups(each) for each in expression.arguments])
         if isinstance(expression, ColumnTest):
             return exp.Paren(this=self.sql.predicate(self._outer(expression.column), expression.predicate))
         return self._outer(expression)
-
-    def _group_keys(self) -> list[Resolved]:
-        return [resolve(each, self.answer.values) for each in self.answer.shape.keys]
 
     def _aggregate(self, aggregate: ir.Aggregate) -> exp.Expr:
         argument, distinct = aggregate.argument, aggregate.distinct
@@ -230,9 +234,12 @@ class _Columns:
         column: exp.Expr = self._row(self._of_row(argument))
         if aggregate.function is ir.AggregateFunction.COLLECT:
             return self._collection(column, aggregate)
+        is_whole = argument.type in INTEGERS
+        if aggregate.function is ir.AggregateFunction.AVG and is_whole:
+            return self._average(column, distinct=distinct)
         if aggregate.type is Scalar.F64:
             # Where nothing is cast, whole numbers are added up; each engine does that in a type that holds the sum.
-            column = exp.Cast(this=column, to=exp.DataType(this=exp.DataType.Type.DOUBLE))
+            column = _as_double(column)
         functions: dict[ir.AggregateFunction, type[exp.AggFunc]] = {
             ir.AggregateFunction.COUNT: exp.Count,
             ir.AggregateFunction.SUM: exp.Sum,
@@ -240,7 +247,19 @@ class _Columns:
             ir.AggregateFunction.MIN: exp.Min,
             ir.AggregateFunction.MAX: exp.Max,
         }
-        return functions[aggregate.function](this=exp.Distinct(expressions=[column]) if distinct else column)
+        found = functions[aggregate.function](this=exp.Distinct(expressions=[column]) if distinct else column)
+        # A sum of floats may be too large for one.
+        return (
+            operation_of("finite", [found])
+            if aggregate.type is Scalar.F64 and not is_whole and _adds(aggregate)
+            else found
+        )
+
+    def _average(self, column: exp.Expr, *, distinct: bool) -> exp.Expr:
+        """The average of whole numbers, whose sum is exact: as floats, large ones would make small ones disappear."""
+        values = exp.Distinct(expressions=[column]) if distinct else column
+        parts = [_as_double(function(this=values.copy())) for function in (exp.Sum, exp.Count)]
+        return operation_of("divided F64", parts)
 
     def _identity_text(self, entity: ir.Entity) -> exp.Expr:
         """One value that tells an entity from all others, or null. The name of a type has no colon."""
@@ -295,6 +314,14 @@ def _cut(statement: exp.Select, order: Sequence[exp.Ordered], page: Page) -> exp
 
 def _ascending_key(expression: exp.Expr) -> exp.Ordered:
     return exp.Ordered(this=expression.copy(), desc=False, nulls_first=True)
+
+
+def _adds(aggregate: ir.Aggregate) -> bool:
+    return aggregate.function in (ir.AggregateFunction.SUM, ir.AggregateFunction.AVG)
+
+
+def _as_double(value: exp.Expr) -> exp.Expr:
+    return exp.Cast(this=value, to=exp.DataType(this=exp.DataType.Type.DOUBLE))
 
 
 def _sort_key(expression: exp.Expr, key: ir.SortKey) -> exp.Ordered:

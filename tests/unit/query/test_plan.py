@@ -9,6 +9,7 @@ from omnigraph.compiler import compile_query
 from omnigraph.query import Plan, Shortcuts
 from omnigraph.query import walks as walking
 from omnigraph.query.steps import Best, Count, Direct, EdgeScan, NodeScan, Relational, Walk
+from omnigraph.spark.statements import spark_sql
 from tests.unit.query.world import Scan, World
 
 
@@ -197,7 +198,7 @@ def test_the_statement_can_be_written_for_spark(world: World) -> None:
         return { $p.city, count($f) as n, avg($f.age) } order { n desc } limit 3"""
     rest = world.plan(text).rest
     assert isinstance(rest, Relational)
-    spark = rest.statement.sql("spark")
+    spark = spark_sql(rest.statement)
     assert "NOT EXISTS(SELECT 1" in spark
     assert "oslo" not in spark
 
