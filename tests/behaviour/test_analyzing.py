@@ -9,6 +9,7 @@ import pyarrow.parquet
 import pytest
 
 import omnigraph as og
+from omnigraph.analytics import analysis as analyses
 from omnigraph.api.progress import Progress
 from tests.behaviour.test_cli import omnigraph_cli
 
@@ -133,6 +134,40 @@ def test_a_graph_without_rows_can_be_analysed(tmp_path: Path) -> None:
         assert graph.analyze(name).rows() == []
     with pytest.raises(og.NotFound, match="no node `Ada`"):
         graph.analyze("shortest-paths", sources=["Ada"])
+
+
+def test_a_graph_that_does_not_fit_into_memory_is_analysed_in_blocks(
+    graph: og.Graph, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: tuple[tuple[str, dict[str, Any]], ...] = (
+        ("pagerank", {"iterations": 200}),
+        ("components", {}),
+        ("label-propagation", {}),
+    )
+    graph.mutate('query q { insert Knows { from: "Eve", to: "Dan" } }')
+    graph.mutate('query q { delete Knows where from = "Bob" }')
+    in_memory = [graph.analyze(name, edges="Knows", **parameters) for name, parameters in asked]
+
+    def stages_of(name: str, parameters: dict[str, Any], expected: Any) -> list[str]:
+        seen: list[str] = []
+        found = graph.analyze(name, edges="Knows", report=lambda progress: seen.append(progress.stage), **parameters)
+        assert found.summary.keys() == expected.summary.keys()
+        for row, other in zip(found.rows(), expected.rows(), strict=True):
+            assert row == {**other, **({"rank": pytest.approx(other["rank"], abs=1e-12)} if "rank" in other else {})}
+        return list(dict.fromkeys(seen))
+
+    monkeypatch.setattr(analyses, "ANALYSIS_BYTES", 5 * 60 + 5 * 100)  # of components
+    assert stages_of("components", {}, in_memory[1]) == ["reading Person", "reading Knows", "components"]
+    monkeypatch.setattr(analyses, "ANALYSIS_BYTES", 5 * 60 + 5 * 100 - 1)
+    for (name, parameters), expected in zip(asked, in_memory, strict=True):
+        stages = ["reading Person", "reading Knows", "dividing edges", name]
+        assert stages_of(name, parameters, expected) == stages
+    assert graph.analyze("components", edges="Knows", write={"component": "group"}).written is not None
+    assert graph.analyze("degrees", edges="Knows").summary["nodes"] == 5
+    with pytest.raises(og.UsageError, match="has no value in 1 edges"):
+        graph.analyze("pagerank", edges="Knows", weight="strength")
+    scratch = Path(graph.uri) / "__bulk"
+    assert [each.name for each in scratch.iterdir() if not each.name.startswith("__")] == []
 
 
 # --- what it finds ---

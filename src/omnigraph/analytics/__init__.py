@@ -1,1 +1,1 @@
-"""Analyses of a whole graph: ranks, components, degrees, triangles, communities, shortest paths."""
+"""Analyses of a whole graph: ranks, components, labels, degrees, triangles, communities, shortest paths."""

@@ -5,13 +5,18 @@ What computes an analysis is imported when it runs: scipy takes a while to load.
 
 from collections.abc import Mapping
 from dataclasses import fields, replace
+from functools import partial
 from typing import Any, ClassVar, Literal, Protocol, TypeAlias
 
 import numpy as np
 import pyarrow as pa
 
+from omnigraph.analytics.blocks import BlockedGraph
+from omnigraph.analytics.blockwise import connect_blocks, label_blocks, rank_blocks
 from omnigraph.analytics.edges import Numbers, Positions
+from omnigraph.analytics.labels import Labels, propagate_labels
 from omnigraph.analytics.numbered import NumberedGraph
+from omnigraph.analytics.ranks import Ranks
 from omnigraph.analytics.triangles import count_triangles
 from omnigraph.api.progress import Progress, Report
 from omnigraph.dataclass_later import dataclass
@@ -50,6 +55,17 @@ class Algorithm(Protocol):
         """Runs the analysis."""
 
 
+class BlockwiseAlgorithm(Algorithm, Protocol):
+    """An analysis that can also run over a graph in blocks, which may be larger than memory."""
+
+    @property
+    def directed(self) -> bool:
+        """Whether edges lead one way only."""
+
+    def run_in_blocks(self, graph: BlockedGraph, report: Report) -> AlgorithmResult:
+        """Runs the analysis; the graph has edges in both directions unless it is directed."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PageRank:
     """How often a random walk along edges visits each node."""
@@ -67,7 +83,7 @@ class PageRank:
 
     def __post_init__(self) -> None:
         _check(0 <= self.damping < 1, f"invalid damping {self.damping}: expected a number from 0 to below 1")
-        _check(self.iterations >= 1, f"invalid iterations {self.iterations}: expected at least 1")
+        _check_iterations(self.iterations)
         _check(self.tolerance >= 0, f"invalid tolerance {self.tolerance}: expected 0 or more")
 
     def run(self, graph: NumberedGraph, report: Report) -> AlgorithmResult:
@@ -84,8 +100,21 @@ class PageRank:
             starts=starts,
             on_step=lambda step: report(Progress(self.name, step, self.iterations)),
         )
-        summary = {"iterations": ranks.iterations, "converged": ranks.converged, "change": ranks.change}
-        return AlgorithmResult({"rank": pa.array(ranks.values)}, summary)
+        return _rank_columns(ranks)
+
+    def run_in_blocks(self, graph: BlockedGraph, report: Report) -> AlgorithmResult:
+        """The same ranks but for rounding."""
+        starts = _numbers(graph.names, self.sources) if self.sources else None
+        report(Progress(self.name, 0, self.iterations))
+        ranks = rank_blocks(
+            graph,
+            damping=self.damping,
+            iterations=self.iterations,
+            tolerance=self.tolerance,
+            starts=starts,
+            on_step=lambda step: report(Progress(self.name, step, self.iterations)),
+        )
+        return _rank_columns(ranks)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,6 +125,7 @@ class Components:
     order: ClassVar[Order] = (("size", "descending"), ("component", "ascending"))
     columns: ClassVar[Mapping[str, pa.DataType]] = {"component": pa.string(), "size": pa.int64()}
     weight: ClassVar[None] = None
+    directed: ClassVar[bool] = False
 
     kind: Literal["weak", "strong"] = "weak"
 
@@ -110,6 +140,43 @@ class Components:
         labels = find_components(graph.edges, self.kind)
         report(Progress(self.name, 1, 1))
         return _group_columns(graph, labels, "component", "components")
+
+    def run_in_blocks(self, graph: BlockedGraph, report: Report) -> AlgorithmResult:
+        """The same components; weak ones only."""
+        report(Progress(self.name, 0, 0))
+        labels = connect_blocks(graph, lambda step: report(Progress(self.name, step, step)))
+        return _group_columns(graph.names, labels, "component", "components")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LabelPropagation:
+    """Which nodes have the same label, when each takes the most frequent label around it again and again."""
+
+    name: ClassVar[str] = "label-propagation"
+    order: ClassVar[Order] = (("size", "descending"), ("label", "ascending"))
+    columns: ClassVar[Mapping[str, pa.DataType]] = {"label": pa.string(), "size": pa.int64()}
+    weight: ClassVar[None] = None
+    directed: ClassVar[bool] = False
+
+    iterations: int = 20
+
+    def __post_init__(self) -> None:
+        _check_iterations(self.iterations)
+
+    def run(self, graph: NumberedGraph, report: Report) -> AlgorithmResult:
+        """The first node with the label of each node, and how many have it."""
+        report(Progress(self.name, 0, self.iterations))
+        on_step = partial(self._report_step, report)
+        return _label_columns(graph, propagate_labels(graph.edges, iterations=self.iterations, on_step=on_step))
+
+    def run_in_blocks(self, graph: BlockedGraph, report: Report) -> AlgorithmResult:
+        """The same labels."""
+        report(Progress(self.name, 0, self.iterations))
+        on_step = partial(self._report_step, report)
+        return _label_columns(graph.names, label_blocks(graph, iterations=self.iterations, on_step=on_step))
+
+    def _report_step(self, report: Report, step: int) -> None:
+        report(Progress(self.name, step, self.iterations))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -242,8 +309,16 @@ class ShortestPaths:
 
 
 ALGORITHMS: Mapping[str, type[Algorithm]] = {
-    each.name: each for each in (PageRank, Components, Degrees, TriangleCounts, LouvainCommunities, ShortestPaths)
+    each.name: each
+    for each in (PageRank, Components, LabelPropagation, Degrees, TriangleCounts, LouvainCommunities, ShortestPaths)
 }
+
+
+def blockwise(algorithm: Algorithm) -> BlockwiseAlgorithm | None:
+    """The analysis, if it can run over a graph in blocks."""
+    if isinstance(algorithm, Components) and algorithm.kind == "strong":
+        return None
+    return algorithm if isinstance(algorithm, PageRank | Components | LabelPropagation) else None
 
 
 def algorithm_named(name: str, parameters: Mapping[str, Any]) -> Algorithm:
@@ -291,8 +366,26 @@ def _check(holds: bool, problem: str) -> None:
         raise UsageError(problem)
 
 
+def _check_iterations(count: int) -> None:
+    _check(count >= 1, f"invalid iterations {count}: expected at least 1")
+
+
 def _numbers(graph: NumberedGraph, names: tuple[str, ...]) -> Positions:
     return np.array([*dict.fromkeys(graph.number_of(name) for name in names)], dtype=np.int64)
+
+
+def _rank_columns(ranks: Ranks) -> AlgorithmResult:
+    summary = {"iterations": ranks.iterations, "converged": ranks.converged, "change": ranks.change}
+    return AlgorithmResult({"rank": pa.array(ranks.values)}, summary)
+
+
+def _label_columns(graph: NumberedGraph, labels: Labels) -> AlgorithmResult:
+    """Labels come from nodes that may have another one by now, so each is named by the first node that has it."""
+    firsts = np.full(len(labels.values), len(labels.values), dtype=np.int32)
+    np.minimum.at(firsts, labels.values, np.arange(len(labels.values), dtype=np.int32))
+    groups = _group_columns(graph, firsts[labels.values], "label", "labels")
+    found = {"iterations": labels.iterations, "converged": labels.converged}
+    return replace(groups, summary={**groups.summary, **found})
 
 
 def _group_columns(graph: NumberedGraph, labels: Numbers, noun: str, plural: str) -> AlgorithmResult:

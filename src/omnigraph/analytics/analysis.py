@@ -1,13 +1,15 @@
 """Analyses a graph as a whole, and writes the result back as properties of the nodes."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
 
-from omnigraph.analytics.algorithms import Algorithm, algorithm_named
-from omnigraph.analytics.numbered import Selection, read_numbered, select_types
+from omnigraph.analytics.algorithms import Algorithm, AlgorithmResult, PageRank, algorithm_named, blockwise
+from omnigraph.analytics.blocks import blocked_graph
+from omnigraph.analytics.blockwise import ITERATION
+from omnigraph.analytics.numbered import NumberedGraph, Selection, read_numbered, select_types
 from omnigraph.api.data import Analysis
 from omnigraph.api.progress import Progress, Report, no_report
 from omnigraph.catalog import Catalog, NodeType, Scalar, arrow_type, table_schema
@@ -16,14 +18,18 @@ from omnigraph.catalog.types import FLOATS, INTEGERS
 from omnigraph.compute_later import pc
 from omnigraph.dataclass_later import dataclass
 from omnigraph.diagnostics import any_of, quoted
-from omnigraph.errors import UsageError
+from omnigraph.errors import UsageError, ensure
 from omnigraph.extras import ANALYTICS, require_extra
+from omnigraph.parts.choice import AUTO, LOCAL
+from omnigraph.parts.engine import Engine
+from omnigraph.storage.environment import ANALYSIS_BYTES
 from omnigraph.storage.equality import equal_rows
 from omnigraph.versioning import Snapshot
 from omnigraph.write import TableChange, WriteAttempt, write_changes
 from omnigraph.write.validate import validate
 
 TYPE = "type"
+_BYTES_AN_EDGE, _BYTES_A_WEIGHT, _BYTES_A_NODE = 60, 16, 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,22 +66,50 @@ def plan_analysis(
         MissingExtra: The packages of the extra `analytics` are not installed.
     """
     require_extra(ANALYTICS, "`analyze`")
-    if engine not in ("auto", "local"):
-        raise UsageError(f"invalid engine {engine!r}: analyses run in the process, with `auto` or `local`")
     known = algorithm_named(algorithm, parameters)
+    if engine not in (AUTO, LOCAL):
+        raise UsageError(f"invalid engine {engine!r}: analyses run in the process, with `auto` or `local`")
     selection = select_types(catalog, nodes=nodes, edges=edges, weight=known.weight)
     _check_properties(catalog, known, selection, write or {})
     tables = tuple(catalog.nodes[name].table_key for name in selection.nodes)
     return AnalysisPlan(known, selection, write or {}, tables)
 
 
-def run_analysis(snapshot: Snapshot, plan: AnalysisPlan, report: Report = no_report) -> Analysis:
-    """Analyses the selected part of one snapshot."""
+def memory_needed(snapshot: Snapshot, plan: AnalysisPlan) -> int:
+    """About how many bytes an analysis takes in memory, by the numbers of nodes and edges."""
+    edges = sum(snapshot.table(edge.table_key).count() for edge in plan.selection.edges)
+    nodes = sum(snapshot.table(key).count() for key in plan.tables)
+    known = blockwise(plan.algorithm)
+    of_edge = _BYTES_AN_EDGE + (_BYTES_A_WEIGHT if plan.selection.weight else 0)
+    if known is not None and not known.directed and known.name != "components":
+        of_edge *= 2  # those of both directions are held
+    return edges * of_edge + nodes * _BYTES_A_NODE
+
+
+def fits_into_memory(snapshot: Snapshot, plan: AnalysisPlan) -> bool:
+    """Whether an analysis runs over arrays in memory, and not over blocks of edges in scratch files.
+
+    One that cannot run in blocks runs in memory, whatever it needs.
+    """
+    return blockwise(plan.algorithm) is None or memory_needed(snapshot, plan) <= ANALYSIS_BYTES
+
+
+def run_analysis(
+    snapshot: Snapshot,
+    plan: AnalysisPlan,
+    report: Report = no_report,
+    *,
+    start_engine: Callable[[Report], Engine] | None = None,
+) -> Analysis:
+    """Analyses the selected part of one snapshot: in memory, or with an engine in blocks."""
     algorithm = plan.algorithm
-    graph = read_numbered(snapshot, plan.selection, report)
-    found = algorithm.run(graph, report)
+    if start_engine is None:
+        graph = read_numbered(snapshot, plan.selection, report)
+        found, edges = algorithm.run(graph, report), len(graph.edges)
+    else:
+        graph, found, edges = _run_in_blocks(snapshot, plan, report, start_engine)
     table = pa.table({**graph.columns(found.nodes), **found.columns})
-    sizes = {"nodes": graph.edges.count, "edges": len(graph.edges)}
+    sizes = {"nodes": graph.edges.count, "edges": edges}
     return Analysis(
         table=table,
         commit_id=snapshot.commit_id,
@@ -83,6 +117,26 @@ def run_analysis(snapshot: Snapshot, plan: AnalysisPlan, report: Report = no_rep
         summary={**sizes, **found.summary},
         order=algorithm.order,
     )
+
+
+def _run_in_blocks(
+    snapshot: Snapshot, plan: AnalysisPlan, report: Report, start_engine: Callable[[Report], Engine]
+) -> tuple[NumberedGraph, AlgorithmResult, int]:
+    """The nodes, what was found for them, and the number of edges."""
+    algorithm = blockwise(plan.algorithm)
+    ensure(algorithm is not None, "only an analysis that can run in blocks does")
+    assert algorithm is not None
+
+    def report_stage(progress: Progress) -> None:
+        if progress.stage != ITERATION:  # the analysis itself reports how many there were
+            report(progress)
+
+    engine = start_engine(report_stage)
+    measures = isinstance(algorithm, PageRank)
+    with blocked_graph(
+        snapshot, plan.selection, engine, report, both_ways=not algorithm.directed, measures=measures
+    ) as graph:
+        return graph.names, algorithm.run_in_blocks(graph, report), graph.edge_count
 
 
 def _check_properties(catalog: Catalog, algorithm: Algorithm, selection: Selection, write: Mapping[str, str]) -> None:

@@ -3,7 +3,7 @@
 An edge takes 8 bytes, or 16 with a weight: numbers are 32 bits wide, and a graph has fewer than 2³¹ nodes.
 """
 
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -50,3 +50,10 @@ class Edges:
         """Some of the edges, among the same nodes."""
         weights = None if self.weights is None else self.weights[mask]
         return Edges(self.count, self.begin[mask], self.end[mask], weights)
+
+
+def run_starts(values: NDArray[Any]) -> Positions:
+    """Where each run of equal values begins."""
+    if not len(values):
+        return np.zeros(0, dtype=np.int64)
+    return np.flatnonzero(np.concatenate((np.ones(1, dtype=np.bool_), values[1:] != values[:-1])))

@@ -6,6 +6,7 @@ of those few million edges, and 8 bytes for each edge that was read, or 16 with 
 
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -141,28 +142,34 @@ class NumberedGraph:
         return found.pop()
 
 
-def read_numbered(snapshot: Snapshot, selection: Selection, report: Report = no_report) -> NumberedGraph:
-    """Reads the selected part of a graph."""
+def read_nodes(snapshot: Snapshot, selection: Selection, report: Report = no_report) -> NumberedGraph:
+    """Reads the nodes of the selected part of a graph; the edges are left out."""
     ids = []
     for name in selection.nodes:
         report(Progress(f"reading {name}", 0, 1))
         ids.append(_sort_ids(name, snapshot.scan(snapshot.catalog.nodes[name].table_key, columns=[ID])[ID]))
         report(Progress(f"reading {name}", 1, 1, len(ids[-1])))
-    starts = dict(zip(selection.nodes, np.cumsum([0, *map(len, ids)]).tolist(), strict=False))
-    if sum(map(len, ids)) > _MOST_NODES:
+    count = sum(map(len, ids))
+    if count > _MOST_NODES:
         raise UsageError(f"too many nodes: an analysis reads at most {_MOST_NODES:,}")
-    by_type = dict(zip(selection.nodes, ids, strict=True))
+    no_numbers: Numbers = np.zeros(0, dtype=np.int32)
+    return NumberedGraph(selection.nodes, tuple(ids), Edges(count, no_numbers, no_numbers))
+
+
+def read_numbered(snapshot: Snapshot, selection: Selection, report: Report = no_report) -> NumberedGraph:
+    """Reads the selected part of a graph."""
+    nodes = read_nodes(snapshot, selection, report)
+    starts = dict(zip(nodes.types, nodes.starts.tolist(), strict=False))
+    by_type = dict(zip(nodes.types, nodes.ids, strict=True))
     parts = [
         part
         for edge in selection.edges
         for part in _read_edges(snapshot, edge, selection.weight, ends=_Ends(by_type, starts, edge), report=report)
     ]
-    count = sum(map(len, ids))
-    no_numbers: Numbers = np.zeros(0, dtype=np.int32)
-    begin = np.concatenate([no_numbers, *(part[0] for part in parts)])
-    end = np.concatenate([no_numbers, *(part[1] for part in parts)])
+    begin = np.concatenate([nodes.edges.begin, *(part[0] for part in parts)])
+    end = np.concatenate([nodes.edges.end, *(part[1] for part in parts)])
     weights = None if selection.weight is None else np.concatenate([np.zeros(0), *(part[2] for part in parts)])
-    return NumberedGraph(selection.nodes, tuple(ids), Edges(count, begin, end, weights))
+    return replace(nodes, edges=Edges(nodes.edges.count, begin, end, weights))
 
 
 def _sort_ids(type: str, ids: pa.ChunkedArray) -> pa.Array:
@@ -211,7 +218,7 @@ def _read_edges(
     # Most of the time goes into looking up ids, which Arrow does outside the interpreter lock.
     with ThreadPoolExecutor(2, "omnigraph-ends") as pool:
         for block in _blocks(table.batches([SOURCE, DESTINATION, *([weight] if weight else [])])):
-            weights = _weights(edge, weight, block[weight]) if weight else np.zeros(0)
+            weights = weights_of(edge, weight, block[weight]) if weight else np.zeros(0)
             begin, end = pool.map(ends.numbers, (SOURCE, DESTINATION), (block[SOURCE], block[DESTINATION]))
             yield begin, end, weights
             done += block.num_rows
@@ -228,7 +235,7 @@ def _edges_from_topology(
         addresses, weights = table.row_addresses(), np.zeros(0)
     else:
         read = table.scan([weight, ROW_ADDRESS])
-        addresses, weights = np.asarray(read[ROW_ADDRESS]), _weights(edge, weight, read[weight])
+        addresses, weights = np.asarray(read[ROW_ADDRESS]), weights_of(edge, weight, read[weight])
     numbered = number_ends(table, addresses)
     if numbered is None:
         return None
@@ -256,7 +263,8 @@ def _blocks(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Table]:
         yield pa.Table.from_batches(held)
 
 
-def _weights(edge: EdgeType, weight: str, values: pa.ChunkedArray) -> Floats:
+def weights_of(edge: EdgeType, weight: str, values: pa.ChunkedArray) -> Floats:
+    """The weights of edges; raises `UsageError` when one is missing or below zero."""
     what = quoted(f"{edge.name}.{weight}")
     if values.null_count:
         raise UsageError(f"{what} has no value in {values.null_count} edges: every edge needs a weight")

@@ -8,6 +8,7 @@ from scipy.sparse import coo_array, csr_array
 from scipy.sparse.csgraph import connected_components, dijkstra
 
 from omnigraph.analytics.edges import Edges, Floats, Numbers, Positions
+from omnigraph.analytics.ranks import Ranks
 from omnigraph.dataclass_later import dataclass
 
 NOWHERE = -1
@@ -19,17 +20,6 @@ def matrix_of(edges: Edges) -> csr_array:
 
 
 # --- ranks ---
-
-
-@dataclass(frozen=True, slots=True)
-class Ranks:
-    """The rank of each node, which sum up to 1, and how they were found."""
-
-    values: Floats
-    iterations: int
-    converged: bool
-    change: float
-    """The change of the ranks in the last iteration, summed over all nodes."""
 
 
 def pagerank(

@@ -528,7 +528,10 @@ class AnalyzeRequest(Request[Analysis]):
     verb = "analyze"
 
     algorithm: Annotated[
-        str, Doc("`pagerank`, `components`, `degrees`, `triangles`, `communities` or `shortest-paths`.")
+        str,
+        Doc(
+            "`pagerank`, `components`, `label-propagation`, `degrees`, `triangles`, `communities` or `shortest-paths`."
+        ),
     ]
     _: KW_ONLY
     edges: Annotated[Collection[str] | None, Doc("Only edges of these types.")] = None
@@ -549,7 +552,9 @@ class AnalyzeRequest(Request[Analysis]):
     max_hops: Annotated[int | None, Doc("Of shortest paths: the most edges that a path may have.")] = None
     kind: Annotated[str | None, Doc("Of components: `weak` or `strong`."), Choices(("weak", "strong"))] = None
     damping: Annotated[float | None, Doc("Of pagerank: the probability of following an edge.")] = None
-    iterations: Annotated[int | None, Doc("Of pagerank: the most iterations."), Bounds(most=10_000)] = None
+    iterations: Annotated[
+        int | None, Doc("Of pagerank and label-propagation: the most iterations."), Bounds(most=10_000)
+    ] = None
     tolerance: Annotated[float | None, Doc("Of pagerank: the change at which it ends.")] = None
     resolution: Annotated[float | None, Doc("Of communities: a larger value gives more of them.")] = None
     seed: Annotated[int | None, Doc("Of communities: where the random numbers begin.")] = None

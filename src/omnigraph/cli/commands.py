@@ -74,7 +74,7 @@ SPELLINGS: Mapping[str, Spelling] = {
         text="Write only if this is still the newest commit of the branch; otherwise the exit code is 4.",
     ),
     "into": Spelling(metavar="BRANCH"),
-    "iterations": Spelling(default_text="100"),
+    "iterations": Spelling(default_text="100; 20 for label-propagation"),
     "keep": Spelling(metavar="N"),
     "left": Spelling(metavar="A"),
     "message": Spelling(("-m", "--message"), "TEXT"),

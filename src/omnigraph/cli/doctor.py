@@ -72,6 +72,10 @@ SETTINGS = {
         "How much memory the joins and sorts of all queries use before they write temporary files.",
         "64 GiB, or 1/2 of the memory",
     ),
+    "OMNIGRAPH_ANALYSIS_BYTES": Setting(
+        "How much memory an analysis may take. A larger one works in blocks, if it can.",
+        "64 GiB, or 1/2 of the memory",
+    ),
     "OMNIGRAPH_RESIDENT_BYTES": Setting(
         "How much each open graph keeps in memory of the tables that queries use. `0`: nothing.",
         "16 GiB, or 1/4 of the memory",

@@ -86,6 +86,17 @@ class Files:
                 mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
             return pa.ipc.open_stream(pa.py_buffer(mapped).slice(piece.start, piece.length)).read_all()
 
+    def file_of(self, piece: Piece) -> str:
+        """The name of the file that a piece is in."""
+        assert isinstance(piece, Stretch)
+        return piece.file
+
+    def remove(self, files: Iterable[str]) -> None:
+        """Removes files whose pieces no task reads any more; all others go with the folder."""
+        objects = objects_at(self.folder)
+        for name in files:
+            objects.delete(name)
+
 
 Scratch = Memory | Files
 

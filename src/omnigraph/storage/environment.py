@@ -50,6 +50,9 @@ INDEX_BYTES = bytes_setting("OMNIGRAPH_INDEX_BYTES", share_of_memory(1 / 4, 6 * 
 JOIN_BYTES = bytes_setting("OMNIGRAPH_JOIN_BYTES", share_of_memory(1 / 2, 64 * _GIB), least=32 * _MIB)
 """For the joins and sorts of all queries together; what they need beyond it goes to temporary files."""
 
+ANALYSIS_BYTES = bytes_setting("OMNIGRAPH_ANALYSIS_BYTES", share_of_memory(1 / 2, 64 * _GIB))
+"""For one analysis; a larger one that can work on blocks of edges in files does."""
+
 CARRIED_ROWS = bytes_setting("OMNIGRAPH_CARRIED_ROWS", 512, unit="rows")
 """How many rows of a table the manifest carries before they are folded into the table; 0 carries none."""
 

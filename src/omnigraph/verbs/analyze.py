@@ -3,11 +3,12 @@
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 
-from omnigraph.analytics.analysis import AnalysisPlan, plan_analysis, run_analysis, write_back
+from omnigraph.analytics.analysis import AnalysisPlan, fits_into_memory, plan_analysis, run_analysis, write_back
 from omnigraph.api.data import PARAMETERS_OF_ALGORITHMS, Analysis, AnalyzeRequest
 from omnigraph.branching.creation import branch_for_write
 from omnigraph.errors import UsageError
 from omnigraph.failpoints import Writer
+from omnigraph.parts.engine import InProcess
 from omnigraph.policy import Action
 from omnigraph.session.engines import to_frame
 from omnigraph.session.session import Session
@@ -65,7 +66,8 @@ def _plan(session: Session, request: AnalyzeRequest, at: Snapshot, branch: str) 
 
 def _run(session: Session, request: AnalyzeRequest, at: Snapshot, planned: AnalysisPlan) -> Analysis:
     with session.branches.noticing_removal(at):
-        return replace(run_analysis(at, planned, request.report), to_frame=to_frame)
+        start = None if fits_into_memory(at, planned) else InProcess
+        return replace(run_analysis(at, planned, request.report, start_engine=start), to_frame=to_frame)
 
 
 def _names(types: Collection[str] | None) -> Sequence[str] | None:

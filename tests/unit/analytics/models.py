@@ -1,6 +1,7 @@
 """The analyses again, as plainly as they can be written: for small graphs, and to compare with."""
 
 import math
+from collections import Counter
 from collections.abc import Iterable
 from itertools import combinations
 
@@ -93,3 +94,17 @@ def modularity_of(edges: Edges, labels: list[int]) -> float:
     strengths = there.sum(axis=0)
     same = np.equal.outer(labels, labels)
     return float(((there - np.outer(strengths, strengths) / total) * same).sum() / total)
+
+
+def labels_of(edges: Edges, iterations: int) -> list[int]:
+    """Label by label, all nodes at the same time."""
+    labels = [*range(edges.count)]
+    neighbours: list[list[int]] = [[node] for node in labels]
+    for begin, end in pairs_of(edges):
+        neighbours[end].append(begin)
+        if begin != end:
+            neighbours[begin].append(end)
+    for _ in range(iterations):
+        votes = [Counter(labels[other] for other in others) for others in neighbours]
+        labels = [min((-count, label) for label, count in each.items())[1] for each in votes]
+    return labels

@@ -7,13 +7,16 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 
+from omnigraph.analytics import labels as label_module
 from omnigraph.analytics.communities import find_communities, modularity
 from omnigraph.analytics.edges import Edges
+from omnigraph.analytics.labels import propagate_labels
 from omnigraph.analytics.sparse import fewest_hops, find_components, least_weights, pagerank
 from omnigraph.analytics.triangles import count_triangles
 from tests.unit.analytics.models import (
     distances_from,
     edges_of,
+    labels_of,
     modularity_of,
     pairs_of,
     ranks_of,
@@ -129,6 +132,36 @@ def test_a_long_circle_is_one_strong_component() -> None:
     path = shuffled_path(5_000)
     circle = Edges(path.count, np.append(path.begin, path.end[-1]), np.append(path.end, path.begin[0]))
     assert not find_components(circle, "strong").any()
+
+
+# --- labels ---
+
+
+@given(small_graphs())
+@settings(max_examples=200, deadline=None)
+def test_every_node_takes_the_most_frequent_label_around_it(edges: Edges) -> None:
+    for iterations in (1, 2, 5):
+        found = propagate_labels(edges, iterations=iterations)
+        assert found.values.tolist() == labels_of(edges, iterations)
+        if found.converged:
+            assert found.values.tolist() == labels_of(edges, iterations + 1)
+
+
+def test_labels_come_out_the_same_a_few_votes_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    chance = np.random.default_rng(2)
+    edges = Edges(300, *chance.integers(0, 300, (2, 900), dtype=np.int32))
+    expected = propagate_labels(edges, iterations=5)
+    monkeypatch.setattr(label_module, "_VOTES_AT_ONCE", 10)
+    assert propagate_labels(edges, iterations=5).values.tolist() == expected.values.tolist()
+
+
+def test_a_star_and_two_groups_settle() -> None:
+    star = edges_of([(9, leaf) for leaf in range(9)], 10)
+    assert propagate_labels(star, iterations=20).converged
+    groups = edges_of([*combinations(range(4), 2), *combinations(range(4, 8), 2), (3, 4)], 8)
+    found = propagate_labels(groups, iterations=20)
+    assert found.values.tolist() == [0] * 4 + [4] * 4
+    assert found.converged
 
 
 # --- triangles ---
