@@ -536,3 +536,83 @@ def test_a_table_that_did_not_fit_is_tried_again(tmp_path: Path, monkeypatch: py
     session.resident.memory.most_bytes = 1_000_000  # as when other queries held it
     answers = [graph.query(READS, "cities") for _ in range(6)]
     assert isinstance(answers[-1], MemoryResult)
+
+
+def test_more_text_than_an_array_holds_is_answered_from_the_tables(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    graph = people(tmp_path, 2_000)
+    monkeypatch.setattr(resident_tables, "_MOST_TEXT", 100_000)
+    graph.load({"Person": [{"name": "p0000", "city": "x" * 100_000}]}, mode="merge")
+    for source in (
+        "query q { match { $p: Person  $p.city starts_with 'x' } return { $p.name } }",
+        "query q { match { $p: Person  $p knows $q } return { $q.city, count($p) as n } limit 3 }",
+    ):
+        assert not isinstance(graph.query(source.replace("'", '"')), MemoryResult)
+        found, expected = read_both(graph, source.replace("'", '"'))
+        assert found == expected
+        assert found
+    ages = "query q { match { $p: Person } return { $p.age } limit 3 }"
+    assert isinstance(graph.query(ages), MemoryResult)
+
+
+def test_an_answer_with_more_text_than_an_array_holds_comes_from_the_tables(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    graph = people(tmp_path)
+    source = "query q { match { $p: Person  $p knows $q } return { $p.city, $q.city } }"
+    assert isinstance(graph.query(source), MemoryResult)
+
+    def overflow(*_: Any) -> pa.Array:
+        raise pa.ArrowInvalid("Take operation overflowed binary array capacity")
+
+    monkeypatch.setattr(resident_tables, "pick", overflow)
+    found, expected = read_both(graph, source)
+    assert found == expected
+    assert len(found) == 49
+
+
+def test_an_overlay_with_more_text_than_an_array_holds_is_read_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    graph = people(tmp_path)
+    source = "query q { match { $p: Person } return { $p.city, count($p) as n } }"
+    graph.query(source)
+
+    def overflow(*_: Any) -> pa.Array:
+        raise pa.ArrowInvalid("offset overflow while concatenating arrays")
+
+    monkeypatch.setattr(resident_tables, "_concatenate", overflow)
+    graph.mutate(CHANGES, "put", params={"name": "late", "city": "late"})
+    found, expected = read_both(graph, source)
+    assert found == expected
+    assert {"p.city": "late", "n": 1} in found
+
+
+@pytest.mark.parametrize("is_late", [False, True])
+def test_the_first_rows_are_found_without_following_all_edges(tmp_path: Path, is_late: bool) -> None:
+    graph = people(tmp_path, 4_000)
+    if is_late:
+        graph.query(READS, "met")
+        for name, other in (("p0000x", "p0003"), ("a", "p3000"), ("z", "p0001")):
+            graph.mutate(CHANGES, "put", params={"name": name, "age": 17})
+            graph.mutate(CHANGES, "meet", params={"one": name, "two": other, "since": 1})
+        graph.mutate(CHANGES, "forget", params={"name": "p0002"})
+        graph.mutate(CHANGES, "age", params={"name": "p0100", "age": 17})
+    matches = (
+        "$p: Person  $p knows $q",
+        "$p: Person  $p.age > 15  $q knows $p  $q.age != 20",
+        "$p: Person  $p $k:knows $q  not { $q knows $_ }",
+        "$p: Person  $p knows{1,3} $q",
+        "$p: Person  $p <knows> $q  $q knows $r",
+    )
+    orders = ("", "order { $p.age desc }", "order { $p.age asc, $p.city desc }", "order { $p.name desc }")
+    for match, order, limit in itertools.product(matches, orders, ("limit 1", "limit 7 offset 2", "limit 200")):
+        source = f"query q {{ match {{ {match} }} return {{ $p.name, $q.name }} {order} {limit} }}"
+        found, expected = read_both(graph, source)
+        assert found == expected, source
+        if "not" not in match and limit != "limit 200":
+            counts: list[list[int]] = [[], []]
+            for counted, text in zip(counts, (source, source.replace(limit, "")), strict=True):
+                assert isinstance(graph.query(text, cancellation=og.Cancellation(count=counted.append)), MemoryResult)
+            assert sum(counts[0]) * 10 < sum(counts[1]), source

@@ -185,7 +185,8 @@ FEW_ROWS = 1000
 MANY_ROWS = 10_000
 """Up to this many rows, all columns are read. Of more, first the sort keys, then the other columns of the first."""
 
-_PENDING_ROWS = 64 * 1024
+_PENDING_ROWS, _PENDING_BYTES = 64 * 1024, 256 * 1024 * 1024
+"""Of more rows or bytes than these, only the rows that come first are kept. Arrow cannot sort 2 GiB of text."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -215,13 +216,14 @@ class FirstRows:
     def _scan_first(self, columns: Sequence[str]) -> pa.Table:
         """The same, in one pass over all rows that keeps little more than the first rows seen so far."""
         pending = self.table.scan(columns, "false")
-        held = 0
+        held, most_bytes = 0, _PENDING_BYTES
         for batch in self.table.batches(columns, self.filter):
             pending = pa.concat_tables([pending, pa.Table.from_batches([batch])])
             self.cancellation.hold(max(pending.nbytes - held, 0))
             held = max(pending.nbytes, held)
-            if pending.num_rows > max(2 * self.count, _PENDING_ROWS):
+            if pending.num_rows > max(2 * self.count, _PENDING_ROWS) or pending.nbytes > most_bytes:
                 pending = in_order(pending, self.order, self.count)
+                most_bytes = 2 * pending.nbytes + _PENDING_BYTES
         return in_order(pending, self.order, self.count)
 
 
@@ -232,5 +234,16 @@ def in_order(rows: pa.Table, order: Sequence[steps.DirectSort], count: int | Non
             (key.alias, "descending" if key.descending else "ascending", "at_start" if key.nulls_first else "at_end")
             for key in order
         ]
-        return rows.take(pc.sort_indices(rows, sort_keys=keys).slice(0, count))
+        return _take(rows, pc.sort_indices(rows, sort_keys=keys).slice(0, count))
     return rows.slice(0, count)
+
+
+def _take(rows: pa.Table, places: pa.Array) -> pa.Table:
+    """The rows at some places."""
+    try:
+        return rows.take(places)
+    except pa.ArrowInvalid:
+        # Arrow puts a column together first, and an array has no room for more than 2 GiB of text.
+        if len(places) > MANY_ROWS:
+            raise
+        return pa.concat_tables([rows.slice(place, 1) for place in places.to_pylist()])

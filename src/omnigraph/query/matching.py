@@ -6,7 +6,7 @@ groups, a variable that nothing needs any more leaves the frame, and rows that a
 number, so that what is only counted is not made.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import field
 from typing import TYPE_CHECKING, Any
 
@@ -51,6 +51,7 @@ from omnigraph.query.programs import (
     entity_columns,
 )
 from omnigraph.query.results import AnswerColumn, constant_scalar, python_values
+from omnigraph.query.row_order import RowOrder, first_in_order
 from omnigraph.query.walks import reachable_counts, reachable_pairs
 from omnigraph.resident.codes import Codes
 from omnigraph.resident.links import Csr, LinkHops, Links
@@ -310,10 +311,11 @@ class Run:
             frame = self._apply(operation, frame, live)
         return frame
 
-    def first_rows(self, page: Page) -> Frame:
-        """The rows of the outermost pattern, of which only the first by id are needed if nothing else orders them.
+    def first_rows(self, page: Page, keys_of: Callable[[Frame], Sequence[RowOrder]]) -> Frame:
+        """The rows of the outermost pattern, or those that come first among them, if no more are needed.
 
-        A scan that comes first is then done in the order of ids, a part at a time, until there are enough rows.
+        Where a scan comes first and its variable orders the answer, its entities are continued in that order, a part at
+        a time, until there are enough rows. `keys_of` returns what such entities are sorted by.
         """
         pattern, shape, limit = self.program.pattern, self.program.read.shape, page.end
         assert limit is not None
@@ -322,25 +324,29 @@ class Run:
         if page.is_empty and not shape.grouped:
             return self.match(pattern, Frame()) if not pattern.operations else self._empty()
         first = pattern.operations[0] if pattern.operations else None
-        leading = next(iter(self.program.entities), None)
-        if shape.grouped or shape.order or not isinstance(first, Scan) or first.variable != leading:
+        if shape.grouped or not isinstance(first, Scan) or not self._is_ordered_by(first.variable):
             return self.match(pattern, Frame())
         start = self._scan(first, Frame())
-        table = self.view.table(first.table)
-        starts = start.columns[first.variable]
-        if len(starts) <= 4 * limit or not table.is_plain:
+        if start.count <= 4 * limit:
             return self._continue_pattern(pattern, start, 1)
-        starts = starts[np.argsort(table.base.id_ranks[starts], kind="stable")]
+        starts, keys = start.columns[first.variable], keys_of(start)
         found: list[Frame] = []
-        begin, size, total = 0, max(4 * limit, 64), 0
+        begin, end, total = 0, 1 if _may_lead_far(pattern) else max(4 * limit, 64), 0
         while begin < len(starts) and total < limit:
-            some = starts[begin : begin + size]
+            some = starts[first_in_order(keys, len(starts), end)[begin:]]
             part = self._continue_pattern(pattern, Frame({first.variable: some}, len(some)), 1)
             found.append(part)
             total += part.count
-            begin, size = begin + size, size * 4
+            begin, end = end, end * 4
         names = found[0].columns
         return Frame({name: np.concatenate([each.columns[name] for each in found]) for name in names}, total)
+
+    def _is_ordered_by(self, variable: str) -> bool:
+        """Whether the rows of the answer are sorted by a variable before anything else is looked at."""
+        given = (each.expression for each in self.program.read.shape.order)
+        keys = (each for each in given if self.values.of(each) is None)
+        is_first = next(iter(self.program.entities), None) == variable
+        return is_first and all(isinstance(each, ir.Column) and each.variable == variable for each in keys)
 
     def _empty(self) -> Frame:
         return Frame({name: np.empty(0, np.int64) for name in self.program.entities}, 0)
@@ -790,6 +796,13 @@ class Run:
                 return _compare(sides[0], operator, sides[1])
             case ComputedCondition(expression, scope):
                 return _truths(self.compute_values(expression, frame, scope))
+
+
+def _may_lead_far(pattern: PatternProgram) -> bool:
+    """Whether many rows may continue one entity."""
+    return any(
+        isinstance(each, FindPaths) or (isinstance(each, EdgeStep) and each.maximum != 1) for each in pattern.operations
+    )
 
 
 def add_up(groups: Ordinals, weights: NDArray[Any] | None, count: int) -> NDArray[np.int64]:

@@ -113,7 +113,8 @@ def read_in_memory(
     held_before = cancellation.held_bytes
     try:
         columns = run_program(program, view, values, page=page, stages=before, cancellation=cancellation)
-    except (NoProgram, DoesNotFit, StorageError) as reason:
+    except (NoProgram, DoesNotFit, StorageError, pa.ArrowInvalid) as reason:
+        # An array of Arrow has room for 2 GiB of text, an answer from the tables has not only one array.
         if isinstance(reason, DoesNotFit):
             resident.note_too_large(snapshot, program.tables)
         if isinstance(reason, StorageError):
@@ -141,7 +142,7 @@ def read_at_once(
         columns = find_point(program.point, view, values) if program.point is not None else None
         if columns is None and is_in_memory(program, view):
             columns = run_bounded(program, view, values, page_of(shape, values, prepared.name))
-    except (NoProgram, DoesNotFit, StorageError):
+    except (NoProgram, DoesNotFit, StorageError, pa.ArrowInvalid):
         return None
     return None if columns is None else MemoryResult(columns, program, snapshot.commit_id, to_frame)
 

@@ -1,6 +1,7 @@
 """Runs a program over tables in memory, and returns the rows of a read in their order."""
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -55,7 +56,21 @@ def run_program(
 
 
 def _match(run: Run, page: Page) -> Frame:
-    return run.match(run.program.pattern, run.start()) if page.end is None else run.first_rows(page)
+    if page.end is None:
+        return run.match(run.program.pattern, run.start())
+    return run.first_rows(page, partial(_start_keys, run))
+
+
+def _start_keys(run: Run, frame: Frame) -> Sequence[RowOrder]:
+    """What the rows of one variable are sorted by, which alone orders the answer."""
+    ((name, ordinals),) = frame.columns.items()
+    shape = run.program.read.shape
+    keys = [
+        RowOrder(_sortable(run, each.expression, frame), each.descending)
+        for each in shape.order
+        if run.values.of(each.expression) is None
+    ]
+    return [*keys, RowOrder(run.order_of(name, ordinals))]
 
 
 def _carry_rows(run: Run, page: Page) -> StageRows:

@@ -8,6 +8,8 @@ used for the longest time goes; memory counts as long as a running query holds i
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
+
 from omnigraph.lazy import importing
 from omnigraph.resident.links import Links, link
 from omnigraph.resident.memory import DoesNotFit, MemoryBound
@@ -203,7 +205,10 @@ class ResidentCache:
         """A table at another version, from the one of its versions that was used last."""
         for (name, _), known in reversed(self._tables.items()):
             if name == key:
-                return known.advance_to(table, max(known.base.count // _ADVANCED_PART, SMALL_TABLE))
+                try:
+                    return known.advance_to(table, max(known.base.count // _ADVANCED_PART, SMALL_TABLE))
+                except pa.ArrowInvalid:
+                    return None  # together with the overlay, a column has more text than an array holds
         return None
 
     def _read(self, key: str, table: Table) -> ResidentTable:

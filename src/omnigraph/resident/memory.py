@@ -57,7 +57,7 @@ class Reading:
     """The bytes of a read that goes on."""
 
     def __init__(self, memory: MemoryBound) -> None:
-        self._memory, self._size = memory, 0
+        self._memory, self.size = memory, 0
 
     def __enter__(self) -> "Reading":
         return self
@@ -66,7 +66,7 @@ class Reading:
         """Reserves the bytes of a batch."""
         self._memory.reserve(size)
         self._memory._reserved += size
-        self._size += size
+        self.size += size
 
     def __exit__(self, *_: object) -> None:
-        self._memory._reserved -= self._size
+        self._memory._reserved -= self.size

@@ -46,6 +46,9 @@ _NOWHERE = np.uint64(2**64 - 1)
 _MANY = 8
 """For more than one ordinal in this many, the rows of all ordinals are found, which takes no search."""
 
+_MOST_TEXT = 2**31 - 1
+"""An array of Arrow has room for as many bytes of texts, bytes or lists."""
+
 _FEW = 16
 """Up to this many values from base and overlay are put together one by one."""
 
@@ -190,7 +193,14 @@ class Base:
         self._replaced |= {*names}
 
     def _read(self, name: str, reading: Reading) -> pa.Array:
-        read = self.table.scan([name, ROW_ADDRESS], check=reading.add)
+        has_one_size = pa.types.is_primitive(self.table.schema.field(name).type)
+
+        def reserve(size: int) -> None:
+            reading.add(size)
+            if reading.size > _MOST_TEXT and not has_one_size:
+                raise DoesNotFit
+
+        read = self.table.scan([name, ROW_ADDRESS], check=reserve)
         places = numbers_of(flat(read[ROW_ADDRESS]))
         values = flat(read[name])
         if len(places) == self.count and np.array_equal(places, self.addresses):

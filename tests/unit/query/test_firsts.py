@@ -3,12 +3,14 @@
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from omnigraph.catalog import Catalog
 from omnigraph.errors import QueryCancelled, QueryExceedsMemory
-from omnigraph.query import Cancellation, execute
-from omnigraph.query.leaves import FEW_ROWS, MANY_ROWS
+from omnigraph.query import Cancellation, execute, leaves
+from omnigraph.query.leaves import FEW_ROWS, MANY_ROWS, in_order
+from omnigraph.query.steps import DirectSort
 from tests.unit.query.world import World, written
 
 BIO = 200
@@ -75,3 +77,23 @@ def test_no_row_is_read_where_none_is_wanted(catalog: Catalog, tmp_path: Path) -
     for read in ("return { $p.name }", "return { count($p) as n }", "return { $p.age, max($p.name) as last }"):
         assert world.rows(f"match {{ $p: Person }} {read} limit 0") == []
     assert world.reader.scans == []
+
+
+def test_rows_with_more_text_than_an_array_holds_are_sorted() -> None:
+    text = pa.array(["x" * 1_000_000])
+    count = 2_200
+    rows = pa.table({"number": range(count), "text": pa.chunked_array([text] * count)})
+    with pytest.raises(pa.ArrowInvalid):
+        rows.take([0])
+    order = [DirectSort("number", descending=True, nulls_first=False)]
+    found = in_order(rows, order, 2)
+    assert found["number"].to_pylist() == [count - 1, count - 2]
+    assert found["text"].to_pylist() == text.to_pylist() * 2
+
+
+@pytest.mark.parametrize("limit", [5, FEW_ROWS + 1])
+def test_few_bytes_of_rows_are_kept(crowd: World, monkeypatch: pytest.MonkeyPatch, limit: int) -> None:
+    read = "match { $p: Person } return { $p.name, $p.bio } order { $p.bio desc }"
+    expected = crowd.rows(read)[:limit]
+    monkeypatch.setattr(leaves, "_PENDING_BYTES", 10_000)
+    assert crowd.rows(f"{read} limit {limit}") == expected
