@@ -616,3 +616,17 @@ def test_the_first_rows_are_found_without_following_all_edges(tmp_path: Path, is
             for counted, text in zip(counts, (source, source.replace(limit, "")), strict=True):
                 assert isinstance(graph.query(text, cancellation=og.Cancellation(count=counted.append)), MemoryResult)
             assert sum(counts[0]) * 10 < sum(counts[1]), source
+
+
+@pytest.mark.parametrize("bound", [6_000, 20_000])
+def test_commits_do_not_take_memory_beyond_the_bound(tmp_path: Path, bound: int) -> None:
+    graph = og.init(tmp_path / "graph.omni", SCHEMA, durability="fast")
+    resident = ResidentCache(most_bytes=bound)
+    vars(graph._session.shared)["resident"] = resident
+    history = History(graph, random.Random(bound))  # noqa: S311
+    for _ in range(40):
+        history.write_many()
+        history.change()
+        history.check()
+        assert resident.memory.nbytes <= bound
+    assert resident.status().answered

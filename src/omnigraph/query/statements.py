@@ -72,7 +72,7 @@ class _Columns:
 
     def statement(self, page: Page) -> exp.Select:
         """The wanted rows of the answer in their order, whose columns are called ``o0``, ``o1``, …"""
-        order = self._order()
+        order = self._sort_selected(self._order(), "o")
         return _cut(self._select_rows("o"), order, page)
 
     def stage(self, stage: PlannedStage, *, keeps_order: bool) -> tuple[exp.Select, list[exp.Ordered]]:
@@ -87,9 +87,9 @@ class _Columns:
         for key in order if keeps_order else ():
             place = exp.column(f"c{self._select(key.this.copy())}", table=stage.relation.name)
             kept.append(exp.Ordered(this=place, desc=key.args["desc"], nulls_first=key.args["nulls_first"]))
-        rows = self._select_rows("c")
         is_cut = stage.page.end is not None or stage.page.first
-        return (_cut(rows, order, stage.page) if is_cut else rows), kept
+        sorting = self._sort_selected(order, "c") if is_cut else []
+        return _cut(self._select_rows("c"), sorting, stage.page), kept
 
     def _carried_value(self, expression: ir.Expression) -> exp.Expr:
         """A value as one of its type. A sum that its type cannot hold is null, as what is computed of one is."""
@@ -104,6 +104,18 @@ class _Columns:
     def _order(self) -> list[exp.Ordered]:
         """What the rows are sorted by: where two are equal in all of it, they are equal in what is returned."""
         return self._order_of_groups() if self.answer.shape.grouped else self._order_of_rows()
+
+    def _sort_selected(self, order: list[exp.Ordered], prefix: str) -> list[exp.Ordered]:
+        """The same order by selected columns where groups are selected: Spark finds no aggregates above `HAVING`."""
+        if not self.answer.shape.having:
+            return order
+        sorting = []
+        for key in order:
+            known = (index for index, each in enumerate(self.selected) if each == key.this)
+            index = next(known, None)
+            place = exp.column(f"{prefix}{self._select(key.this.copy()) if index is None else index}")
+            sorting.append(exp.Ordered(this=place, desc=key.args["desc"], nulls_first=key.args["nulls_first"]))
+        return sorting
 
     def _order_of_rows(self) -> list[exp.Ordered]:
         """There is a row of the answer for each row of the pattern."""

@@ -17,6 +17,10 @@ class Codes:
     codes: NDArray[np.int64]
     values: pa.Array
 
+    @property
+    def nbytes(self) -> int:
+        return int(self.codes.nbytes + self.values.nbytes)
+
 
 def encode(values: pa.Array) -> Codes:
     """Values as numbers of the distinct ones; both zeros of a float are one value."""

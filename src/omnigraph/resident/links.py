@@ -21,6 +21,9 @@ Steps: TypeAlias = tuple[Ordinals, Ordinals, Ordinals]
 
 _NOTHING: NDArray[np.int32] = np.empty(0, np.int32)
 _SORTED_BITS = 63
+_LATE_BYTES = 170
+"""What an edge of an overlay takes: its ends, and in both directions its place and the node that it begins at."""
+
 _MANY_NODES = 256
 """From this many nodes on, those that the overlay says something of are followed apart from the others."""
 
@@ -114,7 +117,8 @@ class BaseLinks:
             with self._memory.lock:
                 found = self._sorted.get(backward)
                 if found is None:
-                    self._memory.reserve(16 * len(self.begins))
+                    nodes = (self.ends if backward else self.begins).max(initial=-1) + 1
+                    self._memory.reserve(8 * (len(self.begins) + int(nodes) + 1))
                     self._sorted[backward] = found = self._sort(backward=backward)
         return found
 
@@ -148,7 +152,7 @@ class _Late:
         return (firsts, degrees) if degrees.any() else None
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
 class Links:
     """The edges of a table at one version."""
 
@@ -161,6 +165,11 @@ class Links:
     """The edges of the base that are gone or were written again, ascending."""
     _late: dict[bool, _Late] = field(default_factory=dict)
     _changed: dict[bool, Ordinals] = field(default_factory=dict)
+
+    @property
+    def nbytes(self) -> int:
+        """The bytes of memory that the overlay takes, with what is made of it later; the base counts by itself."""
+        return _LATE_BYTES * len(self.late_begins) + 8 * len(self.removed)
 
     # --- following edges ---
 
@@ -375,7 +384,7 @@ class Links:
             late_ends=np.concatenate((self.late_ends, late_ends)),
             removed=_replaced_edges(edges),
         )
-        return found if found._has_all_ends() else None
+        return _count(found) if found._has_all_ends() else None
 
     def _has_all_ends(self) -> bool:
         """Whether the ends of all edges are known: an older version has edges that were gone in a later one."""
@@ -400,7 +409,15 @@ def link(edges: ResidentTable, ends: tuple[ResidentTable, ResidentTable]) -> Lin
         (ends[0].space, ends[1].space),
         edges.base.memory,
     )
-    return Links(edges, base, *_ends_of(edges, ends, 0), _replaced_edges(edges))
+    return _count(Links(edges, base, *_ends_of(edges, ends, 0), _replaced_edges(edges)))
+
+
+def _count(links: Links) -> Links:
+    """Makes room for the overlay of edges, and counts it."""
+    memory = links.edges.base.memory
+    memory.reserve(links.nbytes)
+    memory.count(links)
+    return links
 
 
 def _numbers_from_columns(base: Base, ends: tuple[ResidentTable, ResidentTable]) -> tuple[Ordinals, Ordinals]:

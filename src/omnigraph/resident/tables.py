@@ -137,9 +137,8 @@ class Base:
     @property
     def nbytes(self) -> int:
         """The bytes of memory that it takes now."""
-        codes = [array for each in tuple(self._codes.values()) for array in (each.codes, each.values)]
         found = [self.__dict__.get(name) for name in ("index", "id_ranks", "rows_by_id", "address_order")]
-        parts = (*tuple(self._columns.values()), self.addresses, *codes, *found)
+        parts = (*tuple(self._columns.values()), self.addresses, *tuple(self._codes.values()), *found)
         return sum(int(each.nbytes) for each in parts if each is not None) + 150 * len(self._ranks_of)
 
     @property
@@ -233,7 +232,9 @@ class Base:
             column = self.column(name)
             with self.memory.lock:
                 self.memory.reserve(8 * self.count)
-                self._codes[name] = found = encode(column)
+                found = encode(column)
+                self.memory.reserve(found.nbytes)
+                self._codes[name] = found
         return found
 
 
@@ -265,7 +266,8 @@ class ResidentTable:
     def nbytes(self) -> int:
         """The bytes of memory that the overlay takes; the base counts by itself."""
         parts = *tuple(self.extra.values()), *tuple(self._late_codes.values())
-        return sum(int(each.nbytes) for each in parts) + 150 * len(self.fresh)
+        rows, entities = len(self.extra_ordinals), len(self.fresh) + len(self.dead)
+        return sum(int(each.nbytes) for each in parts) + 28 * rows + 150 * entities
 
     @property
     def is_plain(self) -> bool:
@@ -458,7 +460,9 @@ class ResidentTable:
             return found if ordinals is None else Codes(found.codes[ordinals], found.values)
         late = self._late_codes.get(name)
         if late is None:
-            self._late_codes[name] = late = late_codes(found, self.extra_column(name))
+            late = late_codes(found, self.extra_column(name))
+            self.base.memory.reserve(late.nbytes)
+            self._late_codes[name] = late
         if ordinals is None or len(ordinals) * _MANY > self.count:
             early = found.codes if late.ranks is None else late.ranks[found.codes]
             every = self.by_ordinal(early, late.codes)
@@ -475,7 +479,9 @@ class ResidentTable:
         """A column of the rows of the overlay."""
         found = self.extra.get(name)
         if found is None:
-            self.extra[name] = found = self._read_extra(name)
+            found = self._read_extra(name)
+            self.base.memory.reserve(found.nbytes)
+            self.extra[name] = found
         return found
 
     def _read_extra(self, name: str) -> pa.Array:
@@ -566,6 +572,10 @@ class ResidentTable:
         )
         if len(dead) * _MOST_HOLES > count + FOLDED_ROWS:
             return None
+        try:
+            self.base.memory.reserve(following.nbytes)
+        except DoesNotFit:
+            return None  # read again, it fits where this version and the next do not
         self.base.memory.count(following)
         is_large = len(following.extra_ordinals) > FOLDED_ROWS + self.base.count // _FOLDED_PART
         if not is_large:
@@ -573,7 +583,7 @@ class ResidentTable:
         try:
             return following.fold()
         except DoesNotFit:
-            return None  # read again, it fits where this version and the next do not
+            return None  # as above
 
     def fold(self) -> "ResidentTable":
         """The same with everything in the base, under the same ordinals. Later ones mean something else.

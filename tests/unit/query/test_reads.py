@@ -92,6 +92,20 @@ def test_all_properties_are_columns_like_others(world: World, short: str, writte
     assert table.equals(world.table(text))
 
 
+def test_selected_groups_are_sorted_by_aggregates(world: World) -> None:
+    groups = "match { $p: Person  $p knows $f }"
+    having = "having { count(distinct $f) % 2 = 1 or count($f) > 1 }"
+    order = "order { count(distinct $p.age) desc, $p.city asc }"
+    expected = [("oslo", 2), ("quito", 1), (None, 2)]
+    assert world.rows(f"{groups} return {{ $p.city, count($f) as n }} {having} {order}") == expected
+    assert world.rows(f"{groups} return {{ $p.city, count($f) as n }} {having} {order} offset 1") == expected[1:]
+    shown = "return { $p.city, count(distinct $p.age) as n }"
+    assert world.rows(f"{groups} {shown} {having} {order} limit 1") == [("oslo", 2)]
+    stage = f"with {{ $p, count($f) as n }} {having} {order.replace('$p.city', '$p.name')} limit 2"
+    names = world.rows(f"{groups} {stage} match {{ $p knows $g }} return {{ $p.name, $n, $g.name }}")
+    assert names == [("Ada", 1, "Bob"), ("Bob", 1, "Cyd")]
+
+
 def test_the_ends_of_an_edge_are_read_by_two_names(world: World) -> None:
     text = (
         'match { $p $w:knows $f  $w.from = "Cyd"  $w.to = $f.name } return { $w.from, $w.to, $w.dst } order { $w.to }'
