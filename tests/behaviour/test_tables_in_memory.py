@@ -630,3 +630,22 @@ def test_commits_do_not_take_memory_beyond_the_bound(tmp_path: Path, bound: int)
         history.check()
         assert resident.memory.nbytes <= bound
     assert resident.status().answered
+
+
+def test_rows_are_found_for_writes_after_cleanup_of_the_version_in_memory(tmp_path: Path) -> None:
+    graph = people(tmp_path)
+    pairs = "query q { match { $p: Person  $p knows $q } return { $p.name, $q.name } }"
+    assert len(graph.query(pairs)) == 49
+    resident = graph._session.resident
+    resident._links.clear()  # as where the nodes were read again
+    resident._last = None
+    other = og.open(graph.uri)
+    other.load({"Knows": [{"from": "p0040", "to": "p0003", "since": 60}]})
+    other.mutate(CHANGES, "part", params={"since": 4})
+    other.optimize()
+    other.mutate(CHANGES, "part", params={"since": 5})
+    assert other.cleanup(keep=1, grace="0s", confirm=True).bytes_removed
+    graph.mutate(CHANGES, "forget", params={"name": "p0003"})
+    found, expected = read_both(graph, pairs)
+    assert found == expected
+    assert len(found) == 45

@@ -9,6 +9,7 @@ from omnigraph.catalog import EdgeType
 from omnigraph.catalog.model import SOURCE
 from omnigraph.catalog.types import Scalar
 from omnigraph.compiler.ir import Direction
+from omnigraph.errors import StorageError
 from omnigraph.resident.cache import ResidentCache
 from omnigraph.resident.memory import DoesNotFit
 from omnigraph.resident.tables import Ordinals, ResidentTable
@@ -39,7 +40,8 @@ class ResidentFinder:
                     return None
                 known = view.table(table_key), ()
             return _rows_with_ids(at.table(table_key), *known, ids.to_pylist(), columns)
-        except DoesNotFit:
+        except (DoesNotFit, StorageError, pa.ArrowInvalid) as reason:
+            self._give_up(reason, table_key)
             return None
 
     def edges_at(
@@ -49,21 +51,27 @@ class ResidentFinder:
         edge = next(each for each in at.catalog.edges.values() if each.table_key == table_key)
         if sum(map(len, ends.values())) > FEW_IDS:
             return None
+        source, destination = _node_tables(at, edge)
         try:
-            view = self._cache.view_for_write(at, (table_key, *_node_tables(at, edge)))
+            view = self._cache.view_for_write(at, (table_key, source, destination))
             if view is None:
                 return None
             links = view.links(table_key)
             found: set[int] = set()
             for column, ids in ends.items():
-                source, destination = _node_tables(at, edge)
                 nodes = view.table(source if column == SOURCE else destination)
                 places = [place for place in map(nodes.find, ids) if place >= 0]
                 direction = Direction.FORWARD if column == SOURCE else Direction.BACKWARD
                 found.update(links.follow(np.array(places, np.int64), direction)[2].tolist())
             return _rows(at.table(table_key), view.table(table_key), sorted(found), columns)
-        except DoesNotFit:
+        except (DoesNotFit, StorageError, pa.ArrowInvalid) as reason:
+            self._give_up(reason, table_key, source, destination)
             return None
+
+    def _give_up(self, reason: Exception, *tables: str) -> None:
+        """Forgets tables that continue an older version whose files cleanup has removed, as reads do."""
+        if isinstance(reason, StorageError):
+            self._cache.forget(tables)
 
 
 def _has_blobs(at: Snapshot, table_key: str, columns: Sequence[str]) -> bool:
