@@ -20,8 +20,9 @@ settings.register_profile(
 )
 settings.load_profile("suite")
 
-# Tests have few edges, and those about indexes are about indexes of edges too.
+# Tests have few rows, and those about indexes are about indexes of edges and keys too.
 os.environ.setdefault("OMNIGRAPH_INDEXED_EDGES", "1")
+os.environ.setdefault("OMNIGRAPH_INDEXED_KEYS", "1")
 os.environ.setdefault("OMNIGRAPH_TOPOLOGY_EDGES", "1")
 
 SOCIAL_SCHEMA = """

@@ -1,4 +1,4 @@
-"""A table with few edges on a disk is read without an index on `id` and one of topology, with the same answers."""
+"""A table of few edges or keys on a disk is read without indexes that nobody declared, with the same answers."""
 
 from pathlib import Path
 
@@ -101,3 +101,25 @@ def _graph_at(folder: Path) -> og.Graph:
 def _built(graph: og.Graph) -> set[str]:
     found = [each for each in graph.indexes() if each.table_key == "edge:Knows"]
     return {each.name for each in found if each.state in ("complete", "partial")}
+
+
+def test_the_words_of_few_keys_are_indexed_only_if_that_is_declared(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    schema = "node Tag { slug: String @key }\nnode Topic { slug: String @key @index }"
+    graph = og.init(tmp_path / "keys", schema, durability="fast")
+    slugs = pa.table({"slug": [f"no {number}" for number in range(50)]})
+    graph.load({"Tag": slugs, "Topic": slugs}, engine="local")
+    search = 'query q { match { $t: Tag  search($t.slug, "7") } return { $t.slug } }'
+    assert graph.query(search).rows() == [{"t.slug": "no 7"}]
+    monkeypatch.setenv("OMNIGRAPH_INDEXED_KEYS", "51")
+    result = graph.ensure_indices(engine="local")
+    declared = ("id_btree", "slug_btree")
+    assert result.built == {"node:Tag": declared, "node:Topic": (*declared, "slug_inverted")}
+    reason = "expected at least 51 keys, found 50; fewer are read without an index"
+    assert result.pending == {"node:Tag": {"slug_inverted": reason}}
+    assert graph.query(search).rows() == [{"t.slug": "no 7"}]
+    graph.mutate('query q { insert Tag { slug: "no 50" } }')
+    assert graph.ensure_indices(engine="local").built == {"node:Tag": ("slug_inverted",)}
+    assert graph.query(search).rows() == [{"t.slug": "no 7"}]
+    assert "through the index slug_inverted" in graph.explain(search)

@@ -58,6 +58,9 @@ SETTINGS = {
         "How many parts of an `optimize` this process works on at once.", "`8`"
     ),
     "OMNIGRAPH_INDEXED_EDGES": Setting("From how many edges on the `id` of a table on a disk is indexed.", "`1048576`"),
+    "OMNIGRAPH_INDEXED_KEYS": Setting(
+        "From how many nodes on the words of a key that is not declared as `@index` are indexed on a disk.", "`131072`"
+    ),
     "OMNIGRAPH_TOPOLOGY_EDGES": Setting("From how many edges on a table has an index of topology.", "`65536`"),
     "OMNIGRAPH_WRITE_WAIT": Setting("How many seconds a writer waits for other writers.", "`60`"),
     "OMNIGRAPH_CARRIED_ROWS": Setting(

@@ -7,7 +7,7 @@ from typing import Any
 from omnigraph.api.history import Commit
 from omnigraph.api.upkeep import IndexBuild, IndexState, IndexStatus
 from omnigraph.catalog import EdgeType, EntityType, IndexIntent, index_intents
-from omnigraph.catalog.indexes import FILTERS
+from omnigraph.catalog.indexes import FILTERS, IndexKind
 from omnigraph.catalog.model import ID
 from omnigraph.dataclass_later import dataclass
 from omnigraph.maintenance.topology import TOPOLOGY, build_missing_topology, topology_status, why_topology_is_pending
@@ -24,6 +24,8 @@ from omnigraph.write.protocol import tables_at_places
 LARGE_TABLES = 50_000_000
 INDEXED_EDGES = "OMNIGRAPH_INDEXED_EDGES"
 _INDEXED_EDGES = 2**20
+INDEXED_KEYS = "OMNIGRAPH_INDEXED_KEYS"
+_INDEXED_KEYS = 2**17
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,15 +98,21 @@ def _commit_indexes(attempt: WriteAttempt, plans: Mapping[str, _Plan], engine: E
 def why_pending(entity: EntityType, table: Table, intent: IndexIntent) -> str | None:
     """Why an index is not built now, or None when it is.
 
-    Every table of edges has an index on its ids that nobody declared. On a disk, reading the ids of few edges takes
+    Nobody declared the index on the ids of edges, nor that on the words of a key. On a disk, reading few of them takes
     milliseconds, and once they are used again they are in memory. An index that is there is kept up to date.
     """
     reason = pending_reason(table, intent)
-    if reason is not None or intent.column != ID or not isinstance(entity, EdgeType):
+    if reason is not None or table.location.path is None:
         return reason
-    edges, enough = table.count(), count_setting(INDEXED_EDGES, _INDEXED_EDGES)
-    if table.location.path is not None and edges < enough:
-        return f"expected at least {enough:,} edges, found {edges:,}; fewer are read without an index"
+    if isinstance(entity, EdgeType) and intent.column == ID:
+        kind, enough = "edges", count_setting(INDEXED_EDGES, _INDEXED_EDGES)
+    elif intent.kind is IndexKind.FULL_TEXT and intent.column not in entity.indexed_properties:
+        kind, enough = "keys", count_setting(INDEXED_KEYS, _INDEXED_KEYS)
+    else:
+        return None
+    count = table.count()
+    if count < enough:
+        return f"expected at least {enough:,} {kind}, found {count:,}; fewer are read without an index"
     return None
 
 
