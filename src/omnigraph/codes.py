@@ -105,6 +105,7 @@ class Code(StrEnum):
     REQUIRED_OF_OPTIONAL = "T037", "a required clause uses a variable of an optional pattern"
     NOT_CARRIED = "T040", "a column of `with` cannot become a variable"
     HAVING_NOT_GROUPED = "T045", "a condition of `having` is not about groups"
+    UNION_PARTS_DIFFER = "T046", "the parts of a union have different columns"
     CONFLICT_NOT_POSSIBLE = "T050", "an insert cannot conflict with what is there"
     NOT_RETURNABLE = "T051", "a mutation cannot return this"
 

@@ -131,6 +131,8 @@ query --query wrong.gq
 query -e query{
 query -e match{$p:Person}return{$p.*}order{$p.age}limit\t3
 query -e match{$p:Person}return{$p.*} --explain
+query -e match{$p:Person}return{$p.name\tas\tn}union\tmatch{$c:City}return{$c.name\tas\tn}order{n}limit\t3
+query -e match{$p:Person}return{$p.name}union\tmatch{$c:City}return{$c.name}
 query -e match{$p:Person{name:$name}}return{$p.*} --param name=Ada
 query people -e match{$p:Person}return{$p.*}
 mutate -e match{$p:City{name:"Nowhere"}}delete$p

@@ -94,6 +94,26 @@ def test_what_a_query_takes_and_gives_is_described(graph: og.Graph) -> None:
     assert [each.name for each in graph.queries.list(tag="people")] == ["adults"]
 
 
+def test_a_column_of_a_union_is_what_it_is_in_any_part(graph: og.Graph) -> None:
+    query = """query both($least: I32) {
+        match { $p: Person  $p.age >= $least } return { $p.name as name, $p.born as born, $p.mood as mood }
+        union
+        match { $p: Person  $p.age < $least } return { $p.name as name, null as born, "young" as mood }
+        order { length(name), name }
+    }"""
+    graph.queries.add([query])
+    assert graph.call("both", {"least": 18}).rows() == [
+        {"name": "Ada", "born": None, "mood": None},
+        {"name": "Bob", "born": None, "mood": "young"},
+    ]
+    (both,) = graph.queries.list()
+    assert both.result is not None
+    assert both.result["required"] == ["name", "born", "mood"]
+    born, mood = both.result["properties"]["born"], both.result["properties"]["mood"]
+    assert born == {"type": ["string", "null"], "format": "date"}
+    assert mood == {"anyOf": [{"type": ["string", "null"], "enum": ["calm", "cross", None]}, {"type": "string"}]}
+
+
 def test_the_same_text_again_makes_no_commit_and_another_one_needs_to_be_allowed(graph: og.Graph) -> None:
     graph.queries.add([ADULTS, COUNT])
     again = graph.queries.add([ADULTS, COUNT])

@@ -41,7 +41,7 @@ class BothWorld(World):
     def on_spark(self, text: str, parameters: dict[str, Any]) -> pa.Table:
         """The answer of Spark alone."""
         assert self.spark is not None
-        plan = self.planned(text, parameters, Shortcuts.NONE)
+        plan = self.planned_answer(text, parameters, Shortcuts.NONE)
         tables = OpenedTables(self.reader.tables)
         return execute_on_spark(plan, tables, self.spark, embed=self.embed).to_arrow()
 

@@ -10,6 +10,7 @@ from omnigraph.codes import Code
 from omnigraph.dataclass_later import dataclass
 from omnigraph.diagnostics import Findings, did_you_mean, quoted
 from omnigraph.syntax import nodes
+from omnigraph.syntax.habits import type_of_habit
 
 MAX_DIMENSION = 65_536
 BLOB_METADATA = {b"lance-encoding:blob": b"true"}
@@ -162,7 +163,8 @@ def _scalar_type(name: str, expression: nodes.NamedType, findings: Findings, cod
     try:
         return Scalar(name)
     except ValueError:
-        hint = did_you_mean(name, [*Scalar, "Vector", "enum"])
+        meant = type_of_habit(name)
+        hint = f"did you mean {quoted(meant)}?" if meant else did_you_mean(name, [*Scalar, "Vector", "enum"])
         if name == "Vector":
             hint = "a vector has a dimension: `Vector(256)`"
         findings.report(codes.unknown, f"unknown property type {quoted(name)}", expression.span, hint)

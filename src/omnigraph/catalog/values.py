@@ -13,7 +13,7 @@ from datetime import UTC, date, datetime, timedelta
 from typing import Any, TypeAlias
 
 from omnigraph.api.values import BLOB_PREFIX
-from omnigraph.catalog.types import FLOATS, INTEGER_BOUNDS, Enum, List, PropertyType, Scalar, Vector
+from omnigraph.catalog.types import FLOATS, INTEGER_BOUNDS, NUMBERS, Enum, List, PropertyType, Scalar, Vector
 from omnigraph.diagnostics import any_of, nearest_name, quoted
 from omnigraph.syntax import nodes
 
@@ -21,6 +21,7 @@ ScalarValue: TypeAlias = str | bool | int | float | date | datetime | bytes
 Value: TypeAlias = ScalarValue | tuple[ScalarValue, ...]
 
 _ISO_DATETIME = re.compile(r"\d{4}-\d{2}-\d{2}[T ]\d{2}:\d{2}(:\d{2}(\.\d+)?)?(Z|[+-]\d{2}:?\d{2})?")
+_NUMBER = re.compile(r"-?[0-9]+(?:\.[0-9]+)?")
 _DECIMAL = re.compile(r"-?[0-9]{1,20}")
 _LITERAL_KINDS = {
     nodes.TextLiteral: "a text",
@@ -92,6 +93,8 @@ def literal_hint(literal: nodes.Literal, type: PropertyType) -> str | None:
             return 'write `date("2026-01-31")`'
         if type is Scalar.DATETIME:
             return 'write `datetime("2026-01-31T12:00:00Z")`'
+        if type in NUMBERS and _NUMBER.fullmatch(literal.value):
+            return f"write the number without quotes: `{literal.value}`"
     if isinstance(literal, nodes.IntLiteral | nodes.FloatLiteral) and type is Scalar.STRING:
         return "write the text in double quotes"
     return None

@@ -146,7 +146,7 @@ def _source(path: Path, language: Language) -> tuple[Source, Diagnostic | None]:
 
 def _query_json(query: CompiledQuery) -> dict[str, Any]:
     """What a query takes, returns, reads and writes, as JSON values."""
-    columns = [column.name for column in query.body.columns] if isinstance(query.body, ir.Read) else None
+    columns = None if isinstance(query.body, ir.Mutation) else [column.name for column in query.body.columns]
     return {
         "name": query.name or None,
         "kind": "mutation" if query.is_mutation else "read",

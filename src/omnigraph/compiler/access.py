@@ -45,24 +45,33 @@ class _Touched:
         self.reads.setdefault(entity.table_key, set()).update(columns)
 
 
-def access_of(body: ir.Read | ir.Mutation, catalog: Catalog) -> Access:
+def access_of(body: ir.Body, catalog: Catalog) -> Access:
     """The tables and columns that a query touches; exactly those, whatever the data."""
     touched = _Touched(catalog)
     matched: tuple[str, ...] = ()
-    if isinstance(body, ir.Read):
-        carried: _Tables = {}
-        for stage in (*body.stages, body):
-            tables = _pattern(stage.pattern, carried, touched)
-            # An entity that is carried on is read where something of it is used.
-            used = [each for each in stage.shape.expressions if stage is body or not isinstance(each, ir.Entity)]
-            _expressions(used, tables, touched)
-            carried = {ir.STAGE: (), **{name: tables[variable] for name, variable in stage.shape.entities}}
-    else:
-        matched = _match(body, touched)
-        for statement in body.statements:
-            _statement(statement, touched)
+    match body:
+        case ir.Read():
+            _read(body, touched)
+        case ir.Union(parts=parts):
+            for part in parts:
+                _read(part, touched)
+        case ir.Mutation():
+            matched = _match(body, touched)
+            for statement in body.statements:
+                _statement(statement, touched)
     reads = {table: tuple(sorted(columns)) for table, columns in sorted(touched.reads.items())}
     return Access(reads, tuple(sorted(touched.writes)), tuple(sorted(touched.asks)), matched)
+
+
+def _read(read: ir.Read, touched: _Touched) -> None:
+    """Adds what a read touches."""
+    carried: _Tables = {}
+    for stage in (*read.stages, read):
+        tables = _pattern(stage.pattern, carried, touched)
+        # An entity that is carried on is read where something of it is used.
+        used = [each for each in stage.shape.expressions if stage is read or not isinstance(each, ir.Entity)]
+        _expressions(used, tables, touched)
+        carried = {ir.STAGE: (), **{name: tables[variable] for name, variable in stage.shape.entities}}
 
 
 def _match(mutation: ir.Mutation, touched: _Touched) -> tuple[str, ...]:

@@ -13,13 +13,14 @@ from omnigraph.compiler.access import Access, access_of
 from omnigraph.compiler.lint import lint_query
 from omnigraph.compiler.mutations import MutationCompiler
 from omnigraph.compiler.reads import ReadCompiler
+from omnigraph.compiler.unions import UnionCompiler
 from omnigraph.compiler.values import header_hint
 from omnigraph.dataclass_later import dataclass
 from omnigraph.diagnostics import Diagnostic, Findings, Source, any_of, did_you_mean, quoted
 from omnigraph.errors import NotFound, ParameterError, QueryError
 from omnigraph.syntax import parse_queries
 from omnigraph.syntax.printer import print_annotation_value
-from omnigraph.syntax.query_ast import THROWAWAY, Query, ReadBody
+from omnigraph.syntax.query_ast import THROWAWAY, Query, ReadBody, UnionBody
 
 _TEXTS = frozenset({"description", "instruction", "tag"})
 
@@ -31,7 +32,7 @@ class CompiledQuery:
     name: str
     """Empty if the query has no header."""
     parameters: tuple[ir.ParameterValue, ...]
-    body: ir.Read | ir.Mutation
+    body: ir.Body
     access: Access
     annotations: tuple[KeptAnnotation, ...] = ()
 
@@ -114,9 +115,11 @@ def check_queries(source: Source, catalog: Catalog) -> CompiledQueries:
 def _compile_one(query: Query, catalog: Catalog, findings: Findings) -> CompiledQuery:
     parameters = _parameters(query, findings)
     annotations = _annotations(query, findings)
-    body: ir.Read | ir.Mutation
+    body: ir.Body
     if isinstance(query.body, ReadBody):
         body = ReadCompiler(catalog, parameters, findings).lower(query.body, query.span)
+    elif isinstance(query.body, UnionBody):
+        body = UnionCompiler(catalog, parameters, findings).lower(query.body, query.span)
     else:
         body = MutationCompiler(catalog, parameters, findings).lower(query.body, query.span)
     return CompiledQuery(

@@ -62,6 +62,7 @@ class Expressions(Values):
         self._nested = nested
         self._in_result = in_result
         self._columns = columns
+        self.columns = columns or {}
 
     def value(self, expression: ast.Expression) -> ir.Expression | None:  # noqa: PLR0912 - a branch for each kind
         """The typed form of an expression; a literal has the type that it has on its own."""
@@ -256,8 +257,20 @@ class Expressions(Values):
         if found is None:
             given = " and ".join(map(kind_of, arguments)) if arguments else "nothing"
             message = f"{quoted(name)} cannot be computed of {given}"
-            self.report(Code.WRONG_ARGUMENTS, message, expression.span, f"write `{COMPUTED[name].usage}`")
+            hint = self._hint_of_length(name, arguments) or f"write `{COMPUTED[name].usage}`"
+            self.report(Code.WRONG_ARGUMENTS, message, expression.span, hint)
         return found
+
+    def _hint_of_length(self, name: str, arguments: Sequence[ir.Expression]) -> str | None:
+        """What gives the length of a value, where texts, lists and paths each have their own."""
+        if name not in ("length", "size") or len(arguments) != 1:
+            return None
+        (value,) = arguments
+        if isinstance(value, ir.Entity) and isinstance(self.scope.lookup(value.variable), PathVariable):
+            return f"the length of a path is `${value.variable}.{LENGTH}`"
+        if isinstance(type_of(value), List):
+            return "the number of elements of a list is `size($x.list)`"
+        return "the number of characters of a text is `length($x.text)`" if name == "size" else None
 
     def _round_to(self, expression: ast.FunctionCall) -> ir.Expression | None:
         """A number rounded to some digits: it is made larger, rounded, and made smaller again."""

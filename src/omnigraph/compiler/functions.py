@@ -292,7 +292,9 @@ class Comparisons:
             message = f"{low.type} cannot be compared with {high.type}"
             if operator is ast.Operator.CONTAINS:
                 message = f"{low.type} cannot contain {high.type}"
-            self._report(Code.INCOMPARABLE, message, span)
+            is_time = {low.type, high.type} == {Scalar.DATE, Scalar.DATETIME}
+            hint = "convert one of them: `cast($x.date as DateTime)`, or `cast(now() as Date)`" if is_time else None
+            self._report(Code.INCOMPARABLE, message, span, hint)
             return None
         return ir.Comparison(low, operator, high)
 

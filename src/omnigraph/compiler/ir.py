@@ -465,7 +465,8 @@ class Shape:
 
     When `grouped`, there is a row for each group, and columns without an aggregate are the group's key; so distinct
     rows are groups without aggregates. Groups that do not meet all conditions of `having` are left out. The first
-    `offset` rows in the order are left out; of those after them, `limit` are wanted.
+    `offset` rows in the order are left out; of those after them, `limit` are wanted. The rows of a part of a union are
+    ordered with those of the others, so none is left out before.
     """
 
     columns: tuple[OutputColumn, ...]
@@ -474,6 +475,7 @@ class Shape:
     limit: Expression | None = None
     offset: Expression | None = None
     grouped: bool = False
+    is_part: bool = False
 
     @property
     def is_cut(self) -> bool:
@@ -514,6 +516,35 @@ class Read:
     @property
     def columns(self) -> tuple[OutputColumn, ...]:
         """The columns of the answer."""
+        return self.shape.columns
+
+
+@dataclass(frozen=True, slots=True)
+class UnionKey:
+    """One key of the order of a union: a column of its parts, by its position."""
+
+    index: int
+    descending: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Union:
+    """The rows of several reads, those that are equal in all columns once, or with `every` as often as they are found.
+
+    The parts have the columns of `shape`, which have the same types in all of them, and after these what the rows are
+    ordered by, where that is not one of them. Rows that are equal in all `keys` are ordered by their columns, from left
+    to right: by the value, an entity by its id and then its type, a list by its elements. A part has a limit where its
+    own order is this one: rows after as many others of the part are not wanted.
+    """
+
+    parts: tuple[Read, ...]
+    every: bool
+    shape: Shape
+    keys: tuple[UnionKey, ...] = ()
+
+    @property
+    def columns(self) -> tuple[OutputColumn, ...]:
+        """The columns of the answer, as the first part has them."""
         return self.shape.columns
 
 
@@ -610,3 +641,6 @@ class Mutation:
     statements: tuple[Statement, ...]
     match: Pattern | None = None
     reads: tuple[Read, ...] = ()
+
+
+Body: TypeAlias = Read | Union | Mutation

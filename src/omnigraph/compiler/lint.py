@@ -17,27 +17,35 @@ from omnigraph.syntax.query_ast import (
     Query,
     ReadBody,
     TraversalClause,
+    UnionBody,
     Variable,
 )
 
 ClauseT = TypeVar("ClauseT")
 
 
-def lint_query(query: Query, body: ir.Read | ir.Mutation, findings: Findings) -> None:
+def lint_query(query: Query, body: ir.Body, findings: Findings) -> None:
     """Reports advice on a query that typechecks."""
     _unused_parameters(query, Counter(variable.name for variable in _variables_in(query.body)), findings)
     if isinstance(query.body, ReadBody) and isinstance(body, ir.Read):
-        before: ir.Read | None = None
-        last = replace(query.body, stages=(), span=query.span)
-        for written, lowered in zip((*query.body.stages, last), (*body.stages, body), strict=True):
-            carried = {column.name for column in before.columns} if before is not None else set()
-            _check_traversals(written, carried, _unbounded_edges([lowered]), findings)
-            _check_paths(written, lowered, findings)
-            _cross_product(written, lowered.pattern, before, findings)
-            before = lowered
+        _lint_read(query.body, body, query.span, findings)
+    elif isinstance(query.body, UnionBody) and isinstance(body, ir.Union):
+        for number, (written, lowered) in enumerate(zip(query.body.parts, body.parts, strict=True)):
+            _lint_read(written, lowered, written.span if number else query.span, findings)
     elif isinstance(query.body, MutationBody) and isinstance(body, ir.Mutation):
         # Inserts connect what the match does not, so pairs are meant.
         _check_traversals(query.body, (), _unbounded_edges(body.reads), findings)
+
+
+def _lint_read(body: ReadBody, read: ir.Read, name: Span, findings: Findings) -> None:
+    before: ir.Read | None = None
+    last = replace(body, stages=(), span=name)
+    for written, lowered in zip((*body.stages, last), (*read.stages, read), strict=True):
+        carried = {column.name for column in before.columns} if before is not None else set()
+        _check_traversals(written, carried, _unbounded_edges([lowered]), findings)
+        _check_paths(written, lowered, findings)
+        _cross_product(written, lowered.pattern, before, findings)
+        before = lowered
 
 
 def _unused_parameters(query: Query, mentioned: Mapping[str, int], findings: Findings) -> None:

@@ -36,14 +36,19 @@ class ReadCompiler:
 
     def lower(self, read: ast.ReadBody, name: Span) -> ir.Read:
         """The typed form of the read called at `name`; meaningful only when no error was reported."""
+        return self.lower_in_scope(read, name)[0]
+
+    def lower_in_scope(self, read: ast.ReadBody, name: Span) -> tuple[ir.Read, VariableScope]:
+        """The typed form of a read, and the scope of what it returns."""
         stages: list[ir.Read] = []
         around: VariableScope | None = None
         for each in read.stages:
             scope = self._scope(around)
             stages.append(self._lower_part(each, each.span, scope, "with"))
             around = carry_columns(each.shape.returns, stages[-1].columns, scope)
-        lowered = self._lower_part(read, name, self._scope(around), "return")
-        return replace(lowered, stages=tuple(stages))
+        scope = self._scope(around)
+        lowered = self._lower_part(read, name, scope, "return")
+        return replace(lowered, stages=tuple(stages)), scope
 
     def _lower_part(self, read: ast.ReadBody, name: Span, scope: VariableScope, keyword: str) -> ir.Read:
         """A stage, or what comes after the stages."""
@@ -69,6 +74,10 @@ class ReadCompiler:
     def _scope(self, parent: VariableScope | None, *, is_optional: bool = False) -> VariableScope:
         parameters = frozenset(self._parameters)
         return VariableScope(self._catalog, self._findings, parameters, parent, is_optional=is_optional)
+
+    def result_values(self, scope: VariableScope, columns: Iterable[ir.OutputColumn]) -> Expressions:
+        """Reads what is computed of the columns of a result."""
+        return self._expressions(scope, in_result=True, columns={each.name: each.expression for each in columns})
 
     def _expressions(
         self, scope: VariableScope, *, in_result: bool = False, columns: Mapping[str, ir.Expression] | None = None
@@ -150,8 +159,7 @@ class ReadCompiler:
             self._check_groups(columns, projections)
         grouped = aggregated or shape.distinct
         result = _Result(frozenset(column.expression for column in columns), aggregated, grouped)
-        named = {column.name: column.expression for column in columns}
-        values = self._expressions(scope, in_result=True, columns=named)
+        values = self.result_values(scope, columns)
         having = self._having(shape.having, result, values)
         order = self._order(shape.order, result, values)
         limit, offset = self._row_count(shape.limit, "limit"), self._row_count(shape.offset, "offset")
@@ -190,7 +198,7 @@ class ReadCompiler:
             expression = values.value(key.expression) if is_name else self._result(key.expression, values)
             if expression is None:
                 continue
-            problem = _order_problem(expression)
+            problem = order_problem(expression)
             if problem is not None:
                 self._findings.report(Code.OPERATOR_NOT_DEFINED, problem, key.span)
                 continue
@@ -206,7 +214,7 @@ class ReadCompiler:
     def _check_groups(self, columns: Iterable[ir.OutputColumn], written: Iterable[ast.Projection]) -> None:
         """A column of groups is a key, or computed of keys and aggregates."""
         keys = [column.expression for column in columns if not ir.has_aggregate(column.expression)]
-        spans = {projection.alias or _name_of(projection): projection.span for projection in written}
+        spans = {name_of(projection): projection.span for projection in written}
         for column in columns:
             if ir.has_aggregate(column.expression) and not _is_of_groups(column.expression, keys):
                 message = f"{quoted(column.name)} combines an aggregate with a value that is not a column itself"
@@ -252,7 +260,7 @@ def lower_columns(
     """The columns of a result, whose names must differ."""
     columns: dict[str, ir.OutputColumn] = {}
     for projection in projections:
-        name = projection.alias or _name_of(projection)
+        name = name_of(projection)
         expression = lower(projection.expression)
         if name in columns:
             message = f"two columns are called {quoted(name)}"
@@ -293,9 +301,9 @@ def projections_of(written: Iterable[ast.Projection | ast.AllProperties], values
     return projections
 
 
-def _name_of(projection: ast.Projection) -> str:
-    """The name of a column that is given none."""
-    return print_expression(projection.expression, sigil="")
+def name_of(projection: ast.Projection) -> str:
+    """The name of a column: the one it is given, or as it is written, without the dollar."""
+    return projection.alias or print_expression(projection.expression, sigil="")
 
 
 def _is_of_groups(expression: ir.Expression, known: Collection[ir.Expression]) -> bool:
@@ -313,7 +321,7 @@ def _ranks_vectors(expression: ir.Expression) -> bool:
     return any(isinstance(each, ir.VectorDistance) for each in ir.expressions_in(expression))
 
 
-def _order_problem(expression: ir.Expression) -> str | None:
+def order_problem(expression: ir.Expression) -> str | None:
     """Why rows cannot be ordered by a value."""
     if isinstance(expression, ir.Entity):
         return "entities have no order; order by one of their properties"

@@ -34,6 +34,7 @@ from omnigraph.diagnostics import Findings, Span, did_you_mean, nearest_name, qu
 from omnigraph.operations import FUNCTIONS as COMPUTED
 from omnigraph.syntax import nodes
 from omnigraph.syntax import query_ast as ast
+from omnigraph.syntax.habits import hint_of_case, hint_of_function
 
 AGGREGATES = frozenset(ir.AggregateFunction)
 RANKINGS = frozenset({"nearest", "bm25", "rrf"})
@@ -77,6 +78,7 @@ class Values:
         self.scope = scope
         self.parameters = parameters
         self.report = findings.report
+        self.columns: Mapping[str, ir.Expression] = {}
         self._findings = findings
 
     def value(self, expression: ast.Expression) -> ir.Expression | None:
@@ -96,6 +98,10 @@ class Values:
                 hint = "a property is written `$x.name`, a text in double quotes"
                 if name.lower() in ("true", "false", "null"):
                     hint = f"write {quoted(name.lower())}"
+                elif name.lower() == "distinct":
+                    hint = "it stands before the braces: `return distinct { … }`"
+                else:
+                    hint = hint_of_case(name) or hint
                 self.report(Code.BARE_NAME, f"unexpected name {quoted(name)}", expression.span, hint)
                 return None
             case ast.ListExpression():
@@ -141,10 +147,15 @@ class Values:
             self.report(Code.FUNCTION_NOT_ALLOWED, f"{quoted(name)} cannot be used here", call.span)
         elif name in FUNCTIONS:
             message = f"{quoted(name)} is computed from the rows that match"
-            self.report(Code.FUNCTION_NOT_ALLOWED, message, call.span, "use it in `return` or `order`")
+            hint = "use it in `return` or `order`"
+            if name in AGGREGATES:
+                hint += "; of the aggregates of groups, after a stage: `with { $x, count($y) as n } return { max($n) }`"
+            self.report(Code.FUNCTION_NOT_ALLOWED, message, call.span, hint)
         else:
             message = f"unknown function {quoted(name)}"
-            self.report(Code.UNKNOWN_FUNCTION, message, call.span, did_you_mean(name, FUNCTIONS))
+            self.report(
+                Code.UNKNOWN_FUNCTION, message, call.span, hint_of_function(name) or did_you_mean(name, FUNCTIONS)
+            )
         return None
 
     def _variable(self, variable: ast.Variable) -> ir.Expression | None:
@@ -168,6 +179,8 @@ class Values:
             hint = hint_of_unknown(variable.name, self.scope.visible_names(), self._findings)
             if variable.name == ast.THROWAWAY:
                 hint = "`$_` is a placeholder; give the end a name to use it"
+            elif variable.name in self.columns:
+                hint = f"a column of the result has no dollar: {quoted(variable.name)}"
             elif self.scope.is_dropped(variable.name):
                 hint = f"only what `with` lists is known after it; add {quoted('$' + variable.name)} to it"
             self.report(Code.UNKNOWN_VARIABLE, f"unknown variable {quoted('$' + variable.name)}", variable.span, hint)

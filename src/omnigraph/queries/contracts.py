@@ -30,17 +30,31 @@ def parameter_schema(compiled: CompiledQuery) -> dict[str, Any]:
 
 def result_schema(compiled: CompiledQuery, catalog: Catalog) -> dict[str, Any] | None:
     """One row of the answer: an object with all columns; None for a mutation that returns no rows."""
-    body = compiled.body
-    columns = body.columns if isinstance(body, ir.Read) else _returning_columns(body)
-    if not columns:
+    rows = [*_rows_of(compiled.body, catalog)]
+    names = [each.name for each in compiled.body.columns] if isinstance(compiled.body, ir.Union) else [*rows[0]]
+    if not names:
         return None
-    types = _types(body) if isinstance(body, ir.Read) else {}
     return {
         "type": "object",
-        "properties": {each.name: _column(each.expression, types, catalog) for each in columns},
-        "required": [each.name for each in columns],
+        "properties": {name: _any_of([row[name] for row in rows]) for name in names},
+        "required": names,
         "additionalProperties": False,
     }
+
+
+def _rows_of(body: ir.Body, catalog: Catalog) -> Iterator[dict[str, dict[str, Any]]]:
+    """What the columns of a row can be: of a union once for each part."""
+    if isinstance(body, ir.Mutation):
+        yield {each.name: _column(each.expression, {}, catalog) for each in _returning_columns(body)}
+        return
+    for read in body.parts if isinstance(body, ir.Union) else (body,):
+        types = _types(read)
+        yield {each.name: _column(each.expression, types, catalog) for each in read.columns}
+
+
+def _any_of(schemas: list[dict[str, Any]]) -> dict[str, Any]:
+    different = [schema for number, schema in enumerate(schemas) if schema not in schemas[:number]]
+    return different[0] if len(different) == 1 else {"anyOf": different}
 
 
 def _returning_columns(mutation: ir.Mutation) -> tuple[ir.OutputColumn, ...]:

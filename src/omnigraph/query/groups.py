@@ -26,7 +26,7 @@ from omnigraph.query.matching import MOST_ROWS, Frame, Run, add_up, test_values
 from omnigraph.query.programs import NoProgram
 from omnigraph.query.results import AnswerColumn, arrow_values
 from omnigraph.query.row_order import RowOrder, first_in_order
-from omnigraph.resident.codes import Codes, encode
+from omnigraph.resident.codes import Codes, encode, encode_lists
 from omnigraph.resident.ids import pick
 from omnigraph.resident.numbers import distinct, numbers_of, sortable_numbers, truths_of
 from omnigraph.resident.tables import Ordinals
@@ -393,11 +393,7 @@ def _encode(values: pa.Array) -> Codes:
         return encode(values)
     if len(values) > _MOST_LISTS:
         raise NoProgram
-    lists = [None if each is None else tuple(each) for each in values.to_pylist()]
-    ordered = sorted({each for each in lists if each is not None})
-    numbers: dict[Any, int] = {each: number for number, each in enumerate(ordered, 1)}
-    codes = np.array([numbers.get(each, 0) for each in lists], np.int64)
-    return Codes(codes, pa.array([list(each) for each in ordered], values.type))
+    return encode_lists(values)
 
 
 def _decode(values: pa.Array, codes: NDArray[Any]) -> pa.Array:

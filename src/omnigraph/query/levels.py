@@ -144,13 +144,17 @@ _LAST_ROW = 2**63 - 1
 
 
 def page_of(shape: ir.Shape, values: KnownValues, query: str) -> Page:
-    """Which rows are wanted; raises `ParameterError` for a number below zero."""
+    """Which rows are wanted; raises `ParameterError` for a number below zero.
+
+    Of a part of a union, no rows are left out before the limit: others may come before them.
+    """
     if not shape.is_cut:
         return ALL_ROWS
     first = _row_count(shape.offset, values, query, "an offset") if shape.offset is not None else 0
     if shape.limit is None:
         return Page(first)
-    return Page(first, min(first + _row_count(shape.limit, values, query, "a limit"), _LAST_ROW))
+    end = min(first + _row_count(shape.limit, values, query, "a limit"), _LAST_ROW)
+    return Page(0 if shape.is_part else first, end)
 
 
 def _row_count(count: ir.Expression, values: KnownValues, query: str, what: str) -> int:

@@ -78,6 +78,11 @@ class Plan:
     stages: tuple[StageEnd, ...] = ()
 
     @property
+    def reads(self) -> tuple["Plan", ...]:
+        """The plan, as a union has those of its parts."""
+        return (self,)
+
+    @property
     def is_empty(self) -> bool:
         """Whether nothing needs to be read."""
         return all(step.relation.name in self.unread for step in self.steps)

@@ -26,6 +26,7 @@ from omnigraph.versioning import Snapshot
 
 if TYPE_CHECKING:
     from omnigraph.query import AdjacencyCache, Plan
+    from omnigraph.query.unions import UnionPlan
 
 LARGE_READ = 50_000_000
 """How many rows the tables of a query may hold together before `auto` runs it on Spark.
@@ -126,6 +127,26 @@ def read_in_memory(
     return MemoryResult(columns, program, snapshot.commit_id, to_frame)
 
 
+def merge_in_memory(
+    prepared: CompiledQuery,
+    parts: Sequence[pa.Table],
+    parameters: Mapping[str, Any],
+    snapshot: Snapshot,
+    *,
+    to_frame: Callable[[pa.Table], Any],
+    cancellation: Cancellation = NEVER,
+) -> QueryResult:
+    """The answer to a union, whose parts were answered from memory."""
+    with importing:
+        from omnigraph.query.unions import merge_parts  # noqa: PLC0415 - few reads are unions
+
+    union = prepared.body
+    assert isinstance(union, ir.Union)
+    values = KnownValues(bound_parameters(prepared, parameters), datetime.now(UTC))
+    table = merge_parts(parts, union, page_of(union.shape, values, prepared.name), cancellation)
+    return QueryResult(table, snapshot.commit_id, to_frame=to_frame)
+
+
 def read_at_once(
     prepared: CompiledQuery,
     program: Program,
@@ -149,25 +170,32 @@ def read_at_once(
 
 def plan_query(
     query: CompiledQuery, parameters: Mapping[str, Any], snapshot: Snapshot, engine: str
-) -> "tuple[Choice, Plan]":
+) -> "tuple[Choice, Plan | UnionPlan]":
     """Where a query will be answered, and how; `engine` is what was asked for."""
     with importing:
-        from omnigraph.query.plan import Shortcuts, plan_read  # noqa: PLC0415 - most reads are answered from memory
+        from omnigraph.query.plan import Shortcuts  # noqa: PLC0415 - most reads are answered from memory
+        from omnigraph.query.unions import plan_answer  # noqa: PLC0415 - as above
 
-    if not isinstance(query.body, ir.Read):
+    if isinstance(query.body, ir.Mutation):
         raise UsageError(f"{query.title} writes; run it with mutate")
     given, now = bound_parameters(query, parameters), datetime.now(UTC)
-    plan = plan_read(query, given, snapshot.catalog, now=now)
+    plan = plan_answer(query, given, snapshot.catalog, now=now)
     choice = _engine_for(engine, plan, snapshot)
     if choice.engine == SPARK:
-        plan = plan_read(query, given, snapshot.catalog, now=now, shortcuts=Shortcuts.NONE)
+        plan = plan_answer(query, given, snapshot.catalog, now=now, shortcuts=Shortcuts.NONE)
     return choice, plan
 
 
-def _engine_for(asked: str, plan: "Plan", snapshot: Snapshot) -> Choice:
-    """Where a query runs. Of `auto`: in this process, unless it must read very much."""
+def _engine_for(asked: str, plan: "Plan | UnionPlan", snapshot: Snapshot) -> Choice:
+    """Where a query runs. All parts of a union run on Spark if one of them should."""
     if asked != AUTO:
         return choose_engine(asked, tuple)
+    choices = [_engine_for_read(each, snapshot) for each in plan.reads]
+    return next((each for each in choices if each.engine == SPARK), choices[0])
+
+
+def _engine_for_read(plan: "Plan", snapshot: Snapshot) -> Choice:
+    """Where a read runs if nobody asks for an engine: in this process, unless it must read very much."""
     if plan.is_empty or plan.is_pinned:
         return Choice(LOCAL, "little is read")
     with importing:
@@ -182,7 +210,7 @@ def _engine_for(asked: str, plan: "Plan", snapshot: Snapshot) -> Choice:
 
 
 def read(
-    plan: "Plan",
+    plan: "Plan | UnionPlan",
     snapshot: Snapshot,
     cache: "AdjacencyCache",
     *,
@@ -191,9 +219,9 @@ def read(
 ) -> QueryResult:
     """Answers a query from one snapshot in this process, unless it is cancelled."""
     with importing:
-        from omnigraph.query.local import execute  # noqa: PLC0415 - as above
+        from omnigraph.query.unions import execute_answer  # noqa: PLC0415 - as above
 
-    table = execute(plan, snapshot, cache, embed=embed_query_text, cancellation=cancellation)
+    table = execute_answer(plan, snapshot, cache, embed=embed_query_text, cancellation=cancellation)
     return QueryResult(table, snapshot.commit_id, to_frame=to_frame)
 
 

@@ -41,9 +41,9 @@ def _column(rows: pa.Table, output: Output) -> Any:
         case ValueOutput(_, index):
             return _value(rows.column(index), output)
         case EntityOutput(_, fields, is_optional):
-            arrays = [_flat(_value(rows.column(field.index), field)) for field in fields]
+            arrays = [flatten_column(_value(rows.column(field.index), field)) for field in fields]
             declared = [pa.field(field.name, arrow_type(field.type)) for field in fields]
-            is_missing = _flat(rows.column(output.key.index)).is_null() if is_optional else None
+            is_missing = flatten_column(rows.column(output.key.index)).is_null() if is_optional else None
             return pa.StructArray.from_arrays(arrays, fields=declared, mask=is_missing)
         case ConstantOutput(_, value, type):
             return repeat_value(constant_scalar(value, type), rows.num_rows)
@@ -52,7 +52,8 @@ def _column(rows: pa.Table, output: Output) -> Any:
 def _value(column: pa.ChunkedArray, output: ValueOutput) -> pa.ChunkedArray:
     wanted = arrow_type(output.type)
     if column.type == wanted:
-        return column
+        # Lists are compared without the names that engines give to their elements.
+        return column.cast(wanted) if pa.types.is_list(wanted) else column
     if pa.types.is_fixed_size_list(wanted) and pa.types.is_list(column.type):
         return pa.chunked_array([vectors(chunk, wanted) for chunk in column.chunks], type=wanted)
     try:
@@ -80,7 +81,7 @@ def vectors(lists: pa.ListArray, type: pa.FixedSizeListType) -> pa.FixedSizeList
     return pa.FixedSizeListArray.from_arrays(numbers, type=type, mask=is_null)
 
 
-def _flat(column: pa.ChunkedArray) -> pa.Array:
+def flatten_column(column: pa.ChunkedArray) -> pa.Array:
     """The column as one array, also when it has no chunk or several."""
     combined = column.combine_chunks()
     if isinstance(combined, pa.ChunkedArray):

@@ -1,5 +1,7 @@
 """Columns in memory as numbers of their distinct values."""
 
+from typing import Any
+
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
@@ -33,6 +35,15 @@ def encode(values: pa.Array) -> Codes:
     ranks[order] = np.arange(1, len(order) + 1)
     codes = ranks[numbers_of(indices.fill_null(len(order)) if indices.null_count else indices)]
     return Codes(codes, pick(encoded.dictionary, order))
+
+
+def encode_lists(values: pa.Array) -> Codes:
+    """Lists as numbers of the distinct ones, which are ordered by their elements."""
+    lists = [None if each is None else tuple(each) for each in values.to_pylist()]
+    ordered = sorted({each for each in lists if each is not None})
+    numbers: dict[Any, int] = {each: number for number, each in enumerate(ordered, 1)}
+    codes = np.array([numbers.get(each, 0) for each in lists], np.int64)
+    return Codes(codes, pa.array([list(each) for each in ordered], values.type))
 
 
 @dataclass(frozen=True, slots=True)

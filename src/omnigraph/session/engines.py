@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from omnigraph.api.data import ExplainLoadRequest, LoadRequest, QueryResult
     from omnigraph.loading.inputs import LoadInput
     from omnigraph.query import Cancellation, Plan
+    from omnigraph.query.unions import UnionPlan
     from omnigraph.versioning import Snapshot
 
 __all__ = ["answer_on_spark", "choose_engine", "choose_load_engine", "start_engine", "this_machine", "to_frame"]
@@ -48,7 +49,9 @@ def start_engine(choice: Choice, report: Report, frame: Any = None, *, threads: 
     return spark.SparkEngine(spark.session() if frame is None else frame.sparkSession, report)
 
 
-def answer_on_spark(choice: Choice, plan: "Plan", snapshot: "Snapshot", cancellation: "Cancellation") -> "QueryResult":
+def answer_on_spark(
+    choice: Choice, plan: "Plan | UnionPlan", snapshot: "Snapshot", cancellation: "Cancellation"
+) -> "QueryResult":
     """The result of a planned read on Spark. It is collected on demand, or at once if the query can be cancelled."""
     from omnigraph import spark
 

@@ -29,6 +29,8 @@ class PreparedQuery:
     """Whether the program reads no more than what follows from ids that are given."""
     matches: tuple[MatchRead, ...] = ()
     """The reads of the match of a mutation."""
+    parts: tuple["PreparedQuery", ...] = ()
+    """The reads of a union."""
 
 
 class QueryCache:
@@ -80,5 +82,8 @@ def _prepare(compiled: CompiledQuery, catalog: Catalog) -> PreparedQuery:
     if isinstance(compiled.body, ir.Read):
         program = program_of(compiled.body, catalog)
         return PreparedQuery(compiled, program, program is not None and is_bounded(program))
+    if isinstance(compiled.body, ir.Union):
+        parts = tuple(_prepare(replace(compiled, body=part), catalog) for part in compiled.body.parts)
+        return PreparedQuery(compiled, None, parts=parts)
     matches = (MatchRead(replace(compiled, body=read), program_of(read, catalog)) for read in compiled.body.reads)
     return PreparedQuery(compiled, None, matches=tuple(matches))

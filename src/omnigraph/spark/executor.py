@@ -3,9 +3,9 @@
 The plan is the one for this process without its shortcuts, so the rows are the same, in the same order.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import field
+from dataclasses import field, replace
 
 import pyarrow as pa
 from py4j.protocol import Py4JError
@@ -16,12 +16,16 @@ from pyspark.sql.types import NullType
 from ulid import ULID
 
 from omnigraph.api.data import QueryResult, no_frame
-from omnigraph.catalog import Value
+from omnigraph.catalog import PropertyType, Value
 from omnigraph.catalog.model import ID
+from omnigraph.compiler import ir
+from omnigraph.compiler.values import type_of
 from omnigraph.dataclass_later import dataclass
 from omnigraph.errors import UsageError
+from omnigraph.query.answers import TYPE_FIELD
 from omnigraph.query.cancelling import NEVER, Cancellation
 from omnigraph.query.leaves import Embed, Ids
+from omnigraph.query.levels import Page
 from omnigraph.query.path_tables import TablePaths, search_tables
 from omnigraph.query.plan import Plan
 from omnigraph.query.reading import embed_query_text
@@ -41,6 +45,7 @@ from omnigraph.query.steps import (
     ValueOutput,
     Walk,
 )
+from omnigraph.query.unions import UnionPlan
 from omnigraph.spark.engine import find_failure
 from omnigraph.spark.jobs import tag_jobs
 from omnigraph.spark.paths import Paths, Start
@@ -101,7 +106,7 @@ def _translate_errors() -> Iterator[None]:
 
 
 def execute_on_spark(
-    plan: Plan,
+    plan: Plan | UnionPlan,
     snapshot: PinnedTables,
     spark: SparkSession,
     *,
@@ -114,11 +119,22 @@ def execute_on_spark(
     on them. With a cancellation, the rows are fetched at once too: it can stop only what runs in this call.
     """
     if cancellation is NEVER:
-        return _plan_result(plan, snapshot, spark, embed, cancellation)
+        return _result_of(plan, snapshot, spark, embed, cancellation)
     with tag_jobs(spark, f"omnigraph-{ULID()}") as cancel, cancellation.watching(cancel):
-        result = _plan_result(plan, snapshot, spark, embed, cancellation)
+        result = _result_of(plan, snapshot, spark, embed, cancellation)
         cancellation.hold(result.table.nbytes)
         return result
+
+
+def _result_of(
+    plan: Plan | UnionPlan, snapshot: PinnedTables, spark: SparkSession, embed: Embed | None, cancellation: Cancellation
+) -> SparkResult:
+    if isinstance(plan, Plan):
+        return _plan_result(plan, snapshot, spark, embed, cancellation)
+    _check_page(plan.page)
+    parts = [_plan_result(part, snapshot, spark, embed, cancellation) for part in plan.parts]
+    with _translate_errors():
+        return _merge_results(parts, plan.union, plan.page)
 
 
 def _plan_result(
@@ -126,11 +142,8 @@ def _plan_result(
 ) -> SparkResult:
     rest = plan.rest
     assert isinstance(rest, Relational), "a plan for Spark has no shortcuts"
-    pages = [*(stage.page for stage in plan.stages), plan.page]
-    last = max(page.first if page.end is None else page.end for page in pages)
-    if last > _LAST_ROW:
-        message = f"on Spark, `offset` and `limit` reach {_LAST_ROW:,} rows at most, found {last:,}"
-        raise UsageError(message)
+    for page in (*(stage.page for stage in plan.stages), plan.page):
+        _check_page(page)
     run = _Run(plan, Relations(spark, snapshot, embed), cancellation)
     with _translate_errors():
         frames = {step.relation.name: run.relation(step) for step in plan.steps}
@@ -138,7 +151,14 @@ def _plan_result(
     return SparkResult(rows, plan.outputs, snapshot.commit_id)
 
 
-def read_on_spark(plan: Plan, snapshot: PinnedTables, cancellation: Cancellation = NEVER) -> SparkResult:
+def _check_page(page: Page) -> None:
+    last = page.first if page.end is None else page.end
+    if last > _LAST_ROW:
+        message = f"on Spark, `offset` and `limit` reach {_LAST_ROW:,} rows at most, found {last:,}"
+        raise UsageError(message)
+
+
+def read_on_spark(plan: Plan | UnionPlan, snapshot: PinnedTables, cancellation: Cancellation = NEVER) -> SparkResult:
     """Answers a query from one snapshot in the Spark session, which is started if there is none."""
     return execute_on_spark(plan, snapshot, session(), embed=embed_query_text, cancellation=cancellation)
 
@@ -210,6 +230,77 @@ def _ids_of_type(step: NodeScan, frame: DataFrame, type: str) -> DataFrame:
     if TYPE in step.relation.fields:
         frame = frame.filter(sql.col(step.relation.alias(TYPE)) == type)
     return frame.select(step.relation.alias(ID))
+
+
+# --- unions ---
+
+
+def _merge_results(parts: Sequence[SparkResult], union: ir.Union, page: Page) -> SparkResult:
+    """The rows of a union, as `merge_parts` makes them in this process."""
+    rows: DataFrame | None = None
+    outputs: tuple[Output, ...] = ()
+    identities: list[list[str]] = []
+    for part in parts:
+        columns, outputs, identities = _number_columns(part._outputs, union)
+        frame = part._rows.select(columns)
+        rows = frame if rows is None else rows.unionAll(frame)
+    assert rows is not None
+    width = len(union.columns)
+    names = [name for each in identities[:width] for name in each]
+    if not union.every:
+        rows = rows.dropDuplicates(names)
+    order = [
+        sql.col(identities[key.index][0]).desc_nulls_last()
+        if key.descending
+        else sql.col(identities[key.index][0]).asc_nulls_first()
+        for key in union.keys
+    ]
+    rows = rows.orderBy(*order, *(sql.col(name).asc_nulls_first() for name in names))
+    if page.first:
+        rows = rows.offset(page.first)
+    if page.count is not None:
+        rows = rows.limit(page.count)
+    is_optional = [any(_may_be_missing(part._outputs[at]) for part in parts) for at in range(width)]
+    merged = (
+        replace(output, is_optional=is_optional[at]) if isinstance(output, EntityOutput) else output
+        for at, output in enumerate(outputs[:width])
+    )
+    return SparkResult(rows, tuple(merged), parts[0].commit_id)
+
+
+def _number_columns(
+    outputs: Sequence[Output], union: ir.Union
+) -> tuple[list[Column], tuple[Output, ...], list[list[str]]]:
+    """The columns of a part as all parts have them: what selects them, what they are, and which tell rows apart."""
+    selected: list[Column] = []
+    numbered: list[Output] = []
+    identities: list[list[str]] = []
+
+    def select(value: Column, type: PropertyType | None) -> int:
+        made = value.cast(NullType() if type is None else spark_type(type))
+        selected.append(made.alias(f"o{len(selected)}"))
+        return len(selected) - 1
+
+    types = [type_of(column.expression) for column in union.parts[0].columns]
+    for output, type in zip(outputs, types, strict=True):
+        match output:
+            case EntityOutput(name, fields):
+                made = [replace(each, index=select(sql.col(f"o{each.index}"), each.type)) for each in fields]
+                numbered.append(EntityOutput(name, tuple(made)))
+                labels = (made[1], made[0]) if made[0].name == TYPE_FIELD else (made[0],)
+                identities.append([f"o{each.index}" for each in labels])
+                continue
+            case ValueOutput(name, index):
+                at = select(sql.col(f"o{index}"), type)
+            case ConstantOutput(name, value):
+                at = select(_literal(value), type)
+        numbered.append(ConstantOutput(name, None, None) if type is None else ValueOutput(name, at, type))
+        identities.append([f"o{at}"])
+    return selected, tuple(numbered), identities
+
+
+def _may_be_missing(output: Output) -> bool:
+    return isinstance(output, EntityOutput) and output.is_optional
 
 
 # --- the result as a frame ---

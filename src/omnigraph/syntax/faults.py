@@ -9,7 +9,8 @@ from lark.exceptions import UnexpectedCharacters, UnexpectedInput, UnexpectedTok
 from lark.lexer import PatternStr
 
 from omnigraph.diagnostics import Span, nearest_name, printable, quoted
-from omnigraph.syntax.language import WORD_HINTS, Language, SourceFault, landmarks_of
+from omnigraph.syntax.habits import READ_HINT, WHICH_HINT, WORD_HINTS, hint_of_case, hint_of_habit
+from omnigraph.syntax.language import Language, SourceFault, landmarks_of
 from omnigraph.syntax.lark_parser import parser_of
 
 _DESCRIPTIONS = {
@@ -49,10 +50,10 @@ _HINTS = {
     ";": "semicolons are not used; a new line is enough",
     "|": "conditions are joined by `or`",
     "&": "conditions are joined by `and`",
-    "!": "not equal is `!=`, and a pattern is negated by `not { … }`",
+    "!": "not equal is `!=`; a condition is negated by `not`, and a pattern by `not { … }`",
     "$": "a variable is a dollar and a name: `$x`",
 }
-_BLOCK_WORDS = frozenset({"match", "with", "return", "having", "order", "limit", "offset"})
+_BLOCK_WORDS = frozenset({"match", "with", "return", "having", "order", "limit", "offset", "union"})
 _WORD_BEFORE = re.compile(r"(?<![.$\w])([A-Za-z]{1,9})\s*\Z")
 
 
@@ -68,7 +69,7 @@ def fault_of(error: UnexpectedInput, declaration: str, base: int, language: Lang
         return _unexpected_token(error.token, declaration, base, language, expected)
     if isinstance(error, UnexpectedCharacters):
         return _unexpected_character(declaration, error.pos_in_stream or 0, base, language, expected)
-    return _early_end(declaration, base, language, _listing(expected, parser_of(language)))
+    return _early_end(declaration, base, language, expected)
 
 
 def _unended_text(declaration: str, language: Language) -> int | None:
@@ -95,8 +96,9 @@ def _expected_in(declaration: str, language: Language) -> set[str]:
 def _unexpected_token(token: Token, declaration: str, base: int, language: Language, expected: set[str]) -> SourceFault:
     parser = parser_of(language)
     start, end = token.start_pos or 0, token.end_pos or 0
-    before = declaration[max(0, start - 40) : start]
+    before = declaration[max(0, start - 80) : start]
     hint = _hint_of_word_before(before, expected) or _token_hint(token, before, expected, parser)
+    hint = hint_of_habit(before, declaration[start : start + 8]) or hint
     message = f"expected {_listing(expected, parser)}, found {quoted(str(token))}"
     return SourceFault(language.code("SYNTAX"), message, Span(base + start, base + end), hint)
 
@@ -129,8 +131,9 @@ def _token_hint(token: Token, before: str, expected: set[str], parser: Lark) -> 
         return "a query without a header is alone in its source; write `query NAME { … }` around it"
     if "RETURNING" in expected and nearest_name(found, ("return", "returning")) is not None:
         return "the values of what a statement wrote are returned by `returning { … }`"
-    if found.lower() in WORD_HINTS:
-        return WORD_HINTS[found.lower()]
+    hint = _hint_of_found_word(found, before, expected)
+    if hint is not None:
+        return hint
     if found in _HINTS:
         return _HINTS[found]
     if found == "?":
@@ -138,6 +141,23 @@ def _token_hint(token: Token, before: str, expected: set[str], parser: Lark) -> 
     keywords = [text for name in expected if (text := _fixed_text(name, parser)) is not None and text.isalpha()]
     nearest = nearest_name(found, keywords)
     return f"did you mean {quoted(nearest)}?" if nearest is not None else None
+
+
+def _hint_of_found_word(found: str, before: str, expected: set[str]) -> str | None:
+    """What to write instead of a word that other languages have there, or where braces are missing."""
+    if expected == {"WHERE"}:
+        return WHICH_HINT
+    if found == "return" and "MATCH" in expected:
+        return READ_HINT
+    if found == "match" and "WITH" in expected:
+        return "a query has one `match` for all its clauses, and another one after a stage: `with { … } match { … }`"
+    case = hint_of_case(found)
+    if case is not None or found.lower() in WORD_HINTS:
+        return case or WORD_HINTS[found.lower()]
+    braced = _WORD_BEFORE.search(before)
+    if found != "{" and "LBRACE" in expected and braced is not None and braced[1] in _BLOCK_WORDS:
+        return f"`{braced[1]}` has braces: `{braced[1]} {{ … }}`"
+    return None
 
 
 def _star_hint(before: str) -> str:
@@ -156,7 +176,7 @@ def _unexpected_character(declaration: str, at: int, base: int, language: Langua
     rest = Span(base + at, base + (line_end if line_end >= 0 else len(declaration)))
     if declaration.startswith("/*", at):
         return SourceFault(language.code("UNTERMINATED"), "unterminated comment: its closing `*/` is missing", rest)
-    hint = _HINTS.get(character)
+    hint = hint_of_habit(declaration[max(0, at - 80) : at], declaration[at : at + 8]) or _HINTS.get(character)
     if character == "*":
         hint = _star_hint(declaration[:at])
     if hint is None and character.isalpha():
@@ -168,13 +188,14 @@ def _unexpected_character(declaration: str, at: int, base: int, language: Langua
     )
 
 
-def _early_end(declaration: str, base: int, language: Language, expected: str) -> SourceFault:
+def _early_end(declaration: str, base: int, language: Language, expected: set[str]) -> SourceFault:
     end = base + len(declaration.rstrip())
+    hint = "is a closing `}` missing?" if "RBRACE" in expected else None
     return SourceFault(
         language.code("SYNTAX"),
-        f"unexpected end of the {language.name}: expected {expected}",
+        f"unexpected end of the {language.name}: expected {_listing(expected, parser_of(language))}",
         Span(max(base, end - 1), end),
-        "is a closing `}` missing?" if "`}`" in expected else None,
+        WHICH_HINT if expected == {"WHERE"} else hint,
     )
 
 

@@ -19,17 +19,6 @@ MAX_FAULTS = 1000
 _AND_ITS_NAME = r"(?:\s+[A-Za-z_]\w*)?"
 
 
-WORD_HINTS = {
-    "is": "null is found by `is null` and `is not null`",
-    "between": "a range is written `$x.p >= 1 and $x.p <= 9`",
-    "by": "the order is written in braces: `order { $x.p desc }`",
-    "exist": "a pattern is asked for by `exists { … }`",
-    "optional": "what may be missing is written `optional { … }`",
-    "like": "parts of a text are found by `contains` and `starts_with`",
-}
-"""What to write instead of words that other languages have."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Language:
     """One of the two languages, as the shared parsing code sees it."""

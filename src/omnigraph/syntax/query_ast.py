@@ -355,6 +355,20 @@ class ReadBody(Node):
     stages: tuple["ReadBody", ...] = ()
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UnionBody(Node):
+    """``… union …``, or with `every` ``… union all …``: the rows of several reads.
+
+    What orders and cuts all rows is written after the last part. The span of a part is the ``union`` before it.
+    """
+
+    parts: tuple[ReadBody, ...]
+    every: bool = False
+    order: tuple[OrderKey, ...] = ()
+    limit: Expression | None = None
+    offset: Expression | None = None
+
+
 class OnConflict(StrEnum):
     """What an insert does with an entity that is there already."""
 
@@ -430,6 +444,9 @@ class MutationBody(Node):
     match: tuple[Clause, ...] | None = None
 
 
+Body: TypeAlias = ReadBody | UnionBody | MutationBody
+
+
 @dataclass(frozen=True, slots=True)
 class ParameterDeclaration(Node):
     """``$x: Type``, with the span of the variable."""
@@ -448,7 +465,7 @@ class Query(Node):
     name: str
     parameters: tuple[ParameterDeclaration, ...]
     annotations: tuple[Annotation, ...]
-    body: ReadBody | MutationBody
+    body: Body
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,8 @@ from omnigraph.diagnostics import Span, any_of, did_you_mean, quoted
 from omnigraph.syntax import nodes
 from omnigraph.syntax import query_ast as ast
 from omnigraph.syntax.builder import LARGEST_INTEGER, SMALLEST_INTEGER, Builder, present
-from omnigraph.syntax.language import MAX_NESTING, WORD_HINTS, SourceFault
+from omnigraph.syntax.habits import WORD_HINTS, hint_of_case
+from omnigraph.syntax.language import MAX_NESTING, SourceFault
 from omnigraph.syntax.tables import Token
 
 _NEVER_CONDITIONS = (
@@ -36,6 +37,9 @@ _HOLDS_EXPRESSIONS = (
 )
 
 
+_STEP_HINT = "an edge stands between two variables: `$a knows $b`; what is negated has braces: `not { $a knows $b }`"
+
+
 class QueryBuilder(Builder):
     """One method a grammar rule."""
 
@@ -43,15 +47,15 @@ class QueryBuilder(Builder):
         self,
         name: Token,
         parameters: tuple[ast.ParameterDeclaration, ...] | None,
-        *rest: nodes.Annotation | ast.ReadBody | ast.MutationBody,
+        *rest: nodes.Annotation | ast.Body,
     ) -> ast.Query:
         *annotations, body = rest
-        assert isinstance(body, ast.ReadBody | ast.MutationBody)
+        assert isinstance(body, ast.ReadBody | ast.UnionBody | ast.MutationBody)
         body = _resolve_body(body, {parameter.name for parameter in parameters or ()})
         kept = tuple(annotation for annotation in annotations if isinstance(annotation, nodes.Annotation))
         return ast.Query(str(name), parameters or (), kept, body, span=self.at(name))
 
-    def headless(self, body: ast.ReadBody | ast.MutationBody) -> ast.Query:
+    def headless(self, body: ast.Body) -> ast.Query:
         return ast.Query("", (), (), _resolve_body(body, set()), span=Span(self._base, self._base + 1))
 
     def parameters(self, *parameters: ast.ParameterDeclaration | None) -> tuple[ast.ParameterDeclaration, ...]:
@@ -78,6 +82,43 @@ class QueryBuilder(Builder):
     ) -> tuple[ast.ReadBody, tuple[ast.Clause, ...]]:
         """A stage that lacks its pattern, and the pattern after it."""
         return ast.ReadBody((), shape, span=self.at(keyword)), following or ()
+
+    def union(self, *given: Any) -> ast.UnionBody:
+        """Reads, with two words between them, of which the second is None or `all`."""
+        parts, words, every = given[::3], given[1::3], given[2::3]
+        if len(parts) > MAX_NESTING:
+            message = f"a union has at most {MAX_NESTING} parts"
+            raise SourceFault(self._language.code("NESTING"), message, self.at(words[MAX_NESTING - 1]))
+        mixed = next((at for at, each in enumerate(every) if (each is None) is not (every[0] is None)), None)
+        if mixed is not None:
+            hint = "write the same between all parts: `union` has equal rows once, and `union all` has each"
+            span = self.at(words[mixed], *(() if every[mixed] is None else (every[mixed],)))
+            raise SourceFault(
+                self._language.code("SYNTAX"), "`union` and `union all` cannot be mixed in one query", span, hint
+            )
+        for part in parts[:-1]:
+            self._refuse_page(part.shape)
+        *first, last = (
+            part if word is None else replace(part, span=self.at(word))
+            for part, word in zip(parts, (None, *words), strict=True)
+        )
+        return ast.UnionBody(
+            parts=(*first, replace(last, shape=replace(last.shape, order=(), limit=None, offset=None))),
+            every=every[0] is not None,
+            order=last.shape.order,
+            limit=last.shape.limit,
+            offset=last.shape.offset,
+        )
+
+    def _refuse_page(self, shape: ast.ShapeClause) -> None:
+        """What orders or cuts the rows stands after the last part of a union, not after this one."""
+        found = [("order", shape.order[0].span)] if shape.order else []
+        found += [(word, each.span) for word in ("limit", "offset") if (each := getattr(shape, word)) is not None]
+        if found:
+            word, span = found[0]
+            message = f"`{word}` stands after the last part of a union, and is about the rows of all parts"
+            hint = "to order or cut one part, do it in a stage: `with { … } order { … } limit 10 return { … }`"
+            raise SourceFault(self._language.code("SYNTAX"), message, span, hint)
 
     def shape(
         self,
@@ -218,7 +259,7 @@ class QueryBuilder(Builder):
             message, hint = "expected a condition, found a value", None
             if isinstance(condition, ast.BareName):
                 message = f"expected a clause, found {quoted(condition.name)}"
-                hint = WORD_HINTS.get(condition.name.lower())
+                hint = hint_of_case(condition.name) or WORD_HINTS.get(condition.name.lower(), _STEP_HINT)
             raise SourceFault(self._language.code("SYNTAX"), message, condition.span, hint)
         return ast.Filter(condition, span=condition.span)
 
@@ -277,7 +318,7 @@ class QueryBuilder(Builder):
             self._language.code("DATE"),
             f"`{name}` takes one text",
             self.at(name),
-            f"a parameter becomes one by its type: `$x: {type_name}`",
+            f"a value is converted by `cast($x.p as {type_name})`, and a parameter has the type: `$x: {type_name}`",
         )
 
     def call_keyword(self, name: Token, value: ast.Expression) -> ast.KeywordArgument:
@@ -303,6 +344,9 @@ class QueryBuilder(Builder):
 
     def comparison(self, left: ast.Expression, operator: Token, right: ast.Expression) -> ast.ComparisonExpression:
         sides = self._values((left, right))
+        if isinstance(right, ast.BareName) and right.name == "shortest":
+            hint = "a path is bound by a colon: `$path: shortest $a knows{1,6} $b`"
+            raise SourceFault(self._language.code("SYNTAX"), "expected a value, found `shortest`", right.span, hint)
         return ast.ComparisonExpression(
             left, ast.Operator(operator), right, depth=self._depth(*sides), span=_around(sides)
         )
@@ -440,9 +484,12 @@ def _depth_of(part: ast.Expression | ast.KeywordArgument) -> int:
 # --- edges that are called as operators ---
 
 
-def _resolve_body(body: ast.ReadBody | ast.MutationBody, names: set[str]) -> ast.ReadBody | ast.MutationBody:
+def _resolve_body(body: ast.Body, names: set[str]) -> ast.Body:
     if isinstance(body, ast.ReadBody):
         return _resolve_read(body, names)
+    if isinstance(body, ast.UnionBody):
+        order = _resolve_within(body.order, names)
+        return replace(body, parts=tuple(_resolve_read(each, names) for each in body.parts), order=order)
     statements = tuple(_resolve_assignments(each, names) for each in body.statements)
     match = None if body.match is None else _resolve_clauses(body.match, names)
     return replace(body, statements=statements, match=match)

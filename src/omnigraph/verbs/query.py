@@ -1,6 +1,7 @@
 """Queries that read, single entities, and how a query would be answered."""
 
 from collections.abc import Mapping
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,14 @@ from omnigraph.dataclass_later import dataclass
 from omnigraph.errors import NotFound, StorageError, UsageError
 from omnigraph.policy import Action
 from omnigraph.query import Cancellation, cancellation_of
-from omnigraph.query.reading import MemoryResult, plan_query, read, read_at_once, read_in_memory
+from omnigraph.query.reading import (
+    MemoryResult,
+    merge_in_memory,
+    plan_query,
+    read,
+    read_at_once,
+    read_in_memory,
+)
 from omnigraph.resident.view import ResidentView
 from omnigraph.session.engines import answer_on_spark, to_frame
 from omnigraph.session.queries import PreparedQuery
@@ -71,16 +79,9 @@ def _answer(
 ) -> QueryResult:
     """Answers a query from one state, from memory if that is possible."""
     try:
-        if prepared.program is not None and engine != SPARK:
-            answer = read_in_memory(
-                prepared.compiled,
-                prepared.program,
-                parameters,
-                at,
-                session.resident,
-                to_frame=to_frame,
-                cancellation=stop,
-            )
+        if engine != SPARK:
+            from_memory = _answer_union_from_memory if prepared.parts else _answer_from_memory
+            answer = from_memory(session, prepared, parameters, at, stop)
             if answer is not None:
                 return answer
         choice, plan = plan_query(prepared.compiled, parameters, at, engine)
@@ -90,6 +91,47 @@ def _answer(
     except (NotFound, StorageError) as error:
         session.branches.raise_removal(error, at)
         raise
+
+
+def _answer_from_memory(
+    session: Session,
+    prepared: PreparedQuery,
+    parameters: Mapping[str, Any],
+    at: Snapshot,
+    stop: Cancellation,
+    *,
+    now: datetime | None = None,
+) -> QueryResult | None:
+    """The answer of a read from memory; None if it must be answered in another way."""
+    if prepared.program is None:
+        return None
+    return read_in_memory(
+        prepared.compiled,
+        prepared.program,
+        parameters,
+        at,
+        session.resident,
+        to_frame=to_frame,
+        cancellation=stop,
+        now=now,
+    )
+
+
+def _answer_union_from_memory(
+    session: Session, prepared: PreparedQuery, parameters: Mapping[str, Any], at: Snapshot, stop: Cancellation
+) -> QueryResult | None:
+    """The answer of a union from memory; None if one of its parts must be answered in another way."""
+    now = datetime.now(UTC)
+    if any(part.program is None for part in prepared.parts):
+        return None
+    tables, held_before = [], stop.held_bytes
+    for part in prepared.parts:
+        answer = _answer_from_memory(session, part, parameters, at, stop, now=now)
+        if answer is None:
+            stop.release_to(held_before)
+            return None
+        tables.append(answer.table)
+    return merge_in_memory(prepared.compiled, tables, parameters, at, to_frame=to_frame, cancellation=stop)
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,11 +193,15 @@ def explain(session: Session, request: ExplainRequest) -> str:
     at = session.head(request.branch)
     prepared = _prepare(session, request.source, request.name, at, request.branch)
     choice, plan = plan_query(prepared.compiled, request.params or {}, at, request.engine)
-    program = prepared.program
     text = f"{choice}\n{plan.explain(at)}"
-    if program is None or choice.engine == SPARK or not session.resident.may_hold(at, program.tables):
+    programs = [each.program for each in prepared.parts or (prepared,) if each.program is not None]
+    is_complete = len(programs) == len(prepared.parts or (prepared,))
+    if not is_complete or choice.engine == SPARK:
         return text
-    return "\n".join([text, "executor: memory", *(f"  {line}" for line in program.explain())])
+    if not all(session.resident.may_hold(at, program.tables) for program in programs):
+        return text
+    lines = [f"  {line}" for program in programs for line in program.explain()]
+    return "\n".join([text, "executor: memory", *lines])
 
 
 def _prepare(session: Session, source: str | Path, name: str | None, at: Snapshot, branch: str) -> PreparedQuery:

@@ -4,8 +4,8 @@ import calendar
 import math
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from datetime import date, timedelta
+from dataclasses import dataclass, replace
+from datetime import UTC, date, datetime, timedelta
 from functools import cmp_to_key
 from typing import Any
 
@@ -31,8 +31,10 @@ class Reference:
     weighted: bool = False
     """Whether whole paths have weights."""
 
-    def answer(self, read: ir.Read) -> list[tuple[Any, ...]]:
-        """The rows of a read, in their order."""
+    def answer(self, read: ir.Read | ir.Union) -> list[tuple[Any, ...]]:
+        """The rows of a read or of a union, in their order."""
+        if isinstance(read, ir.Union):
+            return self.united(read)
         around: list[Binding] = [{}]
         for stage in read.stages:
             around = [
@@ -40,6 +42,24 @@ class Reference:
                 for place, (binding, output) in enumerate(self.rows_of(stage, around))
             ]
         return [output for _, output in self.rows_of(read, around)]
+
+    def united(self, union: ir.Union) -> list[tuple[Any, ...]]:
+        """The rows of a union, whose parts are read as if they had no limit."""
+        whole = [replace(part, shape=replace(part.shape, order=(), limit=None, offset=None)) for part in union.parts]
+        rows = [row for part in whole for row in self.answer(part)]
+        width = len(union.columns)
+        if not union.every:
+            rows = [*{repr([self._plain(each) for each in row[:width]]): row for row in rows}.values()]
+
+        def keys(row: tuple[Any, ...]) -> Keys:
+            first = [(row[key.index], key.descending) for key in union.keys]
+            return [*first, *((self._plain(each), False) for each in row[:width])]
+
+        keyed = sorted(((keys(row), row) for row in rows), key=cmp_to_key(_in_order))
+        rows = [row for _, row in keyed]
+        offset = 0 if union.shape.offset is None else self.value(union.shape.offset, {})
+        limit = None if union.shape.limit is None else self.value(union.shape.limit, {})
+        return [row[:width] for row in rows[offset:][:limit]]
 
     def carried(self, shape: ir.Shape, binding: Binding, output: tuple[Any, ...], place: int) -> Binding:
         """What the next stage sees of a row of a stage, and the place of that row."""
@@ -376,6 +396,7 @@ OPERATIONS: dict[str, Callable[..., Any]] = {
     "trim": lambda text: text.strip(" \t\r\n"),
     "split": lambda text, by: text.split(by) if by else None,
     "starts_with": lambda text, part: text.startswith(part),
+    "datetime of": lambda day: datetime(day.year, day.month, day.day, tzinfo=UTC),
     "year": lambda day: day.year,
     "month": lambda day: day.month,
     "day": lambda day: day.day,

@@ -319,6 +319,12 @@ def test_columns_have_the_types_of_the_catalog(world: World) -> None:
     assert empty.schema == world.table(text).schema
 
 
+def test_lists_have_the_type_of_the_catalog_to_the_letter(world: World) -> None:
+    table = world.table('match { $p: Person } return { $p.tags as t, split($p.name, "a") as s, size($p.tags) as n }')
+    # Types are equal whatever the name of the element, but files and other programs keep that name.
+    assert [str(each) for each in table.schema.types] == ["list<item: string>", "list<item: string>", "int64"]
+
+
 def test_only_constants_are_returned_once_for_each_row(world: World) -> None:
     assert world.rows("match { $p: Person  $p worksAt $c } return { 1, now() as n }") == [(1, NOW)] * 2
     assert world.column("query q($v: [I64]) { match { $p: Person } return { $v } limit 2 }", v=[1, 2]) == [[1, 2]] * 2

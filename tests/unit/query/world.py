@@ -11,7 +11,8 @@ import pyarrow as pa
 import lance
 from omnigraph.catalog import Catalog, EntityType, derived_ids, table_schema
 from omnigraph.compiler import bound_parameters, compile_query
-from omnigraph.query import AdjacencyCache, Embed, Plan, Shortcuts, execute, plan_read
+from omnigraph.query import AdjacencyCache, Embed, Plan, Shortcuts
+from omnigraph.query.unions import UnionPlan, execute_answer, plan_answer
 from omnigraph.storage.location import location_of
 from omnigraph.storage.tables import Table, open_table
 from omnigraph.storage.topology import ends_filter
@@ -115,12 +116,19 @@ class World:
 
     def planned(self, text: str, parameters: Mapping[str, Any], shortcuts: Shortcuts) -> Plan:
         """The plan of a query, with or without what only pays in this process."""
+        plan = self.planned_answer(text, parameters, shortcuts)
+        assert isinstance(plan, Plan)
+        return plan
+
+    def planned_answer(self, text: str, parameters: Mapping[str, Any], shortcuts: Shortcuts) -> Plan | UnionPlan:
+        """The same for a query that may be a union."""
         query = compile_query(text if text.startswith("query") else f"query q {{ {text} }}", self.catalog)
-        return plan_read(query, bound_parameters(query, parameters), self.catalog, now=NOW, shortcuts=shortcuts)
+        return plan_answer(query, bound_parameters(query, parameters), self.catalog, now=NOW, shortcuts=shortcuts)
 
     def table(self, text: str, **parameters: Any) -> pa.Table:
         """The answer of a query."""
-        return execute(self.plan(text, **parameters), self.reader, self.cache, embed=self.embed)
+        plan = self.planned_answer(text, parameters, Shortcuts.ALLOWED)
+        return execute_answer(plan, self.reader, self.cache, embed=self.embed)
 
     def rows(self, text: str, **parameters: Any) -> list[tuple[Any, ...]]:
         """The answer as tuples."""

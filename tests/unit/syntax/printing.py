@@ -62,12 +62,31 @@ def _argument(argument: nodes.Argument) -> str:
 
 
 def _query(query: ast.Query) -> str:
-    body = _read(query.body) if isinstance(query.body, ast.ReadBody) else _mutation(query.body)
+    body = _body(query.body)
     if not query.name:
         return "\n".join(body)
     parameters = ", ".join(f"${parameter.name}: {print_type(parameter.type)}" for parameter in query.parameters)
     head = " ".join([f"query {query.name}({parameters})", *map(_annotation, query.annotations)])
     return "\n".join([f"{head} {{", *(_INDENT + line for line in body), "}"])
+
+
+def _body(body: ast.Body) -> Iterable[str]:
+    match body:
+        case ast.ReadBody():
+            return _read(body)
+        case ast.UnionBody():
+            return _union(body)
+        case ast.MutationBody():
+            return _mutation(body)
+
+
+def _union(union: ast.UnionBody) -> Iterable[str]:
+    first, *others = union.parts
+    yield from _read(first)
+    for part in others:
+        yield "union all" if union.every else "union"
+        yield from _read(part)
+    yield from _page(union)
 
 
 def _read(read: ast.ReadBody) -> Iterable[str]:
@@ -95,6 +114,10 @@ def _shape(keyword: str, shape: ast.ShapeClause) -> Iterable[str]:
     yield f"{keyword} {'distinct ' if shape.distinct else ''}{{ {_columns(shape.returns)} }}"
     if shape.having:
         yield f"having {{ {'  '.join(map(print_expression, shape.having))} }}"
+    yield from _page(shape)
+
+
+def _page(shape: ast.ShapeClause | ast.UnionBody) -> Iterable[str]:
     if shape.order:
         directions = {None: "", True: " desc", False: " asc"}
         keys = (print_expression(key.expression) + directions[key.descending] for key in shape.order)

@@ -1,6 +1,7 @@
 """Random syntax trees, as hypothesis strategies."""
 
 import re
+from dataclasses import replace
 from datetime import UTC, date, datetime
 from typing import TypeVar
 
@@ -35,6 +36,7 @@ from omnigraph.syntax.query_ast import (
     Assignment,
     BareName,
     Binding,
+    Body,
     Branch,
     Case,
     Cast,
@@ -75,6 +77,7 @@ from omnigraph.syntax.query_ast import (
     SubPatternExpression,
     SubPatternKind,
     TraversalClause,
+    UnionBody,
     UpdateStatement,
     UpdateVariable,
     Variable,
@@ -93,7 +96,7 @@ T = TypeVar("T")
 # Keywords are names too, wherever they are not keywords.
 _WORDS = (
     "query match with return having order limit offset distinct not as asc desc insert update delete set where and"
-    " contains starts_with or in is case when then else end shortest all by optional returning"
+    " contains starts_with or in is case when then else end shortest all by optional returning union"
 )
 _KEYWORDS = frozenset(_WORDS.split())
 names = st.one_of(
@@ -185,7 +188,8 @@ def _sums(inner: st.SearchStrategy[Expression]) -> st.SearchStrategy[Expression]
         _calls(inner),
         st.builds(Arithmetic, inner, st.sampled_from(ArithmeticOperator), inner),
         st.builds(Negative, negated),
-        st.builds(Cast, inner, types),
+        # `distinct` after the bracket of a call is no name.
+        st.builds(Cast, inner.filter(lambda each: re.match(r"distinct\b", print_expression(each)) is None), types),
         st.builds(Case, tuples_of(st.builds(Branch, inner, inner), least=1, most=2), st.none() | inner),
     )
 
@@ -300,6 +304,26 @@ def _reads(parameters: frozenset[str]) -> st.SearchStrategy[ReadBody]:
     return st.builds(ReadBody, matches, _shapes(parameters), tuples_of(stages, most=2))
 
 
+def _unions(parameters: frozenset[str]) -> st.SearchStrategy[UnionBody]:
+    """The order and the limit of the last part are those of all."""
+    plain = _reads(parameters).map(
+        lambda read: replace(read, shape=replace(read.shape, order=(), limit=None, offset=None))
+    )
+    shapes = _shapes(parameters)
+    return st.builds(
+        lambda parts, every, page: UnionBody(
+            parts=parts, every=every, order=page.order, limit=page.limit, offset=page.offset
+        ),
+        tuples_of(plain, least=2, most=2),
+        st.booleans(),
+        shapes,
+    )
+
+
+def _bodies(parameters: frozenset[str]) -> st.SearchStrategy[Body]:
+    return _reads(parameters) | _unions(parameters) | _mutations(parameters)
+
+
 own_names = (values_names.filter(lambda name: name not in ("true", "false", "null")) | system_names).map(BareName)
 predicates = flat_expressions | st.builds(ComparisonExpression, own_names, st.sampled_from(Operator), sums)
 returned = st.one_of(
@@ -323,12 +347,10 @@ def _mutations(parameters: frozenset[str]) -> st.SearchStrategy[MutationBody]:
 
 def _queries(parameters: tuple[ParameterDeclaration, ...]) -> st.SearchStrategy[Query]:
     declared = frozenset(parameter.name for parameter in parameters)
-    return st.builds(
-        Query, names, st.just(parameters), tuples_of(annotations, most=2), _reads(declared) | _mutations(declared)
-    )
+    return st.builds(Query, names, st.just(parameters), tuples_of(annotations, most=2), _bodies(declared))
 
 
-_headless = st.builds(Query, st.just(""), st.just(()), st.just(()), _reads(frozenset()) | _mutations(frozenset()))
+_headless = st.builds(Query, st.just(""), st.just(()), st.just(()), _bodies(frozenset()))
 query_files = st.builds(
     QueryFile, tuples_of(tuples_of(st.builds(ParameterDeclaration, names, types)).flatmap(_queries), most=2)
 ) | _headless.map(lambda query: QueryFile((query,)))
