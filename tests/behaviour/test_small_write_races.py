@@ -23,7 +23,7 @@ from omnigraph.session.writes import Writes
 from omnigraph.storage import locks
 from omnigraph.storage.location import location_of
 from omnigraph.storage.objects import LocalObjects, objects_at
-from omnigraph.versioning import Branches, ManifestLog
+from omnigraph.versioning import Branches
 from omnigraph.versioning.line import FileLine, line_folder, version_name
 from omnigraph.versioning.publisher import TablesReserved
 from omnigraph.write import WriteFence
@@ -323,21 +323,28 @@ def test_a_link_that_was_made_twice_is_ones_own(graph: og.Graph, monkeypatch: py
     assert_whole(graph)
 
 
-def test_a_publisher_without_a_turn_does_not_take_others_for_damage(
-    graph: og.Graph, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("before", [True, False])
+def test_a_publisher_does_not_take_others_that_have_no_turn_for_damage(
+    graph: og.Graph, monkeypatch: pytest.MonkeyPatch, *, before: bool
 ) -> None:
-    """Whoever waited too long for its turn publishes without it; others may then be faster at any moment."""
+    """Whoever waited too long for its turn publishes without it, at any moment: right before or after a look at all."""
     log = graph._session.branches.main
     other, versions = other_handle(graph), FileLine.versions
 
-    def after_two_others(self: FileLine) -> list[int]:
+    def publish() -> None:
         monkeypatch.undo()
         set_age(other, 2)
         set_age(other, 3)
-        return versions(self)
 
-    monkeypatch.setattr(ManifestLog, "_process_turn", lambda _: None)
-    monkeypatch.setattr(FileLine, "versions", after_two_others)
+    def look(self: FileLine) -> list[int]:
+        if before:
+            publish()
+            return versions(self)
+        found = versions(self)
+        publish()
+        return found
+
+    monkeypatch.setattr(FileLine, "versions", look)
     assert not log.remove_torn_head()
     assert ages(graph)["Ada"] == 3
 

@@ -533,11 +533,13 @@ class ManifestLog:
         """
         if self._graph.path is None or (self._turn.depth and self._turn.lock is None):
             return False
+        # The note first: whoever publishes meanwhile is found below, and notes what is there.
+        noted = self._noted_version() or 0
         version = self.head().version + 1
         torn = [each for each in self.line.versions() if each >= version]
         if any(map(self.line.has, torn)):
             return False  # a publisher that did not get the turn in time was faster
-        if version <= (self._noted_version() or 0):
+        if version <= noted:
             raise self._damage(version, "it was published, but its file is missing or truncated")
         # The newest first: if this is interrupted, there is no gap.
         removed = [self._own_line().remove_torn(each) for each in torn]

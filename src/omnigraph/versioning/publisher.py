@@ -327,9 +327,12 @@ class _Randomness:
     """
 
     def __init__(self) -> None:
+        self._forget()
+        os.register_at_fork(after_in_child=self._forget)
+
+    def _forget(self) -> None:
         self._lock = threading.Lock()
         self._rest = b""
-        os.register_at_fork(after_in_child=self.__init__)  # type: ignore[misc]
 
     def take(self) -> bytes:
         """The bytes of one id."""
