@@ -57,15 +57,17 @@ def test_reads_in_memory_answer_as_sql_does(answers: Answers, name: str) -> None
 
 @pytest.mark.parametrize("name", NAMES)
 def test_reads_from_the_tables_answer_as_sql_does(answers: Answers, name: str) -> None:
-    for given in answers.questions[name][:5]:
+    for given in answers.questions[name]:
         assert answers.from_tables(name, given) == answers.expected(name, given), given
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_reads_on_spark_answer_as_sql_does(answers: Answers, spark_for_few_rows: SparkSession, name: str) -> None:
     given = answers.questions[name][0]
+    expected = answers.expected(name, given)
+    assert expected not in ([], NONE_FOUND), "a question without an answer shows little"
     rows = answers.graph.query(QUERIES, name, params=given, engine="spark").rows()
-    assert answers.ours.comparable(name, rows) == answers.expected(name, given)
+    assert answers.ours.comparable(name, rows) == expected
 
 
 def test_a_network_is_the_same_for_the_same_seed() -> None:
