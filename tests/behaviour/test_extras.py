@@ -22,6 +22,7 @@ SOURCES = ROOT / "src"
 OURS = {"omnigraph", "pyspark_omnigraph"}
 DISTRIBUTIONS = {
     "lance": "pylance",
+    "mcp_types": "mcp",
     "openlineage": "openlineage-python",
     "openlineage.client": "openlineage-python",
     "py4j": "pyspark",
@@ -36,7 +37,7 @@ OF_THE_USER = {"polars"}
 """Packages whose frames users bring or ask for."""
 OPTIONAL_MODULES = re.compile(
     r"(omnigraph\.(spark|datasource|pipelines\.spark_rows|server|cli\.serve|analytics\.(sparse|communities)"
-    r"|lineage\.openlineage)|pyspark_omnigraph)(\..*)?"
+    r"|lineage\.openlineage|mcp(\.server)?|cli\.mcp)|pyspark_omnigraph)(\..*)?"
 )
 """The modules that may import a package of an extra when they are imported themselves."""
 

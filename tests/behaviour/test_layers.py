@@ -52,6 +52,7 @@ FLOORS = (
     {"datasource"},
     {"pipelines"},
     {"remote", "server"},
+    {"mcp"},
     {"samples", "__init__"},
     {"cli", "__main__"},
 )
@@ -136,6 +137,7 @@ def test_heavy_packages_stay_on_their_floor() -> None:
         "fastapi": ("omnigraph.server",),
         "httpx": ("omnigraph.remote", "omnigraph.embedding"),
         "lance": ("omnigraph.storage",),
+        "mcp": ("omnigraph.mcp",),
         "openlineage": ("omnigraph.lineage",),
         "prometheus_client": ("omnigraph.server",),
         "pyspark": ("omnigraph.spark", "omnigraph.datasource", "omnigraph.pipelines.spark_rows"),

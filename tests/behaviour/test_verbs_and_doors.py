@@ -63,6 +63,7 @@ WITHOUT_A_VERB = {
     "doctor": "is about the environment",
     "init": "makes the graph that verbs are for",
     "lint": "reads files and no graph",
+    "mcp": "is a door",
     "policy explain": "reads a rule file and no graph",
     "policy test": "reads a rule file and no graph",
     "policy validate": "reads a rule file and no graph",

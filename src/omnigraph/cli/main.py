@@ -438,6 +438,26 @@ def serve(
     )
 
 
+def mcp(
+    write: Annotated[
+        bool, typer.Option("--write", help="Offer tools that write (default: only tools that read).")
+    ] = False,
+    branches: Annotated[
+        list[str] | None,
+        plain_option("--branch", metavar="PATTERN", help="With --write: only to branches like this; may be repeated."),
+    ] = None,
+    max_rows: Annotated[int, typer.Option(metavar="N", help="How many rows a tool gives at once.", min=1)] = 100,
+    timeout: Annotated[float, typer.Option(metavar="SECONDS", help="The longest time of a query.")] = 30,
+) -> None:
+    """Serve a graph to an agent by the Model Context Protocol, on standard input and output.
+
+    The tools are the stored queries, and some that every graph has. An MCP client starts this command.
+    """
+    from omnigraph.cli.mcp import run_mcp
+
+    run_mcp(writes=write, branches=branches or (), most_rows=max_rows, timeout=timeout)
+
+
 RuleFile = Annotated[Path, typer.Argument(metavar="FILE", help="The rule file (YAML).")]
 
 
@@ -564,6 +584,7 @@ COMMANDS: dict[str, PlainCommand | VerbCommand] = {
     "pipeline status": PlainCommand(function=pipeline_status, kind=GraphCommand),
     "pipeline history": PlainCommand(function=pipeline_history, kind=GraphCommand),
     "serve": PlainCommand(function=serve),
+    "mcp": PlainCommand(function=mcp, kind=GraphCommand),
     "lint": PlainCommand(function=lint, kind=FilesCommand),
     "doctor": PlainCommand(function=doctor, kind=GraphCommand),
     "demo": PlainCommand(function=demo),
