@@ -9,7 +9,7 @@ from lark.exceptions import UnexpectedCharacters, UnexpectedInput, UnexpectedTok
 from lark.lexer import PatternStr
 
 from omnigraph.diagnostics import Span, nearest_name, printable, quoted
-from omnigraph.syntax.habits import READ_HINT, WHICH_HINT, WORD_HINTS, hint_of_case, hint_of_habit
+from omnigraph.syntax.habits import READ_HINT, WHICH_HINT, hint_of_habit, hint_of_word
 from omnigraph.syntax.language import Language, SourceFault, landmarks_of
 from omnigraph.syntax.lark_parser import parser_of
 
@@ -97,8 +97,8 @@ def _unexpected_token(token: Token, declaration: str, base: int, language: Langu
     parser = parser_of(language)
     start, end = token.start_pos or 0, token.end_pos or 0
     before = declaration[max(0, start - 80) : start]
-    hint = _hint_of_word_before(before, expected) or _token_hint(token, before, expected, parser)
-    hint = hint_of_habit(before, declaration[start : start + 8]) or hint
+    hint = _hint_of_word_before(before, expected) or _token_hint(token, before, expected, language)
+    hint = hint_of_habit(before, declaration[start : start + 8], language) or hint
     message = f"expected {_listing(expected, parser)}, found {quoted(str(token))}"
     return SourceFault(language.code("SYNTAX"), message, Span(base + start, base + end), hint)
 
@@ -109,13 +109,13 @@ def _hint_of_word_before(text: str, expected: set[str]) -> str | None:
     if word is None or not ("LPAR" in expected or expected >= _COMPARISONS):
         return None
     if word[1] == "match" and text[: word.start(1)].rstrip().endswith("optional"):
-        return WORD_HINTS["optional"]
+        return hint_of_word("optional")
     if word[1] in _BLOCK_WORDS:
         return f"is a closing `}}` missing before `{word[1]}`?"
-    return WORD_HINTS.get(word[1].lower())
+    return hint_of_word(word[1])
 
 
-def _token_hint(token: Token, before: str, expected: set[str], parser: Lark) -> str | None:
+def _token_hint(token: Token, before: str, expected: set[str], language: Language) -> str | None:
     found, terminal = str(token), token.type
     if terminal == "EQUAL" and _VALUE_TERMINALS & expected:
         return "equality is written with one `=`"
@@ -131,19 +131,21 @@ def _token_hint(token: Token, before: str, expected: set[str], parser: Lark) -> 
         return "a query without a header is alone in its source; write `query NAME { … }` around it"
     if "RETURNING" in expected and nearest_name(found, ("return", "returning")) is not None:
         return "the values of what a statement wrote are returned by `returning { … }`"
-    hint = _hint_of_found_word(found, before, expected)
+    hint = _hint_of_found_word(found, before, expected, language)
     if hint is not None:
         return hint
     if found in _HINTS:
         return _HINTS[found]
     if found == "?":
         return "only a whole property or parameter can be nullable: `[String]?`, not `[String?]`"
-    keywords = [text for name in expected if (text := _fixed_text(name, parser)) is not None and text.isalpha()]
+    keywords = [
+        text for name in expected if (text := _fixed_text(name, parser_of(language))) is not None and text.isalpha()
+    ]
     nearest = nearest_name(found, keywords)
     return f"did you mean {quoted(nearest)}?" if nearest is not None else None
 
 
-def _hint_of_found_word(found: str, before: str, expected: set[str]) -> str | None:
+def _hint_of_found_word(found: str, before: str, expected: set[str], language: Language) -> str | None:
     """What to write instead of a word that other languages have there, or where braces are missing."""
     if expected == {"WHERE"}:
         return WHICH_HINT
@@ -151,9 +153,9 @@ def _hint_of_found_word(found: str, before: str, expected: set[str]) -> str | No
         return READ_HINT
     if found == "match" and "WITH" in expected:
         return "a query has one `match` for all its clauses, and another one after a stage: `with { … } match { … }`"
-    case = hint_of_case(found)
-    if case is not None or found.lower() in WORD_HINTS:
-        return case or WORD_HINTS[found.lower()]
+    hint = hint_of_word(found, language)
+    if hint is not None:
+        return hint
     braced = _WORD_BEFORE.search(before)
     if found != "{" and "LBRACE" in expected and braced is not None and braced[1] in _BLOCK_WORDS:
         return f"`{braced[1]}` has braces: `{braced[1]} {{ … }}`"
@@ -176,7 +178,7 @@ def _unexpected_character(declaration: str, at: int, base: int, language: Langua
     rest = Span(base + at, base + (line_end if line_end >= 0 else len(declaration)))
     if declaration.startswith("/*", at):
         return SourceFault(language.code("UNTERMINATED"), "unterminated comment: its closing `*/` is missing", rest)
-    hint = hint_of_habit(declaration[max(0, at - 80) : at], declaration[at : at + 8]) or _HINTS.get(character)
+    hint = hint_of_habit(declaration[max(0, at - 80) : at], declaration[at : at + 8], language) or _HINTS.get(character)
     if character == "*":
         hint = _star_hint(declaration[:at])
     if hint is None and character.isalpha():

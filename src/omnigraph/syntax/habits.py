@@ -1,10 +1,10 @@
-"""What people write who know Cypher, SQL or the like, and what to write here."""
+"""What people write who know Cypher, SQL or the like, and what to write in one of the two languages."""
 
 import re
 from functools import cache
 
 from omnigraph.dataclass_later import dataclass
-from omnigraph.syntax.language import QUERY, grammar_of
+from omnigraph.syntax.language import QUERY, SCHEMA, Language, grammar_of
 
 _RANGE = "a range is written `$x.p >= 1 and $x.p <= 9`"
 _CONDITION = (
@@ -24,7 +24,12 @@ _TYPES = "types are known from the query, and all properties are `$x.*`"
 _PATH_VALUES = "a path has values: `$path.nodes`, `$path.edges`, `$path.length`"
 _PATTERN = "a pattern is asked for by `exists { … }` and `count { … }`"
 
-WORD_HINTS = {
+_DECLARED_EDGE = "an edge is declared `edge Knows: Person -> Company`"
+_DECLARED_NODE = "a type is declared `node Person { name: String @key }`"
+_NULLABLE = "a property may be null if its type ends with `?`, and has a value otherwise"
+_LIST = "a list is written `[String]`"
+
+_WORDS_OF_QUERIES = {
     "is": "null is found by `is null` and `is not null`",
     "between": _RANGE,
     "by": "the order is written in braces: `order { $x.p desc }`",
@@ -49,7 +54,20 @@ WORD_HINTS = {
     "or": "patterns are joined by `exists { … } or exists { … }`",
     "and": "clauses follow each other, and patterns in a condition are joined by `exists { … } and exists { … }`",
 }
-"""What to write instead of words that other languages have."""
+_WORDS_OF_SCHEMAS = {
+    "create": _DECLARED_NODE,
+    "table": _DECLARED_NODE,
+    "type": _DECLARED_NODE,
+    "from": _DECLARED_EDGE,
+    "to": _DECLARED_EDGE,
+    "not": _NULLABLE,
+    "null": _NULLABLE,
+    "primary": "the key of a node is marked by `@key`",
+    "unique": "values that differ are marked by `@unique`",
+    "default": "a default is written `@default(…)`",
+    "references": _DECLARED_EDGE,
+}
+_WORD_HINTS = {QUERY: _WORDS_OF_QUERIES, SCHEMA: _WORDS_OF_SCHEMAS}
 
 _NAMES_OF_FUNCTIONS = {
     "lower": "tolower lcase",
@@ -112,7 +130,7 @@ class _Habit:
     hint: str
 
 
-_HABITS = (
+_HABITS_OF_QUERIES = (
     _Habit(r"(?i)shortest(?:paths?)?\s*\(?\s*\$?\w*", r"[\w(]", _PATH),
     _Habit(r"\bexists\s*\(\s*\$\w+", r"\w", "a pattern stands in braces: `exists { $a knows $b }`"),
     _Habit(r"\$\w+\s*\.\s*\w+", r"\.", _PART_OF_TIME),
@@ -132,10 +150,19 @@ _HABITS = (
 )
 
 
-def hint_of_habit(before: str, found: str) -> str | None:
+_HABITS_OF_SCHEMAS = (
+    _Habit(r"\bedge\b[^{]*", r"[(<-]", _DECLARED_EDGE),
+    _Habit(r"\bnode\s+\w+", r"\(", "properties stand in braces: `node Person { name: String }`"),
+    _Habit(r":\s*\w+", r"[\[<]", _LIST),
+    _Habit(r"[{,]\s*\w+", r"[A-Z]", "a colon stands between a name and its type: `name: String`"),
+)
+_HABITS = {QUERY: _HABITS_OF_QUERIES, SCHEMA: _HABITS_OF_SCHEMAS}
+
+
+def hint_of_habit(before: str, found: str, language: Language) -> str | None:
     """What to write where a text cannot be continued, if it looks like one in another language."""
     before = before.rstrip()
-    for habit in _HABITS:
+    for habit in _HABITS[language]:
         if re.match(habit.found, found) and re.search(rf"{habit.before}\Z", before):
             return habit.hint
     return None
@@ -151,15 +178,20 @@ def type_of_habit(name: str) -> str | None:
     return _TYPES_BY_NAME.get(name.lower())
 
 
-def hint_of_case(name: str) -> str | None:
+def hint_of_word(name: str, language: Language = QUERY) -> str | None:
+    """What to write instead of a word, if it is a keyword in capital letters, or one of other languages."""
+    return hint_of_case(name, language) or _WORD_HINTS[language].get(name.lower())
+
+
+def hint_of_case(name: str, language: Language = QUERY) -> str | None:
     """What to write instead of a keyword in capital letters."""
     word = name.lower()
-    return f"keywords are written in lower case: `{word}`" if name != word and word in _keywords() else None
+    return f"keywords are written in lower case: `{word}`" if name != word and word in _keywords(language) else None
 
 
 @cache
-def _keywords() -> frozenset[str]:
-    """The words of the query language, as its grammar has them: in quotes, or in a pattern with white space."""
-    grammar = grammar_of(QUERY)
+def _keywords(language: Language) -> frozenset[str]:
+    """The words of a language, as its grammar has them: in quotes, or in a pattern with white space."""
+    grammar = grammar_of(language)
     patterns = " ".join(re.findall(r"^[A-Z_]+: /(.*)/$", grammar, re.MULTILINE))
     return frozenset((*re.findall(r'"([a-z_]+)"', grammar), *re.findall(r"[a-z]{2,}", patterns)))

@@ -9,7 +9,7 @@ from omnigraph.diagnostics import Span, any_of, did_you_mean, quoted
 from omnigraph.syntax import nodes
 from omnigraph.syntax import query_ast as ast
 from omnigraph.syntax.builder import LARGEST_INTEGER, SMALLEST_INTEGER, Builder, present
-from omnigraph.syntax.habits import WORD_HINTS, hint_of_case
+from omnigraph.syntax.habits import hint_of_word
 from omnigraph.syntax.language import MAX_NESTING, SourceFault
 from omnigraph.syntax.tables import Token
 
@@ -259,7 +259,7 @@ class QueryBuilder(Builder):
             message, hint = "expected a condition, found a value", None
             if isinstance(condition, ast.BareName):
                 message = f"expected a clause, found {quoted(condition.name)}"
-                hint = hint_of_case(condition.name) or WORD_HINTS.get(condition.name.lower(), _STEP_HINT)
+                hint = hint_of_word(condition.name) or _STEP_HINT
             raise SourceFault(self._language.code("SYNTAX"), message, condition.span, hint)
         return ast.Filter(condition, span=condition.span)
 

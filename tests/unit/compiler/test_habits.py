@@ -2,9 +2,10 @@
 
 import pytest
 
-from omnigraph.catalog import Catalog
+from omnigraph.catalog import Catalog, compile_schema
 from omnigraph.compiler import check_queries
 from omnigraph.diagnostics import Source
+from omnigraph.errors import SchemaError
 from omnigraph.syntax.habits import hint_of_case
 
 READ = "return { $p.name }"
@@ -91,3 +92,27 @@ def test_every_keyword_is_known_in_capital_letters(word: str) -> None:
     assert f"`{word.lower()}`" in (hint_of_case(word) or "")
     assert hint_of_case(word.lower()) is None
     assert hint_of_case("Person") is None
+
+
+@pytest.mark.parametrize(
+    ("text", "hint"),
+    [
+        ("NODE Person { name: String }", "in lower case: `node`"),
+        ("create table Person (name text)", "node Person { name: String @key }"),
+        ("node Person (name: String)", "properties stand in braces"),
+        ("node Person { name String }", "a colon stands between"),
+        ("node Person { age: I32, name String }", "a colon stands between"),
+        ("node Person { name: text }", "`String`"),
+        ("node Person { name: String NOT NULL }", "ends with `?`"),
+        ("node Person { tags: String[] }", "`[String]`"),
+        ("node Person { tags: List<String> }", "`[String]`"),
+        ("edge Knows from Person to Person", "edge Knows: Person -> Company"),
+        ("edge Knows: Person to Person", "edge Knows: Person -> Company"),
+        ("edge Knows: (Person)-[]->(Person)", "edge Knows: Person -> Company"),
+        ("edge Knows: Person <- Person", "edge Knows: Person -> Company"),
+    ],
+)
+def test_a_habit_in_a_schema_gets_the_hint_that_mends_it(text: str, hint: str) -> None:
+    with pytest.raises(SchemaError) as refused:
+        compile_schema(text)
+    assert hint in (refused.value.diagnostics[0].hint or "")
