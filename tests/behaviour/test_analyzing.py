@@ -235,7 +235,7 @@ def test_progress_is_told_by_stage(original: og.Graph) -> None:
         ("pagerank", {"weight": "strength"}, "edge `About` has no property `strength`"),
         ("components", {"kind": "round"}, "`weak` or `strong`"),
         ("shortest-paths", {}, "need a source"),
-        ("degrees", {"engine": "spark"}, "analyses run in the process"),
+        ("degrees", {"engine": "spark"}, "degrees runs in the process only: expected the engine `auto` or `local`"),
         ("degrees", {"nodes": ["Company"], "edges": ["WorksAt"]}, "leads to `Person`, which is not among"),
         ("degrees", {"from_": "main"}, "they apply to a result that is written back"),
         ("degrees", {"edges": "Knows", "write": {"rank": "rank"}}, "degrees has no column `rank`"),

@@ -11,7 +11,7 @@ from omnigraph.analytics.blocks import blocked_graph
 from omnigraph.analytics.blockwise import ITERATION
 from omnigraph.analytics.numbered import NumberedGraph, Selection, read_numbered, select_types
 from omnigraph.api.data import Analysis
-from omnigraph.api.progress import Progress, Report, no_report
+from omnigraph.api.progress import Choice, Progress, Report, no_report
 from omnigraph.catalog import Catalog, NodeType, Scalar, arrow_type, table_schema
 from omnigraph.catalog.model import ID
 from omnigraph.catalog.types import FLOATS, INTEGERS
@@ -20,7 +20,7 @@ from omnigraph.dataclass_later import dataclass
 from omnigraph.diagnostics import any_of, quoted
 from omnigraph.errors import UsageError, ensure
 from omnigraph.extras import ANALYTICS, require_extra
-from omnigraph.parts.choice import AUTO, LOCAL
+from omnigraph.parts.choice import AUTO, LOCAL, SPARK, choose_engine, spark_for
 from omnigraph.parts.engine import Engine
 from omnigraph.storage.environment import ANALYSIS_BYTES
 from omnigraph.storage.equality import equal_rows
@@ -67,8 +67,11 @@ def plan_analysis(
     """
     require_extra(ANALYTICS, "`analyze`")
     known = algorithm_named(algorithm, parameters)
-    if engine not in (AUTO, LOCAL):
-        raise UsageError(f"invalid engine {engine!r}: analyses run in the process, with `auto` or `local`")
+    if engine == SPARK and blockwise(known) is None:
+        raise UsageError(
+            f"{algorithm} runs in the process only: expected the engine `auto` or `local`; "
+            "on Spark run `pagerank`, `components` of the kind `weak`, and `label-propagation`"
+        )
     selection = select_types(catalog, nodes=nodes, edges=edges, weight=known.weight)
     _check_properties(catalog, known, selection, write or {})
     tables = tuple(catalog.nodes[name].table_key for name in selection.nodes)
@@ -86,12 +89,30 @@ def memory_needed(snapshot: Snapshot, plan: AnalysisPlan) -> int:
     return edges * of_edge + nodes * _BYTES_A_NODE
 
 
-def fits_into_memory(snapshot: Snapshot, plan: AnalysisPlan) -> bool:
-    """Whether an analysis runs over arrays in memory, and not over blocks of edges in scratch files.
+@dataclass(frozen=True, slots=True)
+class AnalysisRun:
+    """Where an analysis runs, and whether over arrays in memory or over blocks of edges in scratch files."""
 
-    One that cannot run in blocks runs in memory, whatever it needs.
+    choice: Choice
+    in_blocks: bool
+
+
+def choose_run(snapshot: Snapshot, plan: AnalysisPlan, engine: str, *, most_bytes: int | None = None) -> AnalysisRun:
+    """Memory of this process if it is enough, and blocks otherwise: of `auto` on Spark, of `local` in this process.
+
+    A cluster that is configured does not matter for what fits into memory: iterations over it are faster here. An
+    analysis that cannot run in blocks runs in memory, whatever it needs.
     """
-    return blockwise(plan.algorithm) is None or memory_needed(snapshot, plan) <= ANALYSIS_BYTES
+    most = ANALYSIS_BYTES if most_bytes is None else most_bytes
+    needed = memory_needed(snapshot, plan)
+    exceeds = needed > most and blockwise(plan.algorithm) is not None
+    if engine != AUTO:
+        choice = choose_engine(engine, tuple)
+        return AnalysisRun(choice, exceeds or choice.engine == SPARK)
+    if not exceeds:
+        return AnalysisRun(Choice(LOCAL, "the work fits into memory"), in_blocks=False)
+    reason = f"it takes about {needed >> 20:,} MiB (OMNIGRAPH_ANALYSIS_BYTES: {most >> 20:,} MiB)"
+    return AnalysisRun(spark_for(reason), in_blocks=True)
 
 
 def run_analysis(

@@ -9,17 +9,33 @@ from typing import TYPE_CHECKING, Any
 from omnigraph.extras import SPARK, require_extra
 
 if TYPE_CHECKING:
+    from omnigraph.datasource.graph_frames import GraphTables, graph_frame, graph_tables, load_graph_frame
     from omnigraph.spark.engine import SparkEngine
     from omnigraph.spark.executor import frame_of, read_on_spark
     from omnigraph.spark.sessions import session, stop
     from pyspark_omnigraph import DataSource
 
-__all__ = ["DataSource", "SparkEngine", "frame_of", "read_on_spark", "session", "stop"]
+__all__ = [
+    "DataSource",
+    "GraphTables",
+    "SparkEngine",
+    "frame_of",
+    "graph_frame",
+    "graph_tables",
+    "load_graph_frame",
+    "read_on_spark",
+    "session",
+    "stop",
+]
 
 _HOMES = {
     "DataSource": "pyspark_omnigraph",
+    "GraphTables": "omnigraph.datasource.graph_frames",
     "SparkEngine": "omnigraph.spark.engine",
     "frame_of": "omnigraph.spark.executor",
+    "graph_frame": "omnigraph.datasource.graph_frames",
+    "graph_tables": "omnigraph.datasource.graph_frames",
+    "load_graph_frame": "omnigraph.datasource.graph_frames",
     "read_on_spark": "omnigraph.spark.executor",
     "session": "omnigraph.spark.sessions",
     "stop": "omnigraph.spark.sessions",

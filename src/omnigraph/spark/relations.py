@@ -21,6 +21,7 @@ from omnigraph.spark.engine import SparkEngine
 from omnigraph.spark.scans import TablePart, parts_of
 from omnigraph.spark.tasks import task_of_rows
 from omnigraph.spark.types import exchanged_schema, local_frame, spark_schema, to_spark
+from omnigraph.storage.tables import Table
 
 SMALL_TABLE = 1000
 """Up to how many rows a table is read in this process."""
@@ -120,18 +121,28 @@ class Relations:
 
     def scan_parts(self, parts: Sequence[ScanPart], schema: pa.Schema) -> DataFrame:
         """The rows of parts, read by tasks."""
-        if not parts:
-            return self.local(schema.empty_table())
-        moved = exchanged_schema(schema)
+        return read_parts(self.session, parts, schema)
 
-        def task(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-            with task_of_rows(STAGE):
-                for batch in batches:
-                    for number in batch.column(0).to_pylist():
-                        yield from to_spark(parts[number].batches(), moved)
 
-        numbers = self.session.range(0, len(parts), 1, len(parts))
-        return numbers.mapInArrow(task, spark_schema(schema))
+def scan_table(session: SparkSession, table: Table, schema: pa.Schema) -> DataFrame:
+    """The rows of a table as a frame; `schema` has the columns to read."""
+    return read_parts(session, parts_of(table, columns=schema.names), schema)
+
+
+def read_parts(session: SparkSession, parts: Sequence[ScanPart | TablePart], schema: pa.Schema) -> DataFrame:
+    """The rows of parts, read by tasks; without parts, no rows."""
+    if not parts:
+        return local_frame(session, schema.empty_table())
+    moved = exchanged_schema(schema)
+
+    def task(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        with task_of_rows(STAGE):
+            for batch in batches:
+                for number in batch.column(0).to_pylist():
+                    yield from to_spark(parts[number].batches(), moved)
+
+    numbers = session.range(0, len(parts), 1, len(parts))
+    return numbers.mapInArrow(task, spark_schema(schema))
 
 
 class _SparkLeaves(Leaves):

@@ -2,15 +2,15 @@
 
 from collections.abc import Collection, Sequence
 from dataclasses import replace
+from functools import partial
 
-from omnigraph.analytics.analysis import AnalysisPlan, fits_into_memory, plan_analysis, run_analysis, write_back
+from omnigraph.analytics.analysis import AnalysisPlan, choose_run, plan_analysis, run_analysis, write_back
 from omnigraph.api.data import PARAMETERS_OF_ALGORITHMS, Analysis, AnalyzeRequest
 from omnigraph.branching.creation import branch_for_write
 from omnigraph.errors import UsageError
 from omnigraph.failpoints import Writer
-from omnigraph.parts.engine import InProcess
 from omnigraph.policy import Action
-from omnigraph.session.engines import to_frame
+from omnigraph.session.engines import start_engine, to_frame
 from omnigraph.session.session import Session
 from omnigraph.session.writes import PreparedWrite, WriteOrder
 from omnigraph.versioning import Snapshot
@@ -66,7 +66,8 @@ def _plan(session: Session, request: AnalyzeRequest, at: Snapshot, branch: str) 
 
 def _run(session: Session, request: AnalyzeRequest, at: Snapshot, planned: AnalysisPlan) -> Analysis:
     with session.branches.noticing_removal(at):
-        start = None if fits_into_memory(at, planned) else InProcess
+        run = choose_run(at, planned, request.engine)
+        start = partial(start_engine, run.choice) if run.in_blocks else None
         return replace(run_analysis(at, planned, request.report, start_engine=start), to_frame=to_frame)
 
 
