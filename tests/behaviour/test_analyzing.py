@@ -146,6 +146,7 @@ def test_a_graph_that_does_not_fit_into_memory_is_analysed_in_blocks(
     )
     graph.mutate('query q { insert Knows { from: "Eve", to: "Dan" } }')
     graph.mutate('query q { delete Knows where from = "Bob" }')
+    monkeypatch.setenv("OMNIGRAPH_SPARK", "off")
     in_memory = [graph.analyze(name, edges="Knows", **parameters) for name, parameters in asked]
 
     def stages_of(name: str, parameters: dict[str, Any], expected: Any) -> list[str]:
