@@ -36,7 +36,7 @@ def diff_snapshots(left: Snapshot, right: Snapshot, types: Collection[str] | Non
 
 
 @dataclass(frozen=True, slots=True)
-class _Side:
+class TypeSide:
     """A type as one of the snapshots has it, and its table there."""
 
     entity: EntityType
@@ -44,17 +44,24 @@ class _Side:
 
 
 @dataclass(frozen=True, slots=True)
-class _TablePair:
+class TypePair:
     """One type in both snapshots; where it is not there it is None, and counts as empty."""
 
     name: str
-    left: _Side | None
-    right: _Side | None
+    left: TypeSide | None
+    right: TypeSide | None
+
+    @property
+    def match(self) -> ColumnMatch:
+        """The columns to compare, of a type that is in both."""
+        assert self.left is not None, "the type is in both"
+        assert self.right is not None, "the type is in both"
+        continued = continued_columns(self.left.entity, self.right.entity)
+        return ColumnMatch(continued, kept=kept_columns(self.left.entity, self.right.entity))
 
     def changes(self) -> Iterator[Change]:
         if self.left is not None and self.right is not None:
-            continued = continued_columns(self.left.entity, self.right.entity)
-            match = ColumnMatch(continued, kept=kept_columns(self.left.entity, self.right.entity))
+            match = self.match
             shown = _shown_names(match.names, self.left.table.schema.names, self.right.table.schema.names)
             for batch in difference_batches(self.left.table, self.right.table, match):
                 yield from self._each(ChangeKind.INSERT, None, batch.inserted)
@@ -91,19 +98,31 @@ def _rename_columns(rows: pa.Table, names: Mapping[str, str]) -> pa.Table:
     return rows.select([*names]).rename_columns([*names.values()])
 
 
-def _differing_tables(left: Snapshot, right: Snapshot, types: Collection[str] | None) -> Iterator[_TablePair]:
+def _differing_tables(left: Snapshot, right: Snapshot, types: Collection[str] | None) -> Iterator[TypePair]:
     """The tables that may differ, opened one after the other."""
     for mine, yours in _chosen_types(left.catalog, right.catalog, types):
-        before, after = _pinned_type(left, mine), _pinned_type(right, yours)
-        if (before and left.version(before.table_key)) == (after and right.version(after.table_key)):
-            continue
-        entity = yours or mine
-        assert entity is not None, "a type is in one of the catalogs"
-        yield _TablePair(
-            entity.name,
-            _Side(before, left.table(before.table_key)) if before is not None else None,
-            _Side(after, right.table(after.table_key)) if after is not None else None,
-        )
+        pair = _open_pair(left, right, mine, yours)
+        if pair is not None:
+            yield pair
+
+
+def differing_type(left: Snapshot, right: Snapshot, identity: int) -> TypePair | None:
+    """One type in two snapshots, by its identity; None if nothing of it differs."""
+    mine, yours = (side.catalog.by_identity.get(identity) for side in (left, right))
+    return None if mine is None and yours is None else _open_pair(left, right, mine, yours)
+
+
+def _open_pair(left: Snapshot, right: Snapshot, mine: EntityType | None, yours: EntityType | None) -> TypePair | None:
+    before, after = _pinned_type(left, mine), _pinned_type(right, yours)
+    if (before and left.version(before.table_key)) == (after and right.version(after.table_key)):
+        return None
+    entity = yours or mine
+    assert entity is not None, "a type is in one of the catalogs"
+    return TypePair(
+        entity.name,
+        TypeSide(before, left.table(before.table_key)) if before is not None else None,
+        TypeSide(after, right.table(after.table_key)) if after is not None else None,
+    )
 
 
 def _pinned_type(snapshot: Snapshot, entity: EntityType | None) -> EntityType | None:

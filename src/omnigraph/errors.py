@@ -247,9 +247,26 @@ class ChangesGap(OmnigraphError):
 
     code = "changes_gap"
     http_status = 410
-    template = "version {version} of branch `{branch}` was removed by cleanup, with its changes"
+    template = "version {version} of branch `{branch}` was removed by cleanup, with its changes; {advice}"
 
     branch: str
+    version: int
+    advice: str = "read a snapshot, and the changes after it"
+
+
+class StreamSchemaChanged(OmnigraphError):
+    """A commit changed the columns of the type that a stream reads; a stream that is started again has the new ones."""
+
+    code = "stream_schema_changed"
+    http_status = 409
+    exit_code = 3
+    template = (
+        "commit {commit} (version {version}) changed the columns of `{type}`, and the stream has the old ones: "
+        "start the query again, with its checkpoint"
+    )
+
+    type: str
+    commit: str
     version: int
 
 

@@ -88,6 +88,13 @@ class Point(StrEnum):
     LAYOUT_LINE_CLOSED = "layout.line_closed"
     REPAIR_BEFORE_PUBLISH = "repair.before_publish"
     REPAIR_AFTER_PUBLISH = "repair.after_publish"
+    STREAM_ROWS_STAGED = "stream.rows_staged"
+    STREAM_BEFORE_LOAD = "stream.before_load"
+    STREAM_AFTER_LOAD = "stream.after_load"
+    STREAM_FILES_REMOVED = "stream.files_removed"
+    STREAM_OFFSET_CHOSEN = "stream.offset_chosen"
+    STREAM_BATCH_PLANNED = "stream.batch_planned"
+    STREAM_CHANGES_READ = "stream.changes_read"
 
 
 class _Action(StrEnum):

@@ -1,4 +1,7 @@
-"""A stream of Spark writes each batch into a graph exactly once, also if it is killed or loses its checkpoint."""
+"""A stream of Spark writes each batch into a graph exactly once, also if it loses its checkpoint.
+
+`tests/crash/test_streams_killed.py` has streams that are killed.
+"""
 
 import shutil
 from collections.abc import Iterator
@@ -9,9 +12,8 @@ import pytest
 from pyspark.errors import PySparkException
 
 import omnigraph as og
-from omnigraph.failpoints import WriteStep
 from omnigraph.parts.scratch import INCOMING
-from tests.behaviour.streams import IN_A_TASK, held_streams, read_lines, write_lines, write_stream
+from tests.behaviour.streams import read_lines, write_lines, write_stream
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -101,32 +103,6 @@ def test_the_groups_of_an_aggregation_replace_all_entities_or_are_merged(
     graph.load({"Person": [{"name": "Old"}]})
     write_stream(sums, graph.uri, tmp_path / "two", output="complete", type="Person", mode="merge")
     assert people(graph) == {"Ada": 3, "Bob": 1, "Old": None}
-
-
-def test_streams_that_are_killed_at_any_step_write_each_batch_once(spark: "SparkSession", tmp_path: Path) -> None:
-    streams, graphs = [], []
-    for step in [*WriteStep, IN_A_TASK]:
-        folder = tmp_path / step
-        graphs.append(og.init(folder / "graph", SCHEMA, durability="fast"))
-        merges = step in (WriteStep.AFTER_PHASE_A, WriteStep.AFTER_PHASE_C)
-        for number in range(3):
-            row = {"name": f"p{number % 2}", "age": number} if merges else {"text": f"note {number}"}
-            write_lines(folder / "in", number, row)
-        options = {"type": "Person", "mode": "merge"} if merges else {"type": "Note"}
-        place = {"graph": graphs[-1].uri, "folder": str(folder / "in"), "checkpoint": str(folder / "checkpoint")}
-        streams.append({**place, "columns": PERSON if merges else NOTE, "options": options, "hold": step})
-    with held_streams(streams, str(tmp_path / "mark")):
-        assert all(len(staged(graph)) == 1 for graph in graphs)
-    for graph, each in zip(graphs, streams, strict=True):
-        frame = read_lines(spark, Path(each["folder"]), each["columns"])
-        query = write_stream(frame, graph.uri, Path(each["checkpoint"]), **each["options"])
-        again = og.open(graph.uri, durability="fast")
-        assert batches(again) == [(query, 0), (query, 1), (query, 2)], each
-        if each["options"]["type"] == "Note":
-            assert notes(again) == ["note 0", "note 1", "note 2"]
-        else:
-            assert people(again) == {"p0": 2, "p1": 1}
-        assert staged(again) == []
 
 
 def test_a_lost_checkpoint_neither_doubles_nor_drops_rows(

@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Annotated, Any, get_args
 
-from omnigraph.api.base import MAIN, Bounds, Doc, Request, VerbParameter, parameters_of
+from omnigraph.api.base import MAIN, Bounds, Doc, Request, VerbParameter, WireName, parameters_of
 from omnigraph.api.data import LoadMode, LoadRequest
 from omnigraph.api.words import Branch
 from omnigraph.dataclass_later import dataclass
@@ -48,14 +48,80 @@ class ReadRequest(Request[Any], kw_only=True):
     @property
     def time(self) -> datetime | None:
         """The time that `timestamp` names."""
-        if self.timestamp is None:
-            return None
-        try:
-            time = datetime.fromisoformat(self.timestamp)
-        except ValueError as error:
-            problem = "expected a date, or a date and a time such as 2026-01-31T12:00:00Z"
-            raise UsageError(f"invalid timestamp {self.timestamp!r}: {problem}") from error
-        return time if time.tzinfo is not None else time.replace(tzinfo=UTC)
+        return None if self.timestamp is None else _parse_time("timestamp", self.timestamp)
+
+
+LATEST = "latest"
+"""The start of a stream that reads only what changes after it was started."""
+_BEGINNINGS = ("starting_version", "starting_timestamp", "starting_commit")
+
+
+class ChangesReadRequest(Request[Any], kw_only=True):
+    """Read what changes in one type of a graph, as a stream. Its fields are options of Spark's reader of streams.
+
+    Without a start, the stream begins with all entities as they are, as inserts.
+    """
+
+    type: Annotated[str, Doc("The node or edge type.")]
+    branch: Branch = MAIN
+    read_change_feed: Annotated[
+        str, Doc("Whether to read changes; any other option of streams means it too."), WireName("readchangefeed")
+    ] = "true"
+    starting_version: Annotated[
+        str | None,
+        Doc("The version of the branch whose changes come first, or `latest` for those that are made from now on."),
+        WireName("startingversion"),
+    ] = None
+    starting_timestamp: Annotated[
+        str | None,
+        Doc("Changes from this time on are read; without a zone it is in UTC."),
+        WireName("startingtimestamp"),
+    ] = None
+    starting_commit: Annotated[
+        str | None, Doc("The id or a tag of the commit whose changes come first."), WireName("startingcommit")
+    ] = None
+    max_commits: Annotated[int, Doc("How many commits a batch has at most."), WireName("maxcommitspertrigger")] = 1_000
+    max_rows: Annotated[
+        int | None,
+        Doc("A batch ends before the commit with which it would have more changes; a commit is never divided."),
+        WireName("maxrowspertrigger"),
+    ] = None
+    partition_rows: Annotated[int, Doc("About how many changes one task reads."), Bounds(least=1)] = PART_ROWS
+
+    def problem(self) -> str | None:
+        if self.read_change_feed.lower() != "true":
+            return f"invalid option `readChangeFeed` {self.read_change_feed!r}: a stream reads changes, so it is `true`"
+        named = [name for name in _BEGINNINGS if getattr(self, name) is not None]
+        if len(named) > 1:
+            first, second = (_SHOWN[name.replace("_", "")] for name in named[:2])
+            return f"the options `{first}` and `{second}` both name a start: remove one"
+        version = self.starting_version
+        if version is not None and version.lower() != LATEST and not version.isdecimal():
+            return f"invalid option `startingVersion` {version!r}: expected the number of a version, or `latest`"
+        for name, most in (("maxCommitsPerTrigger", self.max_commits), ("maxRowsPerTrigger", self.max_rows)):
+            if most is not None and most < 1:
+                return f"invalid option `{name}` '{most}': expected at least 1"
+        return None
+
+    @property
+    def starts_now(self) -> bool:
+        """Whether only what changes after the start is read."""
+        return self.starting_version is not None and self.starting_version.lower() == LATEST
+
+    @property
+    def starting_time(self) -> datetime | None:
+        """The time that `starting_timestamp` names."""
+        text = self.starting_timestamp
+        return None if text is None else _parse_time("option `startingTimestamp`", text)
+
+
+def _parse_time(what: str, text: str) -> datetime:
+    try:
+        time = datetime.fromisoformat(text)
+    except ValueError as error:
+        problem = "expected a date, or a date and a time such as 2026-01-31T12:00:00Z"
+        raise UsageError(f"invalid {what} {text!r}: {problem}") from error
+    return time if time.tzinfo is not None else time.replace(tzinfo=UTC)
 
 
 def _version_as_of(value: str) -> tuple[str, str]:
@@ -89,7 +155,31 @@ _OF_WRITES: Mapping[str, Meaning] = {
 _OF_QUERIES = frozenset(("checkpointlocation", "queryname"))
 """Options of a streaming query, which Spark passes on."""
 
+_OF_STREAMS: Mapping[str, Meaning] = {
+    "readchangedata": lambda value: ("readchangefeed", value),
+}
+"""What other formats call the options of a read of changes."""
+
+_FOREIGN = {
+    "maxfilespertrigger": "a graph has no files to count: use `maxCommitsPerTrigger` or `maxRowsPerTrigger`",
+    "maxbytespertrigger": "use `maxCommitsPerTrigger` or `maxRowsPerTrigger`",
+    "ignoredeletes": "filter the stream by its column `_change_type`",
+    "ignorechanges": "filter the stream by its column `_change_type`",
+    "skipchangecommits": "filter the stream by its column `_change_type`",
+    "witheventtimeorder": "order rows by the column `_commit_version`",
+    "endingversion": "a stream has no end: use `.trigger(availableNow=True)`",
+    "endingtimestamp": "a stream has no end: use `.trigger(availableNow=True)`",
+}
+"""Options of other formats for streams that have no counterpart, and what to do instead."""
+
 _SHOWN = {
+    "readchangefeed": "readChangeFeed",
+    "readchangedata": "readChangeData",
+    "startingversion": "startingVersion",
+    "startingtimestamp": "startingTimestamp",
+    "startingcommit": "startingCommit",
+    "maxcommitspertrigger": "maxCommitsPerTrigger",
+    "maxrowspertrigger": "maxRowsPerTrigger",
     "versionasof": "versionAsOf",
     "timestampasof": "timestampAsOf",
     "txnappid": "txnAppId",
@@ -138,6 +228,20 @@ def parse_read_options(options: Mapping[str, str]) -> FormatOptions:
     return _parse(given, "load", reads, _OF_READS, ignored=only_writes)
 
 
+def reads_changes(options: Mapping[str, str]) -> bool:
+    """Whether these are options of a read of changes; Spark does not tell a source whether it is read as a stream."""
+    return not _ONLY_OF_STREAMS.isdisjoint(name.lower() for name in options)
+
+
+def parse_changes_options(options: Mapping[str, str]) -> FormatOptions:
+    """The options of a stream that reads changes."""
+    given = {name.lower(): value for name, value in options.items()}
+    names = _names_of(ChangesReadRequest)
+    for name in given.keys() & ((_names_of(ReadRequest) | _OF_READS.keys()) - {*names, *_OPENING}):
+        raise UsageError(f"the option `{_SHOWN.get(name, name)}` is not for streams")
+    return _parse(given, "load", names, _OF_STREAMS, ignored=())
+
+
 def parse_write_options(options: Mapping[str, str]) -> FormatOptions:
     """The options of a write of a frame."""
     return _parse_write(options, "save", _names_of(LoadRequest), _OF_WRITES, ignored=())
@@ -182,9 +286,7 @@ def _parse(
     sources: dict[str, str] = {}
     for name, value in given.items():
         if name not in known and not name.startswith(_STORAGE):
-            shown = [_SHOWN.get(each, each) for each in {*_OPENING, *names, *aliases}]
-            hint = did_you_mean(name, shown) or f"known are {', '.join(f'`{each}`' for each in sorted(shown))}"
-            raise UsageError(f"unknown option `{name}`: {hint}")
+            raise UsageError(f"unknown option `{name}`: {_hint_at_options(name, call, {*_OPENING, *names, *aliases})}")
         if name in ignored:
             continue
         own, meant = aliases[name](value) if name in aliases else (name, value)
@@ -199,6 +301,16 @@ def _parse(
     return FormatOptions(values)
 
 
+def _hint_at_options(name: str, call: str, known: Collection[str]) -> str:
+    """What to write instead of an unknown option: the nearest one, among them those of streams if it is a read."""
+    if name in _FOREIGN:
+        return _FOREIGN[name]
+    if near := did_you_mean(name, [*known, *(_ONLY_OF_STREAMS if call == "load" else ())]):
+        words = near.split("`")
+        return "`".join(_SHOWN.get(each, each) for each in words)
+    return f"known are {', '.join(f'`{each}`' for each in sorted(_SHOWN.get(each, each) for each in known))}"
+
+
 def _options_of(request: type[Request[Any]]) -> list[VerbParameter]:
     """The fields that are options. The writer loads in the driver, so it has no choice of an engine."""
     return [each for each in parameters_of(request) if each.scope is None and each.name != "engine"]
@@ -208,11 +320,15 @@ def _names_of(request: type[Request[Any]]) -> frozenset[str]:
     return frozenset(each.wire_name for each in _options_of(request))
 
 
+_ONLY_OF_STREAMS = (_names_of(ChangesReadRequest) - _names_of(ReadRequest)) | _OF_STREAMS.keys()
+
+
 def _parse_value(parameter: VerbParameter, text: str) -> Any:
     if parameter.takes_many:
         return tuple(name.strip() for name in text.split(","))
     if int not in (parameter.hint, *get_args(parameter.hint)):
         return text
     if not text.isdecimal():
-        raise UsageError(f"invalid option `{parameter.wire_name}` {text!r}: expected a number")
+        name = _SHOWN.get(parameter.wire_name, parameter.wire_name)
+        raise UsageError(f"invalid option `{name}` {text!r}: expected a number")
     return int(text)

@@ -7,7 +7,7 @@ to other uses of it as well.
 
 from collections.abc import Collection, Iterator, Mapping
 from datetime import datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import pyarrow as pa
 import pyspark
@@ -19,14 +19,16 @@ from omnigraph.datasource.failures import brief_failures
 from omnigraph.datasource.options import (
     FormatOptions,
     ReadRequest,
+    parse_changes_options,
     parse_read_options,
     parse_stream_write_options,
     parse_write_options,
+    reads_changes,
 )
 from omnigraph.datasource.tables import is_table, options_with_table, table_schema_with, without_table_properties
 from omnigraph.datasource.writer import GraphWriter
 from omnigraph.diagnostics import did_you_mean
-from omnigraph.errors import NotFound, UsageError
+from omnigraph.errors import NotFound, OmnigraphError, UsageError
 from omnigraph.policy import Action
 from omnigraph.session.session import Session
 from omnigraph.spark.scans import TablePart, parts_of
@@ -35,6 +37,7 @@ from omnigraph.storage.carrying import TableAt, place_of
 from omnigraph.versioning import Snapshot
 
 if TYPE_CHECKING:
+    from omnigraph.datasource.stream_reader import ChangesRead, ChangesReader
     from omnigraph.datasource.stream_writer import GraphStreamWriter
 
 _STREAMS = (4, 2)
@@ -53,13 +56,15 @@ class TableRead:
 class DataSource(datasource.DataSource):
     """``spark.read.format("omnigraph").option("type", "Person").load("graph.omni")``
 
-    The options of a read are the fields of `ReadRequest`, those of a write the fields of `LoadRequest` and `type`. Both
-    have `policy` and `actor` (as in `omnigraph.open`), and ``storage.<key>`` for the settings of the store.
+    The options of a read are the fields of `ReadRequest`, those of a stream of changes the fields of
+    `ChangesReadRequest`, those of a write the fields of `LoadRequest` and `type`. All have `policy` and `actor` (as in
+    `omnigraph.open`), and ``storage.<key>`` for the settings of the store.
     """
 
     def __init__(self, options: dict[str, str]) -> None:
         super().__init__(options)
         self._table: TableRead | None = None
+        self._changes: ChangesRead | None = None
 
     @classmethod
     def name(cls) -> str:
@@ -67,11 +72,17 @@ class DataSource(datasource.DataSource):
 
     def schema(self) -> types.StructType:
         with brief_failures():
+            if reads_changes(self.options):
+                return spark_schema(self._pin_changes().schema)
             found = spark_schema(self._pin_table(without_table_properties(self.options)).schema)
             return table_schema_with(self.options, found) if is_table(self.options) else found
 
     def reader(self, schema: types.StructType) -> "Reader":
         with brief_failures():
+            if reads_changes(self.options):
+                raise UsageError(
+                    "changes are read as a stream: expected `spark.readStream`, or `g.changes()` in Python"
+                )
             return Reader(self._pin_table(options_with_table(self.options, schema)), schema)
 
     def writer(self, schema: types.StructType, overwrite: bool) -> GraphWriter:
@@ -85,6 +96,26 @@ class DataSource(datasource.DataSource):
 
             options = parse_stream_write_options(options_with_table(self.options, schema))
             return GraphStreamWriter(options, overwrite=overwrite)
+
+    def streamReader(self, schema: types.StructType) -> "ChangesReader | RefusedStream":  # noqa: N802 - Spark's
+        try:
+            _check_streams()
+            if not reads_changes(self.options):
+                raise UsageError("a stream reads changes: add `.option('readChangeFeed', 'true')`")
+            from omnigraph.datasource.stream_reader import ChangesReader  # noqa: PLC0415 - needs a newer Spark
+
+            return ChangesReader(self._pin_changes(), schema)
+        except OmnigraphError as error:
+            return RefusedStream(error)
+
+    def _pin_changes(self) -> "ChangesRead":
+        """Decided once, as above."""
+        from omnigraph.datasource.stream_reader import pin_changes  # noqa: PLC0415 - needs a newer Spark
+
+        _check_streams()
+        if self._changes is None:
+            self._changes = pin_changes(parse_changes_options(self.options))
+        return self._changes
 
     def _pin_table(self, options: Mapping[str, str]) -> TableRead:
         """Decided once: Spark uses this object for the schema and for the reading."""
@@ -113,6 +144,26 @@ class Reader(datasource.DataSourceReader):
         part = partition.value
         # Where there is no part, Spark makes one of its own.
         return to_spark(part.batches(), self._schema) if isinstance(part, TablePart) else iter(())
+
+
+class RefusedStream(datasource.DataSourceStreamReader):
+    """A stream that cannot be read. Spark hides an error that comes up before it has a reader."""
+
+    def __init__(self, error: OmnigraphError) -> None:
+        self._error = error
+
+    def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's
+        return self._refuse()
+
+    def latestOffset(self, *_: Any) -> dict[str, Any]:  # noqa: N802 - Spark's
+        return self._refuse()
+
+    def read(self, partition: datasource.InputPartition) -> Iterator[pa.RecordBatch]:  # noqa: ARG002 - Spark's
+        return self._refuse()
+
+    def _refuse(self) -> NoReturn:
+        with brief_failures():
+            raise self._error
 
 
 def pin_table(options: FormatOptions) -> TableRead:

@@ -16,11 +16,13 @@ from pyspark import TaskContext
 from pyspark.sql import datasource
 from ulid import ULID
 
+from omnigraph import failpoints
 from omnigraph.dataclass_later import dataclass
 from omnigraph.datasource.failures import brief_failures
 from omnigraph.datasource.options import FormatOptions
 from omnigraph.datasource.writer import Messages, StagedFiles, StagedLoad
 from omnigraph.errors import EngineFailed
+from omnigraph.failpoints import Point
 from omnigraph.loading.batches import LoadKey
 
 _QUERY = "sql.streaming.queryId"
@@ -50,18 +52,25 @@ class GraphStreamWriter(datasource.DataSourceStreamArrowWriter):
         with brief_failures():
             query = _query()
             folder = f"{query}-{self._name}"
-            return StagedBatch(folder, self._load.stage(folder, iterator), query=query)
+            staged = StagedBatch(folder, self._load.stage(folder, iterator), query=query)
+            failpoints.hit(Point.STREAM_ROWS_STAGED)
+            return staged
 
     def commit(self, messages: "list[datasource.WriterCommitMessage | None]", batchId: int) -> None:  # noqa: N803 - Spark's
         with brief_failures():
             staged = _reports(messages)
             if not staged:
                 raise EngineFailed("write a batch", "no task has reported what it wrote")
+            failpoints.hit(Point.STREAM_BEFORE_LOAD)
             try:
                 self._load.run(staged[0].folder, staged, self._key(staged[0].query, batchId))
+                failpoints.hit(Point.STREAM_AFTER_LOAD)
             finally:
-                # A query works on one batch at a time, so its other folders are from attempts that failed.
-                self._load.remove_folders(self._load.staging_folders(f"{staged[0].query}-"))
+                # Earlier folders are from attempts that failed. Later ones are from the query after a restart, which a
+                # process of a driver that was killed may still see.
+                folders = self._load.staging_folders(f"{staged[0].query}-")
+                self._load.remove_folders(each for each in folders if each <= staged[0].folder)
+            failpoints.hit(Point.STREAM_FILES_REMOVED)
 
     def abort(self, messages: "list[datasource.WriterCommitMessage | None]", batchId: int) -> None:  # noqa: ARG002, N803
         """Removes the folders that tasks have reported. What others left is removed by the next batch of the query."""

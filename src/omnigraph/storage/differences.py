@@ -14,6 +14,7 @@ A column that only one of the versions has is a difference of their schemas, not
 without rewriting the rows is compared for all rows, and no other column is read for that.
 """
 
+import zlib
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import cache
 from typing import Any, TypeAlias
@@ -89,8 +90,14 @@ def difference_batches(left: Table, right: Table, match: ColumnMatch | None = No
     The same two versions always give the same order. Without a match, columns with the same name are compared.
     """
     columns = match or by_name(left, right)
+    yield from candidate_batches(left, right, columns, find_candidates(left, right, columns))
+
+
+def candidate_batches(
+    left: Table, right: Table, columns: ColumnMatch, candidates: "RowCandidates"
+) -> Iterator[Differences]:
+    """What differs among some rows of two versions, in the order of `difference_batches`."""
     no_left, no_right = _no_rows(left), _no_rows(right)
-    candidates = _candidates(left, right, columns)
     for addresses in _batches(candidates.inserted):
         yield Differences(right.rows_at(addresses), no_left, no_left, no_right)
     for before, after in _updates(left, right, columns, candidates):
@@ -102,7 +109,7 @@ def difference_batches(left: Table, right: Table, match: ColumnMatch | None = No
 def difference_counts(left: Table, right: Table, match: ColumnMatch | None = None) -> DifferenceCounts:
     """How much differs. Only rows that may have been updated are read."""
     columns = match or by_name(left, right)
-    candidates = _candidates(left, right, columns)
+    candidates = find_candidates(left, right, columns)
     updated = sum(before.num_rows for before, _ in _updates(left, right, columns, candidates))
     return DifferenceCounts(len(candidates.inserted), updated, len(candidates.deleted))
 
@@ -127,7 +134,7 @@ class DifferenceSamples:
 def difference_samples(left: Table, right: Table, most: int) -> DifferenceSamples:
     """How much differs, with up to `most` ids of each kind. Only rows that may have been updated are read whole."""
     columns = by_name(left, right)
-    candidates = _candidates(left, right, columns)
+    candidates = find_candidates(left, right, columns)
     updated, ids = 0, list[str]()
     for before, _ in _updates(left, right, columns, candidates):
         updated += before.num_rows
@@ -230,13 +237,42 @@ def _batches(addresses: _Numbers) -> Iterator[pa.Array]:
 
 
 @dataclass(frozen=True, slots=True)
-class _Candidates:
-    """Addresses of rows by what may have happened to them; `before` and `after` are the same entities in one order."""
+class RowCandidates:
+    """Addresses of rows by what may have happened to them; `before` and `after` are the same entities in one order.
+
+    It can be sent to a task: addresses that follow each other take next to nothing.
+    """
 
     inserted: _Numbers
     deleted: _Numbers
     before: _Numbers
     after: _Numbers
+
+    @property
+    def count(self) -> int:
+        """How many entities these are: at least as many as there are differences."""
+        return len(self.inserted) + len(self.after) + len(self.deleted)
+
+    def split(self, rows: int) -> "Iterator[RowCandidates]":
+        """Parts of at most this many entities, in the order of `difference_batches`."""
+        updated = len(self.inserted)
+        deleted = updated + len(self.after)
+        for start in range(0, self.count, rows):
+            inner, last = (slice(max(start - at, 0), max(start + rows - at, 0)) for at in (updated, deleted))
+            yield RowCandidates(
+                self.inserted[start : start + rows], self.deleted[last], self.before[inner], self.after[inner]
+            )
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _unpack_candidates, tuple(map(_pack, (self.inserted, self.deleted, self.before, self.after)))
+
+
+def _pack(addresses: _Numbers) -> bytes:
+    return zlib.compress(np.diff(addresses, prepend=np.uint64(0)).tobytes(), 1)
+
+
+def _unpack_candidates(*packed: bytes) -> RowCandidates:
+    return RowCandidates(*(np.cumsum(np.frombuffer(zlib.decompress(each), np.uint64)) for each in packed))
 
 
 @dataclass(frozen=True, slots=True)
@@ -256,11 +292,12 @@ class _Rows:
         return self.at(kept)
 
 
-def _candidates(left: Table, right: Table, match: ColumnMatch) -> _Candidates:
+def find_candidates(left: Table, right: Table, match: ColumnMatch) -> RowCandidates:
+    """The rows that may differ between two versions of a table; the ids of some of them are read."""
     if not (left.deltas or right.deltas):
         return _stored_candidates(left, right, match)
     nothing: _Numbers = np.empty(0, np.uint64)
-    found = _Candidates(nothing, nothing, nothing, nothing)
+    found = RowCandidates(nothing, nothing, nothing, nothing)
     if not is_same_version(left, right):
         found = _stored_candidates(left.plain, right.plain, match)
     ids = _touched_ids(left, right)
@@ -272,7 +309,7 @@ def _candidates(left: Table, right: Table, match: ColumnMatch) -> _Candidates:
     order = np.argsort(after, kind="stable")
     inserted = found.inserted[_is_untouched(right.plain, found.inserted, ids)]
     deleted = found.deleted[_is_untouched(left.plain, found.deleted, ids)]
-    return _Candidates(
+    return RowCandidates(
         np.sort(np.concatenate([inserted, touched.inserted])),
         np.sort(np.concatenate([deleted, touched.deleted])),
         before[order],
@@ -315,7 +352,7 @@ def _numbers(column: pa.ChunkedArray) -> _Numbers:
     return numbers_in(column).astype(np.uint64, copy=False)
 
 
-def _stored_candidates(left: Table, right: Table, match: ColumnMatch) -> _Candidates:
+def _stored_candidates(left: Table, right: Table, match: ColumnMatch) -> RowCandidates:
     stored = stored_as_one(left, right, match)
     mine, yours, shared = _suspects(left, right, stored)
     before, after = _rows_of(left, mine), _rows_of(right, yours)
@@ -426,21 +463,21 @@ def _written_apart(left: _Rows, right: _Rows, common: int) -> tuple[_Rows, _Rows
 # --- rows that are matched by id ---
 
 
-def _match_by_id(left: _Side, right: _Side) -> _Candidates:
+def _match_by_id(left: _Side, right: _Side) -> RowCandidates:
     nothing: _Numbers = np.empty(0, np.uint64)
     if not len(left.addresses) or not len(right.addresses):
-        return _Candidates(right.addresses, left.addresses, nothing, nothing)
+        return RowCandidates(right.addresses, left.addresses, nothing, nothing)
     return _match_ids((_ids(left), left.addresses), (_ids(right), right.addresses))
 
 
-def _match_ids(left: tuple[pa.Array, _Numbers], right: tuple[pa.Array, _Numbers]) -> _Candidates:
+def _match_ids(left: tuple[pa.Array, _Numbers], right: tuple[pa.Array, _Numbers]) -> RowCandidates:
     """What became of rows, whose ids and addresses are given."""
     found = pc.index_in(right[0], value_set=left[0])
     matched = found.is_valid().to_numpy(zero_copy_only=False)
     partners = found.drop_null().to_numpy()
     alone = np.ones(len(left[1]), np.bool_)
     alone[partners] = False
-    return _Candidates(
+    return RowCandidates(
         inserted=right[1][~matched],
         deleted=left[1][alone],
         before=left[1][partners],
@@ -458,7 +495,7 @@ def _ids(side: _Side) -> pa.Array:
 
 
 def _updates(
-    left: Table, right: Table, match: ColumnMatch, candidates: _Candidates
+    left: Table, right: Table, match: ColumnMatch, candidates: RowCandidates
 ) -> Iterator[tuple[pa.Table, pa.Table]]:
     """The rows that both sides have and that differ in some value, before and after."""
     for mine, yours in zip(_batches(candidates.before), _batches(candidates.after), strict=True):
@@ -490,7 +527,7 @@ class _Whole:
         return _Side(self.table, self.fragments, np.setdiff1d(addresses, np.concatenate(known), assume_unique=True))
 
 
-def _with_values_apart(left: _Whole, right: _Whole, columns: Mapping[str, str], found: _Candidates) -> _Candidates:
+def _with_values_apart(left: _Whole, right: _Whole, columns: Mapping[str, str], found: RowCandidates) -> RowCandidates:
     """What was found before, and the rows that differ only in the values of these columns."""
     others = _match_by_id(
         left.rows_except([found.before, found.deleted]), right.rows_except([found.after, found.inserted])
@@ -505,4 +542,4 @@ def _with_values_apart(left: _Whole, right: _Whole, columns: Mapping[str, str], 
         yours.append(after.to_numpy()[different])
     after_all = np.concatenate(yours)
     order = np.argsort(after_all, kind="stable")
-    return _Candidates(found.inserted, found.deleted, np.concatenate(mine)[order], after_all[order])
+    return RowCandidates(found.inserted, found.deleted, np.concatenate(mine)[order], after_all[order])

@@ -14,6 +14,9 @@ if TYPE_CHECKING:
         commit_of_version,
         commit_since,
         commit_with_id,
+        commits_between,
+        first_number,
+        manifest_after,
         manifest_at_time,
         manifest_of_commit,
         manifest_of_version,
@@ -29,8 +32,8 @@ else:
         {
             "branches": "Branches",
             "commit_graph": "CommitGraph",
-            "history": "commit_of_version commit_since commit_with_id manifest_at_time manifest_of_commit"
-            " manifest_of_version no_snapshot",
+            "history": "commit_of_version commit_since commit_with_id commits_between first_number manifest_after"
+            " manifest_at_time manifest_of_commit manifest_of_version no_snapshot",
             "log": "ManifestLog",
             "manifest": "Manifest Pin SchemaChange",
             "publisher": "MergedParent Publication new_commit_id publish",

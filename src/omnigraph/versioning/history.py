@@ -92,6 +92,33 @@ def commit_of_version(log: ManifestLog, version: int) -> Commit:
     raise NotFound("version", str(version))
 
 
+def first_number(log: ManifestLog) -> int:
+    """The number of the oldest state of a branch: that of the first commit, or of the one that the branch began at."""
+    return log.commits_to(log.first_version)[-1].manifest_version
+
+
+def commits_between(log: ManifestLog, after: int, up_to: int) -> list[Commit]:
+    """The commits of a branch with the numbers after one up to another, oldest first. Cleanup removes none of them."""
+    if up_to <= after:
+        return []
+    found: dict[int, Commit] = {}
+    version = commit_of_version(log, up_to).manifest
+    while version >= log.first_version:
+        commits = log.commits_to(version)
+        found.update((each.manifest_version, each) for each in commits if after < each.manifest_version <= up_to)
+        if commits[0].manifest_version <= after + 1:
+            break
+        version = commits[0].manifest - 1
+    return [found[number] for number in sorted(found)]
+
+
+def manifest_after(log: ManifestLog, commit: Commit) -> Manifest:
+    """The state of a branch after one of its commits, or after the one that the branch began at."""
+    if log.origin is not None and commit.incarnation != log.incarnation:
+        return log.at(log.first_version)
+    return log.manifest_of(commit.place)
+
+
 def manifest_of_version(log: ManifestLog, version: int) -> Manifest:
     """The state of the commit with this number."""
     try:

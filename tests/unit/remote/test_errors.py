@@ -31,6 +31,7 @@ ERRORS = [
     errors.BranchExists("b"),
     errors.BranchInUse("b", ["c"], ["v1"]),
     errors.ChangesGap("main", 3),
+    errors.StreamSchemaChanged("Person", "c1", 3),
     errors.Conflict("somebody was first"),
     errors.DataStillNeeded(["b"], ["v1"]),
     errors.ExpectedVersionMismatch("node:Person", 3, 4),
