@@ -357,6 +357,15 @@ def test_both_zeros_are_one_value(tmp_path: Path) -> None:
         assert len(found) == 60
 
 
+def test_a_node_without_edges_is_reached_from_itself_where_only_its_id_is_asked_for(tmp_path: Path) -> None:
+    graph = og.init(tmp_path / "graph.omni", "node N { name: String @key, age: I32? } edge E: N -> N edge M: N -> N")
+    ends = [{"from": "a", "to": "b"}, {"from": "b", "to": "c"}]
+    graph.load({"N": [{"name": name} for name in "abc"], "E": ends, "M": ends[:1]}, engine="local")
+    pattern = '$p: N  $p <m>{0,} $q  $q <e>{2,} $r  $q.id > "b"  $p.age is null or $p.age = 1'
+    found, expected = read_both(graph, f"query q {{ match {{ {pattern} }} return {{ $p.id, $q.id, $r.id }} }}")
+    assert found == expected == [{"p.id": "c", "q.id": "c", "r.id": each} for each in ("a", "c")]
+
+
 def test_choices_of_what_may_be_missing_are_as_from_the_tables(tmp_path: Path) -> None:
     graph = people(tmp_path, 4)
     for columns, expected in (

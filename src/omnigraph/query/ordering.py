@@ -339,7 +339,8 @@ def _rank(bound: Bound) -> int:
         return _PINNED
     if tests & EXACT:
         return _EQUAL
-    if tests or bound.required:
+    if (tests or bound.required) and bound.needs_scan:
+        # Without a scan nothing is known of the ids that pass, and a walk cannot begin there.
         return _FILTERED
     is_node = all(isinstance(entity, NodeType) for entity in bound.entities)
     return _OPEN if is_node and bound.needs_scan else _UNSCANNED
