@@ -29,6 +29,7 @@ from benchmarks import (
     snb,
     spark_start,
     startup,
+    streams,
     upkeep,
     writes,
 )
@@ -61,6 +62,7 @@ def main() -> int:
             evolution,
             cleaning,
             spark_start,
+            streams,
             pipeline,
             exports,
             analytics,
