@@ -44,6 +44,7 @@ _IMPORTED = (
     "tests.consistency.reader",
     "tests.consistency.worker",
     "tests.crash.schema_world",
+    "tests.crash.till",
     "tests.crash.world",
 )
 _NURSERY = """

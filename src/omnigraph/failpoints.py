@@ -95,6 +95,11 @@ class Point(StrEnum):
     STREAM_OFFSET_CHOSEN = "stream.offset_chosen"
     STREAM_BATCH_PLANNED = "stream.batch_planned"
     STREAM_CHANGES_READ = "stream.changes_read"
+    PIPELINE_SOURCES_READ = "pipeline.sources_read"
+    PIPELINE_ROWS_CHECKED = "pipeline.rows_checked"
+    PIPELINE_ROWS_REJECTED = "pipeline.rows_rejected"
+    PIPELINE_BATCH_LOADED = "pipeline.batch_loaded"
+    PIPELINE_BATCH_MERGED = "pipeline.batch_merged"
 
 
 class _Action(StrEnum):

@@ -259,7 +259,7 @@ def test_a_plan_counts_and_writes_nothing(tmp_path: Path) -> None:
 
 def test_a_plan_names_columns_that_the_schema_lacks(tmp_path: Path) -> None:
     graph, shop = make_shop(tmp_path, edited(TEXT, "select distinct sku from", "select distinct sku, price from"))
-    assert shop.plan(graph).schema_changes == ("Product has no property `price` (double)",)
+    assert shop.plan(graph).schema_changes == ("Product has no property for it: `price: F64?`",)
 
 
 def test_all_mistakes_are_reported_at_once_with_their_lines(tmp_path: Path) -> None:
@@ -282,7 +282,7 @@ def test_a_pipeline_that_needs_spark_says_so_if_it_may_not_use_it(tmp_path: Path
 
 def test_definitions_that_are_no_pipelines_are_refused(tmp_path: Path) -> None:
     with pytest.raises(og.PipelineError) as caught:
-        read_pipeline("pipeline: a b\nsources: {x: {files: x.txt}}\n")
+        read_pipeline("pipeline: a b\nsources: {x: {files: x.dat}}\n")
     assert [each.code.value for each in caught.value.diagnostics] == ["D101", "D104", "D104"]
     with pytest.raises(og.NotFound):
         read_pipeline(tmp_path / "none.yaml")

@@ -18,8 +18,13 @@ import pyarrow.parquet as pq
 import omnigraph as og
 from omnigraph.loading import sources
 from omnigraph.parts import buckets
+from omnigraph.pipelines import Pipeline
 from omnigraph.spark.java import Java, find_java
 from omnigraph.spark.sessions import session
+from tests.behaviour.shop import make_shop, write_customers
+from tests.behaviour.test_debian_pipeline import ALPHA, BETA, GAMMA, LIBC, OLD_GAMMA, debian, write_list
+from tests.behaviour.test_pipeline_changes import accounts, write_changes
+from tests.crash.children import SOAKING
 from tests.crash.spark_moments import ROOT, Moments, kill, parent_of
 from tests.spark_session import QUICKLY_COMPILED
 
@@ -91,7 +96,34 @@ def outcome_of_work(inputs: Path, uri: Path) -> dict[str, Any]:
         "rows": rows_of(graph),
         "answers": [answer(graph, query) for query in QUERIES],
         "as a table": as_a_table(graph),
+        "pipelines": outcome_of_pipelines(Path(f"{uri}-pipelines"), "spark") if SOAKING else None,
     }
+
+
+def outcome_of_pipelines(folder: Path, engine: str) -> list[Any]:
+    """What runs of the same files of pipelines did, and the graphs that they left."""
+    found: list[Any] = []
+    (folder / "shop").mkdir(parents=True)
+    graph, pipeline = make_shop(folder / "shop")
+    found += _outcome_of_runs(graph, pipeline, engine)
+    write_customers(folder / "shop", 2, [(9, "Zoe", "at"), (3, "Rob", "fr")])
+    found += _outcome_of_runs(graph, pipeline, engine)
+    (folder / "debian").mkdir()
+    write_list(folder / "debian", "main_Packages", ALPHA, BETA, GAMMA, LIBC)
+    write_list(folder / "debian", "security_Packages", OLD_GAMMA)
+    found += _outcome_of_runs(*debian(folder / "debian"), engine)
+    (folder / "accounts").mkdir()
+    graph, pipeline = accounts(folder / "accounts")
+    write_changes(folder / "accounts", 1, [(1, "Ada", 1.0, 1, "c"), (1, "Ada", 2.0, 3, "u"), (2, "Bob", 3.0, 2, "d")])
+    return [*found, *_outcome_of_runs(graph, pipeline, engine)]
+
+
+def _outcome_of_runs(graph: og.Graph, pipeline: Pipeline, engine: str) -> list[Any]:
+    """A run, another one that finds nothing new, and what is there then."""
+    done = pipeline.run(graph, engine=engine)
+    assert pipeline.run(graph, engine=engine).commit is None
+    rejected = [[each.name, each.violations, each.rows] for each in done.expectations]
+    return [dict(done.sources), dict(done.nodes), dict(done.edges), rejected, list(graph.export(ordered=True))]  # type: ignore[arg-type]
 
 
 def as_a_table(graph: og.Graph) -> list[Any]:

@@ -8,6 +8,7 @@ from pyspark.sql import SparkSession
 
 from omnigraph.loading import sources
 from omnigraph.parts import buckets
+from tests.crash.children import SOAKING
 from tests.crash.spark_moments import wait_until_gone
 from tests.engines import clusters
 
@@ -29,6 +30,8 @@ def test_every_place_gives_the_same(spark: SparkSession, tmp_path: Path, monkeyp
     ]
     assert here["commit"]["follows the first"]
     assert [len(answer) for answer in here["answers"]] == [2, 2, 4]
+    if SOAKING:
+        assert here["pipelines"] == clusters.outcome_of_pipelines(tmp_path / "in-process", "local")
 
     with clusters.connect(tmp_path / "connect", mark) as settings:
         assert clusters.in_a_child(settings, tmp_path, tmp_path / "over-connect") == here

@@ -21,7 +21,7 @@ from omnigraph.cli.output import (
 )
 from omnigraph.errors import PipelineError
 from omnigraph.pipelines import Pipeline, PipelineRun, read_pipeline
-from omnigraph.pipelines.results import ExpectationOutcome
+from omnigraph.pipelines.results import ExpectationOutcome, PlannedSource
 
 
 def run_validate(file: Path, engine: str, *, as_json: bool) -> int:
@@ -53,13 +53,13 @@ def run_plan(file: Path, engine: str, *, full: bool, count: bool, as_json: bool)
     typer.echo(f"engine: {plan.engine}, because {plan.why}", err=True)
     typer.echo(f"batch {plan.batch} on branch {plan.branch}")
     sources = (
-        (each.name, each.increment, "yes" if each.is_new else "no", _files(each.files), _count(each.rows))
+        (each.name, each.increment, "yes" if each.is_new else "no", _what(each), _count(each.rows))
         for each in plan.sources
     )
-    print_table(("source", "increment", "new", "files", "rows"), sources)
+    print_table(("source", "increment", "new", "from", "rows"), sources)
     print_table(("type", "records"), ((name, _count(rows)) for name, rows in plan.writes.items()))
     for change in plan.schema_changes:
-        typer.echo(f"not written: {change}")
+        typer.echo(f"not written, because the schema lacks it: {change}")
 
 
 def run_run(
@@ -74,6 +74,7 @@ def run_run(
                 done = pipeline.run(graph, engine=engine, full=full, replay=replay, report=report)
             if continuous is None or done.commit is not None:
                 _print_run(pipeline, done, as_json=as_json)
+            full, replay = False, ()  # what is left, and what comes later, is read as after any other batch
             if done.has_more:
                 continue
             if continuous is None:
@@ -92,9 +93,8 @@ def _print_run(pipeline: Pipeline, done: PipelineRun, *, as_json: bool) -> None:
     counts = {**done.nodes, **done.edges}
     print_table(("type", "records"), ((name, f"{count:,}") for name, count in counts.items()))
     _print_outcomes(done.expectations)
-    if done.rejected_rows and pipeline.definition.quarantine is not None:
-        folder = pipeline.definition.folder / pipeline.definition.quarantine.text / done.run
-        typer.echo(f"{plural(done.rejected_rows, 'rejected row')} in {folder}")
+    if done.rejected_rows:
+        typer.echo(f"{plural(done.rejected_rows, 'rejected row')} in {pipeline.place_of_rejected(done.run)}")
     typer.echo(f"batch {done.batch} on branch {done.branch}")
     print_commit(done.commit)
     if done.merged is not None:
@@ -138,13 +138,19 @@ def run_history(file: Path, *, as_json: bool) -> None:
             each.commit.created_at.isoformat(timespec="seconds"),
             f"{sum(each.details.get('read', {}).values()):,}",
             f"{each.details.get('rejected', 0):,}",
+            each.run or "",
+            "yes" if each.details.get("definition") == pipeline.definition.digest else "no",
         )
         for each in batches
     )
-    print_table(("batch", "commit", "at", "rows read", "rejected"), rows)
+    print_table(("batch", "commit", "at", "rows read", "rejected", "run", "this file"), rows)
 
 
-def _files(files: Sequence[str]) -> str:
+def _what(source: PlannedSource) -> str:
+    """What is read of a source: its files, or the positions between which it is read."""
+    if source.after is not None or source.upto is not None:
+        return f"{source.after or 'the beginning'} to {source.upto or 'the end'}"
+    files = source.files
     return ", ".join(files[:3]) + (f" and {len(files) - 3} more" if len(files) > 3 else "")
 
 

@@ -186,8 +186,11 @@ class _Load:
         touched = {key for outcome in read for key, count in outcome.rows.items() if count}
         if self.mode is LoadMode.OVERWRITE:
             touched |= self.given.named_tables
-        if not touched:
+        if not touched and (key is None or key.details is None):
             return self._result(None, ())
+        if not touched:  # what is to be kept, such as offsets, counts without a record too
+            self.attempt.allowed(self.attempt.base, touched)
+            return self._result(self._write(job, (), ()), ())
         deleting = {key for outcome in read for key, count in outcome.deletes.items() if count}
         touched |= edge_tables_at(job.catalog, deleting)
         check_folded(self.attempt, touched)

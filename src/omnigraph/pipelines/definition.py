@@ -3,12 +3,18 @@
 A definition is what its file says, with the place of everything that can be wrong later.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import field
 from enum import StrEnum
+from hashlib import sha256
 from pathlib import Path
+from typing import Any
 
+from omnigraph.api.data import LoadMode
 from omnigraph.dataclass_later import dataclass
 from omnigraph.diagnostics import Source, Span
+
+_DIGITS = 16
 
 
 class Increment(StrEnum):
@@ -20,6 +26,14 @@ class Increment(StrEnum):
     """The rows of files that are new or have changed."""
     COLUMN = "column"
     """The rows in which a column is greater than in any row before."""
+    VERSION = "version"
+    """All rows of a table at its newest version, if that is another one than before."""
+    CHANGES = "changes"
+    """The changes of a table since the version that was read before, as its change feed has them."""
+    OFFSETS = "offsets"
+    """The messages that came after the offsets that were read before."""
+    POSITION = "position"
+    """What a function gives that gets the position before, and returns the next one."""
 
 
 class ViolationAction(StrEnum):
@@ -54,7 +68,7 @@ class Written:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RowSource:
-    """Rows from outside. One of `files`, `spark` and `function` says where they are."""
+    """Rows from outside. One of `files`, `spark`, `graph` and `function` says where they are."""
 
     name: Written
     files: tuple[Written, ...] = ()
@@ -63,8 +77,14 @@ class RowSource:
     """A format of Spark, such as `jdbc` or `delta`."""
     function: Written | None = None
     """`module:function`, which takes a Spark session and returns a data frame."""
+    callable: Callable[..., Any] | None = field(default=None, compare=False)
+    """The function itself, if the definition was made in Python."""
+    graph: Written | None = None
+    """Another graph."""
+    type: Written | None = None
+    """Of a graph: the node or edge type whose rows are read."""
     format: str | None = None
-    """Of files: `parquet`, `csv` or `jsonl`; None if their names say it."""
+    """Of files: `parquet`, `csv`, `jsonl` or `text`; None if their names say it."""
     columns: Mapping[str, Written] | None = None
     """The types of the columns, as Spark SQL writes them."""
     options: Mapping[str, str]
@@ -91,9 +111,15 @@ class TypeMapping:
     properties: Mapping[str, Written] | None
     """Expressions by property; None for the columns of the view that have the names of properties."""
     id: Written | None = None
-    """The expression of the id; None if it follows from the key, or is made up."""
+    """The expression of the id; None if it follows from the key or from `id_columns`, or is made up."""
+    id_columns: tuple[Written, ...] = ()
+    """Of edges: `from`, `to` and properties, whose values form the id."""
     ends: tuple[Written, Written] | None = None
     """Of edges: the expressions of the ids or keys of both ends."""
+    sequence: Written | None = None
+    """Of change data: the expression that says which change of an entity came first."""
+    delete: Written | None = None
+    """Of change data: the condition of rows that delete."""
 
     @property
     def is_edge(self) -> bool:
@@ -125,9 +151,17 @@ class MissingEnds:
 class BatchPublication:
     """Where and how a batch is written."""
 
-    mode: str = "merge"
+    mode: LoadMode = LoadMode.MERGE
     branch: str = "main"
     review: Review = Review.NONE
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Quarantine:
+    """Where the rows go that were not used: to files below a folder, or to a table of Spark."""
+
+    folder: Written | None = None
+    table: Written | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -145,5 +179,9 @@ class PipelineDefinition:
     expectations: tuple[RowExpectation, ...]
     missing_ends: MissingEnds
     publication: BatchPublication
-    quarantine: Written | None
-    """The folder of rows that were not used."""
+    quarantine: Quarantine | None
+
+    @property
+    def digest(self) -> str:
+        """What tells the text of this definition from any other."""
+        return sha256(self.file.text.encode(errors="replace")).hexdigest()[:_DIGITS]

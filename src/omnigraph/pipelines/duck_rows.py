@@ -10,10 +10,15 @@ from sqlglot import exp
 
 from omnigraph.api.graph import GraphApi
 from omnigraph.parts.duck import connection
-from omnigraph.pipelines.rows import PipelineRows, RelationFault, SourceRows, csv_options
+from omnigraph.pipelines.duck_sql import MACROS, for_duckdb
+from omnigraph.pipelines.graph_rows import newest_commit, rows_of_graph
+from omnigraph.pipelines.rows import PipelineRows, RelationFault, SourceRows, csv_options, spelled_ids
 from omnigraph.pipelines.sql import DUCKDB
+from omnigraph.pipelines.text_files import read_text_files
 
 _IDS_AT_ONCE = 5_000
+_OF_DATA = (duckdb.DataError, duckdb.InvalidInputException)
+_LINES_OF_FILES = 3
 _CSV_OPTIONS = {
     "sep": "delim",
     "delimiter": "delim",
@@ -37,8 +42,21 @@ class DuckRows(PipelineRows):
         self._opened = connection()
         self._duck = self._opened.__enter__()
         self._duck.execute("SET TimeZone = 'UTC'")
+        self._duck.execute(MACROS)
+
+    def _meant(self, tree: exp.Query | exp.Expr) -> exp.Expr:
+        return for_duckdb(tree)
+
+    def newest(self, rows: SourceRows) -> str | None:
+        return newest_commit(rows) if rows.source.graph is not None else super().newest(rows)
 
     def _define_source(self, name: str, rows: SourceRows) -> None:
+        if rows.source.graph is not None:
+            self._define_arrow(name, rows_of_graph(rows))
+            return
+        if rows.source.format == "text":
+            self._define_arrow(name, read_text_files(rows))
+            return
         files = [str(file.location.path) for file in rows.files]
         if not files:
             raise RelationFault("no files")
@@ -72,7 +90,13 @@ class DuckRows(PipelineRows):
             graph.query(source, params={"ids": ids[start : start + _IDS_AT_ONCE]}, branch=branch).table["id"]
             for start in range(0, len(ids), _IDS_AT_ONCE)
         ]
-        rows = pa.table({"id": pa.chunked_array([chunk for each in found for chunk in each.chunks], pa.string())})
+        chunks = [chunk for each in found for chunk in each.chunks]
+        self._define_arrow(name, pa.table({"id": pa.chunked_array(chunks, pa.string())}))
+
+    def _define_spelled_ids(self, name: str, relation: str, columns: Sequence[str]) -> None:
+        self._define_arrow(name, spelled_ids(self.rows(relation), columns))
+
+    def _define_arrow(self, name: str, rows: pa.Table) -> None:
         self._duck.register("given", rows)
         try:
             self._run(f"CREATE TEMP TABLE {_name(name)} AS FROM given")
@@ -89,12 +113,12 @@ class DuckRows(PipelineRows):
         """The rows of a relation."""
         return self._fetch(f"FROM {_name(self._names[name.lower()])}")
 
-    def write_parquet(self, name: str, folder: Path) -> None:
-        folder.mkdir(parents=True)
-        pq.write_table(self.rows(name), folder / "part-00000.parquet")
+    def write_parquet(self, name: str, folder: str) -> None:
+        Path(folder).mkdir(parents=True)
+        pq.write_table(self.rows(name), Path(folder) / "part-00000.parquet")
 
-    def _define_parquet(self, name: str, folders: Sequence[Path]) -> None:
-        files = [str(file) for folder in folders for file in sorted(folder.glob("*.parquet"))]
+    def _define_parquet(self, name: str, folders: Sequence[str]) -> None:
+        files = [str(file) for folder in folders for file in sorted(Path(folder).glob("*.parquet"))]
         self._run(f"CREATE TEMP VIEW {_name(name)} AS FROM read_parquet({_list(files)}, union_by_name = true)")
 
     def close(self) -> None:
@@ -104,17 +128,19 @@ class DuckRows(PipelineRows):
         try:
             self._duck.execute(sql)
         except duckdb.Error as error:
-            raise RelationFault(_first_line(error)) from error
+            raise RelationFault(_first_lines(error), is_of_data=isinstance(error, _OF_DATA)) from error
 
     def _fetch(self, sql: str) -> pa.Table:
         try:
             return self._duck.sql(sql).to_arrow_table()
         except duckdb.Error as error:
-            raise RelationFault(_first_line(error)) from error
+            raise RelationFault(_first_lines(error), is_of_data=isinstance(error, _OF_DATA)) from error
 
 
-def _first_line(error: duckdb.Error) -> str:
-    return str(error).partition("\n")[0]
+def _first_lines(error: duckdb.Error) -> str:
+    """What is wrong; of a file, also with which row and value."""
+    lines = [line for line in str(error).split("\n") if line.strip()]
+    return "; ".join(lines[: _LINES_OF_FILES if "CSV Error" in lines[0] else 1])
 
 
 def _name(text: str) -> str:

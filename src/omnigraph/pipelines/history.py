@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from omnigraph.api.graph import GraphApi
 from omnigraph.pipelines.definition import PipelineDefinition
-from omnigraph.pipelines.inputs import AFTER, FILES, states_after
+from omnigraph.pipelines.inputs import AFTER, FILES, SourceState, states_after
 from omnigraph.pipelines.results import PipelineBatch, PipelineStatus
 
 _BRANCH_PREFIX = "pipeline/"
@@ -21,22 +21,41 @@ def batches_of(graph: GraphApi, application: str, branch: str) -> list[PipelineB
     return sorted(found, key=lambda batch: batch.number)
 
 
+def states_of(batches: Sequence[PipelineBatch]) -> dict[str, SourceState]:
+    """What the batches have read together, by source; one that reads everything begins from nothing."""
+    begins = [index for index, batch in enumerate(batches) if batch.details.get("full")]
+    return states_after(batch.sources for batch in batches[begins[-1] if begins else 0 :])
+
+
 def review_branch(application: str, number: int) -> str:
     """The branch of a batch that is reviewed."""
     return f"{_BRANCH_PREFIX}{application}/{number}"
 
 
-def waiting_branches(definition: PipelineDefinition, graph: GraphApi) -> list[str]:
-    """The branches with batches that nobody has merged or deleted."""
+def review_branches(definition: PipelineDefinition, graph: GraphApi) -> list[str]:
+    """The branches that were made for batches, in the order of their numbers."""
     prefix = f"{_BRANCH_PREFIX}{definition.name.text}/"
-    return sorted(each.name for each in graph.branches.list() if each.name.startswith(prefix))
+    names = [each.name for each in graph.branches.list() if each.name.startswith(prefix)]
+    numbers = [name.removeprefix(prefix) for name in names]
+    return [review_branch(definition.name.text, number) for number in sorted(map(int, filter(str.isdecimal, numbers)))]
+
+
+def waiting_branches(definition: PipelineDefinition, graph: GraphApi) -> list[str]:
+    """The branches with batches that are not part of the branch that is published on."""
+    application = definition.name.text
+    done = {batch.number for batch in batches_of(graph, application, definition.publication.branch)}
+    return [
+        name
+        for name in review_branches(definition, graph)
+        if any(batch.number not in done for batch in batches_of(graph, application, name))
+    ]
 
 
 def pipeline_status(definition: PipelineDefinition, graph: GraphApi) -> PipelineStatus:
     """Where a pipeline stands."""
     branch = definition.publication.branch
     batches = batches_of(graph, definition.name.text, branch)
-    states = states_after(batch.sources for batch in batches)
+    states = states_of(batches)
     return PipelineStatus(
         pipeline=definition.name.text,
         branch=branch,

@@ -18,7 +18,7 @@ from omnigraph.lineage import (
     written_types,
 )
 from omnigraph.pipelines.definition import PipelineDefinition, RowSource
-from omnigraph.pipelines.inputs import NewInput
+from omnigraph.pipelines.inputs import NewInput, place_of
 from omnigraph.pipelines.results import PipelineRun
 from omnigraph.pipelines.rows import PipelineRows
 
@@ -33,9 +33,11 @@ def report_pipeline(definition: PipelineDefinition, graph: GraphApi, run: str) -
 def _datasets_of(definition: PipelineDefinition, source: RowSource) -> Iterator[Dataset]:
     """What a source reads, as far as its definition says."""
     for path in source.files:
-        yield dataset_at(path.text if "://" in path.text else definition.folder / path.text)
+        yield dataset_at(place_of(definition, path.text))
     if source.spark is not None:
         yield dataset_in_spark(source.spark.text, source.options)
+    if source.graph is not None:
+        yield dataset_at(place_of(definition, source.graph.text))
     if source.function is not None:
         yield Dataset(namespace="python", name=source.function.text)
 

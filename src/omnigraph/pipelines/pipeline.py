@@ -1,28 +1,42 @@
 """A pipeline as users hold it: read from its file, checked, planned and run against a graph."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from omnigraph.api.graph import GraphApi
 from omnigraph.api.progress import Report, no_report
 from omnigraph.api.words import AUTO
 from omnigraph.diagnostics import Diagnostic, Source
-from omnigraph.errors import PipelineError
+from omnigraph.errors import PipelineError, UsageError
 from omnigraph.pipelines.definition import PipelineDefinition
 from omnigraph.pipelines.history import batches_of, pipeline_status
-from omnigraph.pipelines.inputs import find_input
-from omnigraph.pipelines.reading import ReadDefinition, read_definition, read_definition_file
+from omnigraph.pipelines.inputs import find_input, place_of
+from omnigraph.pipelines.reading import ReadDefinition, read_definition, read_definition_file, read_mapping
 from omnigraph.pipelines.results import PipelineBatch, PipelinePlan, PipelineRun, PipelineStatus
 from omnigraph.pipelines.running import define_relations, plan_pipeline, run_pipeline
 
 
-def read_pipeline(source: str | Path, *, folder: str | Path = ".") -> "Pipeline":
-    """The pipeline of a file, or of a text with at least two lines, whose relative paths start at `folder`.
+def read_pipeline(source: str | Path | Mapping[str, Any], *, folder: str | Path = ".") -> "Pipeline":
+    """The pipeline of a file, of a text with at least two lines, or of a dictionary with the same keys.
+
+    Args:
+        source: The path, the text, or the dictionary. In a dictionary, the `function` of a source may be a function.
+        folder: Where relative paths start, unless the definition is a file, whose folder is used.
 
     Raises:
         PipelineError: The definition has mistakes.
+
+    Example:
+        >>> shop = og.pipelines.read_pipeline({
+        ...     "pipeline": "people",
+        ...     "sources": {"people": {"files": "people.csv"}},
+        ...     "nodes": {"Person": {"view": "people"}},
+        ... })
     """
-    if isinstance(source, str) and "\n" in source:
+    if isinstance(source, Mapping):
+        found = read_mapping(source, Path(folder))
+    elif isinstance(source, str) and "\n" in source:
         found = read_definition(Source("pipeline.yaml", source), Path(folder))
     else:
         found = read_definition_file(Path(source))
@@ -61,7 +75,7 @@ class Pipeline:
         """
         inputs = find_input(self.definition, {}, full=True)
         catalog = graph.schema.at(self.definition.publication.branch).catalog
-        opened = define_relations(self.definition, catalog, inputs, engine)
+        opened = define_relations(self.definition, catalog, inputs, engine, reads_rows=False)
         opened.relations.close()
         return opened.checked.diagnostics
 
@@ -105,6 +119,16 @@ class Pipeline:
             ValidationError: The rows break a rule of the schema. Nothing was written.
         """
         return run_pipeline(self.definition, graph, engine=engine, full=full, replay=replay, actor=actor, report=report)
+
+    def place_of_rejected(self, run: str) -> str:
+        """Where the rejected rows of a run are: a folder, or a table of Spark. Raises `UsageError` if nowhere."""
+        quarantine = self.definition.quarantine
+        if quarantine is None:
+            raise UsageError(f"the pipeline `{self.name}` has no quarantine")
+        if quarantine.folder is not None:
+            return f"{place_of(self.definition, quarantine.folder.text)}/{run}"
+        assert quarantine.table is not None
+        return f"the table {quarantine.table.text}, of the run {run}"
 
     def status(self, graph: GraphApi) -> PipelineStatus:
         """How far the pipeline has come, as the commits of the graph say."""

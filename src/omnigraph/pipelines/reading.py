@@ -1,18 +1,22 @@
 """Reads the file of a pipeline, and reports all of its mistakes at once, each with its line."""
 
+import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from omnigraph.api.data import LoadMode
 from omnigraph.codes import Code
 from omnigraph.dataclass_later import dataclass
-from omnigraph.diagnostics import NOWHERE, Diagnostic, Findings, Source, quoted
+from omnigraph.diagnostics import NOWHERE, Diagnostic, Findings, Source, any_of, quoted
 from omnigraph.pipelines.definition import (
     BatchPublication,
     Increment,
     MissingEnds,
     PipelineDefinition,
+    Quarantine,
     Review,
     RowExpectation,
     RowSource,
@@ -21,6 +25,7 @@ from omnigraph.pipelines.definition import (
     ViolationAction,
     Written,
 )
+from omnigraph.pipelines.positions import formats_with, tracked_increments
 from omnigraph.yaml_reader import (
     MappingNode,
     Node,
@@ -33,7 +38,7 @@ from omnigraph.yaml_reader import (
     span_of,
 )
 
-FORMATS = ("parquet", "csv", "jsonl")
+FORMATS = ("parquet", "csv", "jsonl", "text")
 _SUFFIXES = {
     ".parquet": "parquet",
     ".pq": "parquet",
@@ -41,11 +46,28 @@ _SUFFIXES = {
     ".tsv": "csv",
     ".jsonl": "jsonl",
     ".ndjson": "jsonl",
+    ".txt": "text",
 }
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _PIPELINE_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
 _FUNCTION = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
-_PLACES = ("files", "spark", "function")
+_PLACES = ("files", "spark", "graph", "function")
+_INCREMENTS = {
+    "files": (Increment.WHOLE, Increment.FILES, Increment.COLUMN),
+    "spark": (Increment.WHOLE, Increment.COLUMN, Increment.VERSION, Increment.CHANGES, Increment.OFFSETS),
+    "graph": (Increment.WHOLE, Increment.COLUMN, Increment.CHANGES),
+    "function": (Increment.WHOLE, Increment.COLUMN, Increment.POSITION),
+}
+"""How the rows of each kind of source can be new."""
+PIPELINE_KEYS = (
+    *("pipeline", "sources", "views", "nodes", "edges"),
+    *("expectations", "missing_ends", "quarantine", "publish"),
+)
+SOURCE_KEYS = (*_PLACES, "type", "format", "columns", "options", "increment", "column")
+NODE_KEYS = ("view", "properties", "id", "sequence", "delete")
+EDGE_KEYS = ("from", "to", *NODE_KEYS)
+EXPECTATION_KEYS = ("name", "view", "check", "action", "allowed")
+PUBLISH_KEYS = ("mode", "branch", "review")
 _PERCENT = 100
 _PIPELINE_FILE = YamlKind(
     name="pipeline",
@@ -92,6 +114,29 @@ def read_definition(source: Source, folder: Path) -> ReadDefinition:
     return ReadDefinition(None if findings.has_errors else definition, findings.diagnostics)
 
 
+def read_mapping(given: Mapping[str, Any], folder: Path) -> ReadDefinition:
+    """The definition in a dictionary, as its file would have it, in which functions may be functions."""
+    sources = given.get("sources")
+    functions = {
+        name: source["function"]
+        for name, source in (sources.items() if isinstance(sources, Mapping) else ())
+        if isinstance(source, Mapping) and callable(source.get("function"))
+    }
+    text = json.dumps(given, indent=2, ensure_ascii=False, default=_text_of)  # JSON is YAML too
+    found = read_definition(Source("pipeline", text), folder)
+    if found.definition is None:
+        return found
+    named = tuple(replace(each, callable=functions.get(each.name.text)) for each in found.definition.sources)
+    return replace(found, definition=replace(found.definition, sources=named))
+
+
+def _text_of(value: object) -> str:
+    """What a file would say in place of an object: a function is named, and a path is its text."""
+    if callable(value):
+        return f"{getattr(value, '__module__', None) or 'python'}:function"
+    return str(value)
+
+
 class _Reader(YamlReader):
     """Turns nodes into a definition; it reports errors and continues."""
 
@@ -101,11 +146,7 @@ class _Reader(YamlReader):
         self._relations: set[str] = set()
 
     def definition(self, root: Node) -> PipelineDefinition:
-        keys = (
-            *("pipeline", "sources", "views", "nodes", "edges"),
-            *("expectations", "missing_ends", "quarantine", "publish"),
-        )
-        parts = self._mapping(root, keys, required=("pipeline", "sources"))
+        parts = self._mapping(root, PIPELINE_KEYS, required=("pipeline", "sources"))
         sources = tuple(self._source_of_rows(*pair) for pair in self._optional_pairs(parts.get("sources")))
         views = tuple(self._view(*pair) for pair in self._optional_pairs(parts.get("views")))
         mappings = (*self._mappings(parts.get("nodes"), self._node), *self._mappings(parts.get("edges"), self._edge))
@@ -114,10 +155,10 @@ class _Reader(YamlReader):
             self._report(Code.PIPELINE_MISSING, message, span_of(parts.get("pipeline", root)))
         expectations = tuple(self._expectation(item) for item in self._items(parts.get("expectations")))
         missing = self._missing_ends(parts["missing_ends"]) if "missing_ends" in parts else MissingEnds()
-        quarantine = self._read_text(parts["quarantine"]) if "quarantine" in parts else None
+        quarantine = self._quarantine(parts["quarantine"]) if "quarantine" in parts else None
         actions = {*(each.action for each in expectations), missing.action}
         if ViolationAction.QUARANTINE in actions and quarantine is None:
-            message = "rows are to be put into a quarantine, and `quarantine` does not name its folder"
+            message = "rows are to be put into a quarantine, and `quarantine` does not say where it is"
             self._report(Code.PIPELINE_MISSING, message, span_of(parts.get("pipeline", root)))
         return PipelineDefinition(
             file=self._source,
@@ -128,38 +169,56 @@ class _Reader(YamlReader):
             mappings=mappings,
             expectations=expectations,
             missing_ends=missing,
-            publication=self._publication(parts["publish"]) if "publish" in parts else BatchPublication(),
+            publication=self._publication(parts.get("publish"), mappings),
             quarantine=quarantine,
         )
 
     # --- rows ---
 
     def _source_of_rows(self, name: Node, node: Node) -> RowSource:
-        keys = (*_PLACES, "format", "columns", "options", "increment", "column")
-        parts = self._mapping(node, keys)
+        parts = self._mapping(node, SOURCE_KEYS)
         places = [key for key in _PLACES if key in parts]
         if isinstance(node, MappingNode) and len(places) != 1:
-            message = f"expected one of `files`, `spark` and `function`, found {len(places)}"
-            self._report(Code.PIPELINE_SHAPE, message, span_of(name))
-        increment = Increment(self._word(parts.get("increment"), tuple(Increment)) or Increment.WHOLE)
-        if increment is Increment.COLUMN and "column" not in parts:
-            message = "an increment by a column needs `column`"
-            self._report(Code.PIPELINE_MISSING, message, span_of(parts["increment"]))
-        if increment is Increment.FILES and "files" not in parts:
-            message = "an increment by files needs `files`"
-            self._report(Code.PIPELINE_MISSING, message, span_of(parts["increment"]))
+            found = any_of(places).replace(" or ", " and ") if places else "none"
+            self._report(Code.PIPELINE_SHAPE, f"expected one of {any_of(_PLACES)}, found {found}", span_of(name))
         files = tuple(self._read_text(item) for item in self._one_or_many(parts.get("files")))
+        spark = self._read_text(parts["spark"]) if "spark" in parts else None
+        if ("graph" in parts) != ("type" in parts):
+            message = "the rows of a graph are those of a type: expected both `graph` and `type`"
+            self._report(Code.PIPELINE_MISSING, message, span_of(name))
         return RowSource(
             name=self._relation(name),
             files=files,
-            spark=self._read_text(parts["spark"]) if "spark" in parts else None,
+            spark=spark,
             function=self._function(parts["function"]) if "function" in parts else None,
+            graph=self._read_text(parts["graph"]) if "graph" in parts else None,
+            type=self._read_text(parts["type"]) if "type" in parts else None,
             format=self._format(parts, files) if files else None,
             columns=dict(self._texts(parts["columns"])) if "columns" in parts else None,
             options={key: value.text for key, value in self._texts(parts.get("options"))},
-            increment=increment,
+            increment=self._increment(parts, places, spark),
             column=self._read_text(parts["column"]) if "column" in parts else None,
         )
+
+    def _increment(self, parts: Mapping[str, Node], places: list[str], spark: Written | None) -> Increment:
+        node = parts.get("increment")
+        increment = Increment(self._word(node, tuple(Increment)) or Increment.WHOLE)
+        if node is None:
+            if "column" in parts:
+                message = "`column` is for the increment by a column"
+                self._report(Code.PIPELINE_MISSING, message, span_of(parts["column"]), "add `increment: column`")
+            return increment
+        if increment is Increment.COLUMN and "column" not in parts:
+            self._report(Code.PIPELINE_MISSING, "an increment by a column needs `column`", span_of(node))
+        known = _INCREMENTS[places[0]] if len(places) == 1 else tuple(Increment)
+        if increment not in known:
+            message = f"a source of {quoted(places[0])} has no increment {quoted(increment)}: expected {any_of(known)}"
+            self._report(Code.PIPELINE_WORD, message, span_of(node))
+        elif spark is not None and increment not in tracked_increments(spark.text):
+            formats = formats_with(increment)
+            message = f"the format {quoted(spark.text)} has no increment {quoted(increment)}"
+            self._report(Code.PIPELINE_WORD, message, span_of(node), f"it is there for {any_of(formats)}")
+        return increment
 
     def _format(self, parts: Mapping[str, Node], files: tuple[Written, ...]) -> str | None:
         if "format" in parts:
@@ -168,7 +227,7 @@ class _Reader(YamlReader):
         if len(found) == 1 and None not in found:
             return found.pop()
         message = "the names of the files do not say their format"
-        hint = "give it as `format: parquet`, `csv` or `jsonl`"
+        hint = f"give it as `format`: {any_of(FORMATS)}"
         self._report(Code.PIPELINE_MISSING, message, files[0].span, hint)
         return None
 
@@ -194,22 +253,31 @@ class _Reader(YamlReader):
         return tuple(found)
 
     def _node(self, type: Written, node: Node) -> TypeMapping:
-        parts = self._mapping(node, ("view", "properties", "id"), required=("view",))
-        return TypeMapping(
-            type=type,
-            view=self._read_text(parts.get("view")),
-            properties=self._properties(parts.get("properties")),
-            id=self._read_text(parts["id"]) if "id" in parts else None,
-        )
+        return self._read_mapping(type, self._mapping(node, NODE_KEYS, required=("view",)))
 
     def _edge(self, type: Written, node: Node) -> TypeMapping:
-        parts = self._mapping(node, ("view", "from", "to", "properties", "id"), required=("view", "from", "to"))
+        parts = self._mapping(node, EDGE_KEYS, required=("view", "from", "to"))
+        mapping = self._read_mapping(type, parts)
+        id_columns: tuple[Written, ...] = ()
+        if isinstance(parts.get("id"), SequenceNode):
+            id_columns = tuple(self._read_text(item) for item in self._items(parts["id"]))
+        ends = self._read_text(parts.get("from")), self._read_text(parts.get("to"))
+        return replace(mapping, ends=ends, id_columns=id_columns)
+
+    def _read_mapping(self, type: Written, parts: Mapping[str, Node]) -> TypeMapping:
+        """What nodes and edges have in common; the id of edges may also be a list of columns."""
+        id = parts.get("id")
+        is_list = "from" in parts and isinstance(id, SequenceNode)
+        if "delete" in parts and "sequence" not in parts:
+            message = "rows that delete are changes, which need an order"
+            self._report(Code.PIPELINE_MISSING, message, span_of(parts["delete"]), "add `sequence`")
         return TypeMapping(
             type=type,
             view=self._read_text(parts.get("view")),
             properties=self._properties(parts.get("properties")),
-            id=self._read_text(parts["id"]) if "id" in parts else None,
-            ends=(self._read_text(parts.get("from")), self._read_text(parts.get("to"))),
+            id=self._read_text(id) if id is not None and not is_list else None,
+            sequence=self._read_text(parts["sequence"]) if "sequence" in parts else None,
+            delete=self._read_text(parts["delete"]) if "delete" in parts else None,
         )
 
     def _properties(self, node: Node | None) -> dict[str, Written] | None:
@@ -218,7 +286,7 @@ class _Reader(YamlReader):
     # --- what must hold ---
 
     def _expectation(self, node: Node) -> RowExpectation:
-        parts = self._mapping(node, ("name", "view", "check", "action", "allowed"), required=("name", "view", "check"))
+        parts = self._mapping(node, EXPECTATION_KEYS, required=("name", "view", "check"))
         return RowExpectation(
             name=self._read_text(parts.get("name")),
             view=self._read_text(parts.get("view")),
@@ -257,10 +325,31 @@ class _Reader(YamlReader):
             return 0.0
         return share
 
-    def _publication(self, node: Node) -> BatchPublication:
-        parts = self._mapping(node, ("mode", "branch", "review"))
+    def _quarantine(self, node: Node) -> Quarantine:
+        if isinstance(node, ScalarNode):
+            return Quarantine(folder=self._read_text(node))
+        parts = self._mapping(node, ("folder", "table"))
+        if isinstance(node, MappingNode) and len(parts) != 1:
+            message = f"expected one of `folder` and `table`, found {len(parts)}"
+            self._report(Code.PIPELINE_SHAPE, message, span_of(node))
+        folder, table = (self._read_text(parts[key]) if key in parts else None for key in ("folder", "table"))
+        return Quarantine(folder=folder, table=table)
+
+    def _publication(self, node: Node | None, mappings: Iterable[TypeMapping]) -> BatchPublication:
+        parts = {} if node is None else self._mapping(node, PUBLISH_KEYS)
+        ordered = [each for each in mappings if each.sequence is not None]
+        mode = LoadMode(
+            self._word(parts.get("mode"), tuple(LoadMode)) or (LoadMode.APPLY if ordered else LoadMode.MERGE)
+        )
+        if mode is LoadMode.APPLY and not ordered:
+            message = "the mode `apply` is for changes, and no mapping says in which order they came"
+            self._report(Code.PIPELINE_MISSING, message, span_of(parts["mode"]), "add `sequence` to the mappings")
+        for each in ordered if mode is not LoadMode.APPLY else ():
+            message = f"changes in the order of a `sequence` are applied, and the mode is {quoted(mode)}"
+            assert each.sequence is not None
+            self._report(Code.PIPELINE_WORD, message, each.sequence.span, "remove `mode`, or write `mode: apply`")
         return BatchPublication(
-            mode=self._word(parts.get("mode"), tuple(LoadMode)) or LoadMode.MERGE,
+            mode=mode,
             branch=self._text(parts["branch"]) if "branch" in parts else "main",
             review=Review(self._word(parts.get("review"), tuple(Review)) or Review.NONE),
         )

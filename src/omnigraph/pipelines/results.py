@@ -60,10 +60,12 @@ class PlannedSource(Result):
     """What a run would read of one source."""
 
     name: Annotated[str, Doc("The source.")]
-    increment: Annotated[str, Doc("Which rows a run reads: `whole`, `files` or `column`.")]
+    increment: Annotated[str, Doc("Which rows a run reads, as in the definition.")]
     is_new: Annotated[bool, Doc("Whether there is something that no batch has read, as far as this can be known.")]
     files: Annotated[tuple[str, ...], Doc("The files that would be read.")]
     rows: Annotated[int | None, Doc("How many rows; none if they are not counted.")]
+    after: Annotated[str | None, Doc("Up to which value or position batches have read it.")] = None
+    upto: Annotated[str | None, Doc("The position that would be read up to, if it has one.")] = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,6 +88,11 @@ class PipelineBatch(Result):
     number: Annotated[int, Doc("Its number.")]
     commit: Annotated[Commit, Doc("The commit that has it.")]
     details: Annotated[Mapping[str, Any], Doc("What was read, written and rejected.")]
+
+    @property
+    def run(self) -> str | None:
+        """The run that made it, by whose id its rejected rows are found."""
+        return self.details.get("run")
 
     @property
     def sources(self) -> Mapping[str, Mapping[str, Any]]:

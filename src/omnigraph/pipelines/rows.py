@@ -6,13 +6,13 @@ statements.
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 from sqlglot import exp
 
 from omnigraph.api.graph import GraphApi
+from omnigraph.catalog import derived_ids
 from omnigraph.dataclass_later import dataclass
 from omnigraph.pipelines.definition import RowSource, TypeMapping
 from omnigraph.pipelines.sql import (
@@ -27,17 +27,24 @@ from omnigraph.pipelines.sql import (
 from omnigraph.storage.inputs import InputFile
 
 RULE, RUN, VIEW = "__rule", "__run", "__view"
-"""The columns that say of a row in the quarantine which rule it violated, in which run, and of which view it is."""
+"""The columns that say of a row in the quarantine which rules it violated, in which run, and of which view it is."""
 ID_COLUMN = "id"
 
 
 CSV_OPTIONS = ("sep", "delimiter", "quote", "escape", "header", "nullValue", "encoding", "comment")
 """The options of CSV files that both engines have, as Spark calls them."""
+TEXT_OPTIONS = ("lineSep", "wholetext")
+"""The options of text files, as Spark calls them."""
 _CSV_DEFAULTS = {"sep": ",", "quote": '"', "escape": '"', "header": "true", "nullValue": ""}
 
 
 class RelationFault(Exception):
     """A source that cannot be read, or SQL that an engine does not accept; the text is the engine's."""
+
+    def __init__(self, message: str, *, is_of_data: bool = False) -> None:
+        super().__init__(message)
+        self.is_of_data = is_of_data
+        """Whether a value is the reason, such as a text that is not the number that it is cast to."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,7 +56,11 @@ class SourceRows:
     is_empty: bool = False
     """Whether only the columns of the files are read."""
     after: str | None = None
-    """Of an increment by a column: only rows in which the column is greater than this value, written as text."""
+    """What the batches before have read: the greatest value of a column, or a position."""
+    upto: str | None = None
+    """The position that the rows are read up to; None where there is none, or where only the columns matter."""
+    place: str | None = None
+    """Of a graph: where it is."""
 
 
 def csv_options(rows: SourceRows) -> dict[str, str]:
@@ -58,6 +69,25 @@ def csv_options(rows: SourceRows) -> dict[str, str]:
     by_name = {"sep": "\t"} if all(".tsv" in file.name for file in rows.files) else {}
     header = given.get("header", "true").lower()
     return {**_CSV_DEFAULTS, **by_name, **given, "header": header}
+
+
+def spelled_ids(rows: pa.Table, columns: Sequence[str]) -> pa.Table:
+    """The ids of nodes whose keys are in these columns; rows without a whole key have none."""
+    batch = rows.select(columns).drop_null().combine_chunks()
+    values = [batch[each].combine_chunks() if len(batch) else pa.nulls(0, pa.string()) for each in columns]
+    return pa.table({ID_COLUMN: derived_ids(values).cast(pa.string()) if len(batch) else pa.nulls(0, pa.string())})
+
+
+class QuarantineTable(ABC):
+    """A table of Spark with rejected rows: their rules, the source or view, the run, and the row as JSON."""
+
+    @abstractmethod
+    def append(self, name: str) -> None:
+        """Appends the rows of a relation of rejected rows."""
+
+    @abstractmethod
+    def define_rejected(self, physical: str, name: str, runs: Sequence[str]) -> None:
+        """Gives a name to the rows of a relation that some runs rejected, with the columns of the relation."""
 
 
 class PipelineRows(ABC):
@@ -73,6 +103,10 @@ class PipelineRows(ABC):
         self._defined = 0
 
     # --- what an engine does ---
+
+    def newest(self, rows: SourceRows) -> str | None:
+        """The newest position of a source that is read up to one; None if it has none."""
+        raise RelationFault(f"positions of {rows.source.name.text} are read by Spark")
 
     @abstractmethod
     def _define_source(self, name: str, rows: SourceRows) -> None:
@@ -99,16 +133,31 @@ class PipelineRows(ABC):
         """The rows of a relation as a load takes them."""
 
     @abstractmethod
-    def write_parquet(self, name: str, folder: Path) -> None:
+    def write_parquet(self, name: str, folder: str) -> None:
         """Writes the rows of a relation to files in a new folder."""
 
     @abstractmethod
-    def _define_parquet(self, name: str, folders: Sequence[Path]) -> None:
+    def _define_parquet(self, name: str, folders: Sequence[str]) -> None:
         """Gives a name to the rows that `write_parquet` wrote."""
+
+    @abstractmethod
+    def _define_spelled_ids(self, name: str, relation: str, columns: Sequence[str]) -> None:
+        """Gives a name to the ids of nodes whose keys are in columns of a relation, spelled as a load does."""
+
+    def open_quarantine(self, table: str) -> "QuarantineTable":
+        """A table of Spark that takes rejected rows."""
+        raise RelationFault(f"the table `{table}` is one of Spark")
 
     @abstractmethod
     def close(self) -> None:
         """Ends everything that was defined."""
+
+    def _meant(self, tree: exp.Query | exp.Expr) -> Any:
+        """A tree of a definition, written so that this engine computes what Spark does.
+
+        Raises `SqlFault` if it does not.
+        """
+        return tree
 
     # --- what a run does ---
 
@@ -119,14 +168,13 @@ class PipelineRows(ABC):
         self._define_source(raw, rows)
         columns: Sequence[exp.Expr] = [exp.Star()]
         declared = rows.source.columns
-        if declared is not None and rows.source.format == "csv":
+        if declared is not None and rows.source.format in ("csv", "parquet"):
             columns = [
-                exp.alias_(exp.cast(_column(each), written.text, dialect="spark"), each, quoted=True)
+                exp.alias_(self._meant(exp.cast(_column(each), written.text, dialect="spark")), each, quoted=True)
                 for each, written in declared.items()
             ]
         where: exp.Expr | None = exp.false() if rows.is_empty else None
-        if rows.after is not None:
-            assert rows.source.column is not None
+        if rows.after is not None and rows.source.column is not None and not rows.is_empty:
             kind = self._type_of(raw, rows.source.column.text)
             bound = exp.cast(exp.Literal.string(rows.after), kind)
             where = exp.GT(this=_column(rows.source.column.text), expression=bound)
@@ -134,11 +182,11 @@ class PipelineRows(ABC):
 
     def add_view(self, name: str, sql: str) -> None:
         """Defines a view. Raises `SqlFault` for names that are unknown, and `RelationFault` for other mistakes."""
-        self._add(name, with_relations(parse_select(sql), self._names))
+        self._add(name, with_relations(self._meant(parse_select(sql)), self._names))
 
     def add_mapping(self, name: str, mapping: TypeMapping, columns: Mapping[str, str]) -> None:
         """Defines the table that is loaded: columns by their expressions over the view."""
-        selected = [exp.alias_(parse_expression(text), each, quoted=True) for each, text in columns.items()]
+        selected = [exp.alias_(self._parse(text), each, quoted=True) for each, text in columns.items()]
         self._add(name, select_from(self._names[mapping.view.text.lower()], selected))
 
     def has(self, name: str) -> bool:
@@ -157,7 +205,7 @@ class PipelineRows(ABC):
     def check(self, name: str, expression: str) -> pa.DataType:
         """The type of an expression over a relation; no row is read."""
         checked = self._new_name("checked")
-        column = exp.alias_(parse_expression(expression), "value")
+        column = exp.alias_(self._parse(expression), "value")
         self._define(checked, self._write(select_from(self._names[name.lower()], [column])), kept=False)
         return self._schema(checked).field("value").type
 
@@ -171,7 +219,7 @@ class PipelineRows(ABC):
         one, none = exp.Literal.number(1), exp.Literal.number(0)
         counts: list[exp.Expr] = [exp.Count(this=exp.Star())]
         for each in conditions:
-            case = exp.Case(ifs=[exp.If(this=holds(parse_expression(each)), true=none.copy())], default=one.copy())
+            case = exp.Case(ifs=[exp.If(this=holds(self._parse(each)), true=none.copy())], default=one.copy())
             counts.append(exp.Coalesce(this=exp.Sum(this=case), expressions=[none.copy()]))
         named = [exp.alias_(each, f"c{index}") for index, each in enumerate(counts)]
         (row,) = self._answer(self._write(select_from(self._names[name.lower()], named))).to_pylist()
@@ -179,31 +227,42 @@ class PipelineRows(ABC):
         return total, found
 
     def reject(self, name: str, rules: Mapping[str, str], run: str) -> str:
-        """Takes the rows out of a relation that violate rules; returns the relation of these, once for each rule."""
-        return self._reject(name, {rule: parse_expression(text) for rule, text in rules.items()}, run)
+        """Takes the rows out of a relation that violate rules; returns the relation of these, each with its rules."""
+        return self._reject(name, {rule: self._parse(text) for rule, text in rules.items()}, run)
 
-    def reject_unknown(self, name: str, known: Mapping[str, str], run: str) -> str:
-        """Takes the rows out whose values of columns are not in the relations of ids that are named for them."""
+    def reject_unknown(self, name: str, known: Mapping[str, str], run: str, *, unless: str | None = None) -> str:
+        """Takes the rows out whose values of columns are not in the relations of ids that are named for them.
+
+        Rows stay for which the column `unless` is true.
+        """
         rules: dict[str, exp.Expr] = {}
         for column, ids in known.items():
             value = exp.cast(_column(column), "string", dialect="spark")
             listed = select_from(self._names[ids.lower()], [_column(ID_COLUMN)])
-            rules[f"the node of `{column}` is missing"] = exp.In(this=value, query=exp.Subquery(this=listed))
+            found: exp.Expr = exp.In(this=value, query=exp.Subquery(this=listed))
+            if unless is not None:
+                found = exp.or_(_column(unless), found)
+            rules[f"the node of `{column}` is missing"] = found
         return self._reject(name, rules, run)
 
     def _reject(self, name: str, rules: Mapping[str, exp.Expr], run: str) -> str:
         before = self._names[name.lower()]
-        parts: list[exp.Query] = []
-        for rule, condition in rules.items():
-            marks = [(RULE, rule), (RUN, run), (VIEW, name)]
-            columns = [exp.Star(), *(exp.alias_(exp.Literal.string(text), mark, quoted=True) for mark, text in marks)]
-            parts.append(select_from(before, columns, exp.Not(this=holds(condition))))
-        query = parts[0]
-        for each in parts[1:]:
-            query = exp.union(query, each, distinct=False)
+        kept = all_hold(rules.values())
+        violated = [
+            exp.Case(ifs=[exp.If(this=exp.Not(this=holds(condition)), true=exp.Literal.string(rule))])
+            for rule, condition in rules.items()
+        ]
+        first = (
+            violated[0]
+            if len(violated) == 1
+            else exp.func("concat_ws", exp.Literal.string(", "), *violated, dialect="spark")
+        )
+        marks = {RULE: first, RUN: exp.Literal.string(run), VIEW: exp.Literal.string(name)}
+        columns = [exp.Star(), *(exp.alias_(value, mark, quoted=True) for mark, value in marks.items())]
+        query = select_from(before, columns, exp.Not(this=exp.Paren(this=kept.copy())))
         rejected = f"{name}-rejected"
         self._add(rejected, query, kept=True)
-        self._add(name, select_from(before, [exp.Star()], all_hold(rules.values())), kept=True)
+        self._add(name, select_from(before, [exp.Star()], kept), kept=True)
         return rejected
 
     def largest(self, name: str, column: str) -> str | None:
@@ -227,26 +286,43 @@ class PipelineRows(ABC):
         self._define_graph_ids(physical, graph, branch, type, wanted)
         self._names[name.lower()] = physical
 
-    def add_union_of_ids(self, name: str, ids: str, columns: Iterable[tuple[str, str]]) -> str:
-        """Defines a relation of ids: those of another, and the texts of columns. Returns its name."""
-        query: exp.Query = select_from(self._names[ids.lower()], [_column(ID_COLUMN)])
+    def add_spelled_ids(self, name: str, relation: str, columns: Sequence[str]) -> str:
+        """Defines the ids of nodes with keys of several columns. Returns their name."""
+        physical = self._new_name(name)
+        self._define_spelled_ids(physical, relation, columns)
+        self._names[name.lower()] = physical
+        return name
+
+    def add_union_of_ids(self, name: str, columns: Iterable[tuple[str, str]]) -> str:
+        """Defines a relation of ids: the texts of columns of relations. Returns its name."""
+        parts: list[exp.Query] = []
         for relation, column in columns:
             value = exp.alias_(exp.cast(_column(column), "string", dialect="spark"), ID_COLUMN)
             known = exp.Not(this=exp.Is(this=_column(column), expression=exp.null()))
-            query = exp.union(query, select_from(self._names[relation.lower()], [value], known), distinct=False)
+            parts.append(select_from(self._names[relation.lower()], [value], known))
+        query = parts[0]
+        for each in parts[1:]:
+            query = exp.union(query, each, distinct=False)
         self._add(name, query, kept=True)
         return name
 
-    def add_rejected(self, name: str, folders: Iterable[Path]) -> None:
-        """Adds to a relation the rows of it that earlier runs rejected."""
-        found = [folder / name for folder in folders if (folder / name).is_dir()]
-        if found:
-            raw = self._new_name(name)
-            self._define_parquet(raw, found)
-            columns = [_column(each) for each in self.schema(name).names]
-            rejected = select_from(raw, columns).distinct()
-            now = select_from(self._names[name.lower()], [each.copy() for each in columns])
-            self._add(name, exp.union(now, rejected, distinct=False))
+    def add_rejected(self, name: str, folders: Sequence[str]) -> None:
+        """Adds to a relation the rows of it that earlier runs put into folders."""
+        raw = self._new_name(name)
+        self._define_parquet(raw, folders)
+        self._add_again(name, raw)
+
+    def add_rejected_of_table(self, name: str, table: str, runs: Sequence[str]) -> None:
+        """Adds to a relation the rows of it that earlier runs put into a table."""
+        raw = self._new_name(name)
+        self.open_quarantine(table).define_rejected(raw, name, runs)
+        self._add_again(name, raw)
+
+    def _add_again(self, name: str, raw: str) -> None:
+        columns = [_column(each) for each in self.schema(name).names]
+        rejected = select_from(raw, columns)
+        now = select_from(self._names[name.lower()], [each.copy() for each in columns])
+        self._add(name, exp.union(now, rejected, distinct=False))
 
     def forget(self) -> None:
         """Frees the names of sources and views, to define them again."""
@@ -266,6 +342,10 @@ class PipelineRows(ABC):
     def _type_of(self, physical: str, column: str) -> exp.DataType:
         kind = self._schema(physical).field(column).type
         return exp.DataType.build(_sql_type(kind), dialect="spark")
+
+    def _parse(self, text: str) -> exp.Expr:
+        found: exp.Expr = self._meant(parse_expression(text))
+        return found
 
     def _write(self, tree: exp.Expr) -> str:
         return write_sql(tree, self.dialect)

@@ -41,7 +41,14 @@ def _parse(text: str) -> exp.Expr:
         reason = next((each["description"] for each in getattr(error, "errors", ()) if each.get("description")), None)
         raise SqlFault(f"this is not SQL: {reason or str(error).partition(chr(10))[0]}") from error
     assert isinstance(tree, exp.Expr)
-    return tree
+    return tree.transform(_as_spark_means)
+
+
+def _as_spark_means(node: exp.Expr) -> exp.Expr:
+    """A cast of Spark fails where a value does not fit, which the parser takes for one that gives null."""
+    if isinstance(node, exp.TryCast) and not node.args.get("safe"):
+        return exp.Cast(this=node.this, to=node.args["to"])
+    return node
 
 
 def relations_in(query: exp.Query) -> Iterator[exp.Table]:
