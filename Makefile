@@ -52,6 +52,8 @@ soak: $(READY) ## Try many more random histories, killed processes and damaged f
 	OMNIGRAPH_HISTORIES=20000 $(BIN)/python -m pytest -q tests/behaviour/test_model.py
 	OMNIGRAPH_SCHEMA_CHAINS=500 $(BIN)/python -m pytest -q tests/behaviour/test_schema_chains.py
 	$(BIN)/python -m pytest -q tests/behaviour/test_pairs_of_writers.py
+	OMNIGRAPH_SPARK_EACH=8 $(BIN)/python -m pytest -q tests/engines/test_executors_agree.py
+	$(BIN)/python -m pytest -q tests/behaviour/test_random_mutations.py
 	$(BIN)/python -m pytest -q tests/corruption
 	$(BIN)/python -m tests.corruption
 	OMNIGRAPH_POWER_CUTS=200 $(BIN)/python -m pytest -q tests/crash tests/behaviour/test_server_under_load.py

@@ -15,6 +15,8 @@ from omnigraph.diagnostics import Diagnostic, Source
 from omnigraph.errors import SchemaError
 from omnigraph.syntax import MAX_FAULTS, MAX_NESTING, QUERY, SCHEMA, decode_source, parse_queries
 from tests.conftest import SOCIAL_SCHEMA
+from tests.engines.random_graphs import RandomGraph
+from tests.unit.query.random_mutations import MutationWriter
 
 CATALOG = compile_schema(SOCIAL_SCHEMA)
 QUERIES = """
@@ -32,10 +34,34 @@ query friends($name: String, $min: I32?) @description("who they \\u006bnow") {
     order { rrf(nearest($f.embedding, $name), bm25($f.bio, "y"), k=10), years desc }
     limit 10
 }
+query staged($names: [String], $n: I64) {
+    match {
+        $p: Person  $c: Company { name: "x", size: $n + 1 }
+        $path: all shortest $p <knows|worksAt>{0,3} $c
+        optional { $p knows $f  $f.age + 1 > 2 * $p.age  optional { $f worksAt $g } }
+        $p.city in ["oslo"] or ($p.name in $names and not $p.age is null)
+        exists { $p knows $q  count { $q knows $_ } > 3 }
+    }
+    with distinct { $p as person, $c, count(distinct $f) as friends, collect($f.name) as all }
+    having { friends > 1  all contains "a" } order { friends desc } limit 20 offset $n
+    match { $person knows $x  $friends < $x.age }
+    return {
+        $person.*, coalesce($x.age, cast("1" as I64), -1) as age, $x is not null as there, $c
+        case when $x.joined > now() - duration("P1DT2H") then substring(lower($x.name), 0, 3) else "" end as k
+        date_diff("day", $x.joined, $x.joined) % 7 as d, round(avg($x.age), 2) as a
+    }
+    order { k, age desc } offset 1 limit $n
+}
 query change($when: DateTime) { // mixed
     insert Person { name: "Ada", bio: "" } /* and */ insert Knows { from: "Ada", to: "Ada" }
     update Person set { joined: $when } where name = "Ada" and age < 3
     delete Company where founded > date("2000-01-01")
+}
+query matched($name: String) {
+    match { $p: Person { name: $name }  $p $k:knows $f  not { $f knows $p } }
+    insert Knows { id: concat($f.name, "x"), from: $f, to: $p, since: $k.since } on conflict replace
+    update $p set { age: age + count { $p knows $_ }, bio: upper(bio) } returning { id, age >= 18 as adult, * }
+    delete $k
 }
 """
 PARSER_WORDS = ("Token(", "Traceback", "lark.", "$END", "RBRACE", "LBRACE", "ENUM_VALUE", "NamedType", "<Scalar")
@@ -116,6 +142,74 @@ def test_a_damaged_schema_gives_only_findings(text: str) -> None:
 @given(mutations_of(QUERIES))
 def test_a_damaged_query_gives_only_findings(text: str) -> None:
     assert_presentable(query_findings(text))
+
+
+@settings(max_examples=300)
+@given(st.integers(0, 10**6), st.booleans(), st.data())
+def test_a_damaged_query_of_any_form_gives_only_findings(seed: int, writes: bool, data: st.DataObject) -> None:
+    graph = RandomGraph.of_seed(seed, most_nodes=3)
+    graph.rows()
+    writer = MutationWriter(graph.pick, graph.catalog, graph.ids)
+    text = (writer.mutation() if writes else writer.query()).text
+    damaged = data.draw(mutations_of(text))
+    assert_presentable(check_queries(Source("fuzzed.gq", damaged), graph.catalog).diagnostics)
+
+
+_MANY: dict[str, Callable[[int], str]] = {
+    "clauses": lambda many: _asking("  ".join(f"$p.age > {each}" for each in range(many))),
+    "conditions": lambda many: _asking(" or ".join(f"$p.age = {each} and not $p.age = 3" for each in range(many))),
+    "a list": lambda many: _asking(f"$p.age in [{', '.join(map(str, range(many)))}]"),
+    "steps": lambda many: _asking("  ".join(f"$p{each} knows $p{each + 1}" for each in range(many))),
+    "optional patterns": lambda many: _asking("  ".join(f"optional {{ $p knows $f{each} }}" for each in range(many))),
+    "absent patterns": lambda many: _asking("not { $p knows $_ } " * many),
+    "paths": lambda many: _asking("  ".join(f"$h{each}: shortest $p knows{{1,2}} $p" for each in range(many))),
+    "columns": lambda many: (
+        f"query q {{ match {{ $p: Person }} return {{ count($p) as n, {_columns(many)} }} "
+        f"having {{ {'  '.join(f'c{each} > 1' for each in range(many))} }} "
+        f"order {{ {', '.join(f'c{each}' for each in range(many))} }} }}"
+    ),
+    "branches": lambda many: (
+        f"query q {{ match {{ $p: Person }} return {{ case {'when $p.age = 1 then 2 ' * many} end as x }} }}"
+    ),
+    "queries": lambda many: "\n".join(
+        f"query q{each} {{ match {{ $p: Person }} return {{ $p.name }} }}" for each in range(many)
+    ),
+    "statements": lambda many: f"query q {{ {'update Person set { age: age + 1 } where age = 2 ' * many} }}",
+    "mistakes": lambda many: _asking("  ".join(f"$p.unknown{each} = 1" for each in range(many))),
+}
+
+
+def _asking(clauses: str) -> str:
+    return f"query q {{ match {{ $p: Person  {clauses} }} return {{ $p.name }} }}"
+
+
+def _columns(many: int) -> str:
+    return ", ".join(f"$p.age + {each} as c{each}" for each in range(many))
+
+
+def steps_of(function: Callable[[], object]) -> int:
+    """How many steps the interpreter makes: that is the same on each machine, however busy it is."""
+    made = 0
+
+    def count(_frame: object, event: str, _argument: object) -> object:
+        nonlocal made
+        made += event == "line"
+        return count
+
+    before = sys.gettrace()
+    sys.settrace(count)  # type: ignore[arg-type]
+    try:
+        function()
+    finally:
+        sys.settrace(before)
+    return made
+
+
+@pytest.mark.parametrize("form", _MANY)
+def test_checking_a_query_takes_time_in_proportion_to_its_length(form: str) -> None:
+    few, many = _MANY[form](60), _MANY[form](240)
+    query_findings(few)
+    assert steps_of(lambda: query_findings(many)) < 6 * steps_of(lambda: query_findings(few))
 
 
 def test_the_undamaged_sources_are_right() -> None:

@@ -136,7 +136,7 @@ class Writer:
                 columns.setdefault(type, []).append(f"${name}.{property}")
             if kind in ("Person", "Named"):
                 patterns += [f"${name} knows $_", f"${name} worksAt $c  $c.size > 1", f"$o knows{{1,2}} ${name}"]
-        return ExpressionWriter(self.one_of, columns, patterns)
+        return ExpressionWriter(self.one_of, columns, (lambda: str(self.one_of(*patterns))) if patterns else None)
 
     def condition(self, seen: dict[str, str]) -> list[str]:
         if not seen:

@@ -170,7 +170,7 @@ def path_queries(draw: st.DrawFn) -> str:
 def test_paths_are_what_the_language_means(towns: Catalog, rows: dict[str, list[dict[str, Any]]], text: str) -> None:
     query = compile_query(text, towns)
     assert isinstance(query.body, ir.Read)
-    expected = Reference(towns, complete(rows, towns), {}, NOW, weighted=" by " in text).answer(query.body)
+    expected = Reference(towns, complete(rows, towns), {}, NOW).answer(query.body)
     with tempfile.TemporaryDirectory() as path:
         reader = written(Path(path), towns, rows)
         found = execute(plan_read(query, {}, towns, now=NOW), reader)

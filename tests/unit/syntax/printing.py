@@ -170,5 +170,16 @@ def _statement(statement: ast.Statement) -> str:
 
 
 def _assignments(assignments: Iterable[ast.Assignment]) -> str:
-    listed = ", ".join(f"{item.property}: {print_expression(item.value)}" for item in assignments)
+    listed = ", ".join(f"{item.property}: {_assigned(item.value)}" for item in assignments)
     return f"{{ {listed} }}" if listed else "{}"
+
+
+_CONDITIONS = (
+    ast.ComparisonExpression | ast.Membership | ast.NullTest | ast.Disjunction | ast.Conjunction | ast.Inversion
+)
+
+
+def _assigned(value: ast.Expression) -> str:
+    """A value that is assigned; a condition stands in brackets there."""
+    text = print_expression(value)
+    return f"({text})" if isinstance(value, _CONDITIONS) else text
