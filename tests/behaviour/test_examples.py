@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 import omnigraph as og
-from omnigraph.api import data, history, schema, upkeep
+from omnigraph.api import data, history, queries, schema, upkeep
 from omnigraph.api.base import Request
 from omnigraph.api.graph import all_requests
 from omnigraph.graph.graph import VERBS
@@ -24,7 +24,9 @@ FIRST = """query first {
 LATE = [history.BranchDeleteRequest, history.TagDeleteRequest, schema.SchemaApplyRequest, schema.SchemaDiffRequest]
 LATE += [schema.SchemaCatchUpRequest, upkeep.IndexBuildRequest, upkeep.IndexListRequest, upkeep.OptimizeRequest]
 LATE += [upkeep.StatusRequest]
-EARLY = [history.BranchListRequest, history.TagListRequest, data.QueryRequest]
+EARLY = [history.BranchListRequest, history.TagListRequest, data.QueryRequest, queries.QueryAddRequest]
+EARLY += [queries.QueryListRequest, queries.QueryShowRequest, queries.QueryValidateRequest, queries.CallRequest]
+EARLY += [queries.QueryRemoveRequest]
 
 
 def _in_order() -> list[type[Request[object]]]:

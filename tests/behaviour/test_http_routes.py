@@ -147,7 +147,7 @@ MISTAKES: list[tuple[str, str, str, dict[str, Any], int, str]] = [
     ("entity", "GET", "/entities/Person/Nobody", {}, 404, "not_found"),
     ("entity", "GET", "/entities/Robot/Ada", {}, 404, "not_found"),
     ("analyze", "POST", "/analyze", {"json": {"algorithm": "guessing"}}, 400, "usage"),
-    ("analyze", "POST", "/analyze", {"json": {"algorithm": "pagerank", "engine": "spark"}}, 400, "usage"),
+    ("analyze", "POST", "/analyze", {"json": {"algorithm": "degrees", "engine": "spark"}}, 400, "usage"),
     ("analyze", "POST", "/analyze", {"json": {"algorithm": "pagerank", "limit": 10**30}}, 400, "bad_request"),
     ("embed", "POST", "/embed", {"json": {"type": "Knows"}}, 400, "usage"),
     ("branches_create", "POST", "/branches", {"json": {"name": "taken"}}, 409, "branch_exists"),

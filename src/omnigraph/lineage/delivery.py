@@ -8,6 +8,7 @@ import atexit
 import logging
 import os
 import threading
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from queue import Full, Queue
@@ -110,7 +111,9 @@ def is_configured() -> bool:
     if any(os.environ.get(name) for name in _VARIABLES) or any(name.startswith(_TRANSPORT) for name in os.environ):
         return True
     home = os.path.expanduser("~/.openlineage")  # noqa: PTH111 - of a user without a home, `Path` would raise
-    return any(Path(folder, _FILE).is_file() for folder in (".", home))
+    with suppress(OSError):  # a home that may not be entered says nothing
+        return any(Path(folder, _FILE).is_file() for folder in (".", home))
+    return False
 
 
 def deliver_waiting(seconds: float) -> None:
