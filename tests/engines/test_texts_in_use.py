@@ -9,7 +9,8 @@ from pyspark.sql import SparkSession
 
 import omnigraph as og
 from omnigraph.spark import relations
-from tests.engines.test_executors_agree import from_tables
+from tests.engines.random_worlds import Executors
+from tests.unit.query.random_queries import RandomQuery
 
 SCHEMA = """
 interface Titled { title: String @index }
@@ -88,10 +89,11 @@ def test_a_read_gives_the_same_rows_on_every_executor(
     at = graph.snapshot()
     answers = (
         graph.query(query, engine="local").rows(),
-        from_tables(graph, query, at),
+        Executors(graph).from_tables(RandomQuery(query, {}), at),
         graph.query(query, engine="spark").rows(),
     )
     for rows in answers:
+        assert isinstance(rows, list)
         assert [tuple(row.values()) for row in rows] == READS[text]
 
 
