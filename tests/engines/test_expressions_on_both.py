@@ -55,6 +55,15 @@ TEXTS = [
     'match { $p: Person } return { $p.city, collect($p.name) as n } having { size(n) > 1  n contains "Ada" }',
     'match { $p: Person } return distinct { $p.city as c, $p.age } having { c = "oslo"  $p.age > 20 } order { c }',
     "match { $p: Person } return { $p.age, count($p) > 1 as many } having { many } order { $p.age }",
+    "match { $p: Person } return { $p.age = 20 as young, count($p) as n } having { young is not null } order { n }",
+    """match { $p: Person  $p knows $q } return { $p.name, count($q) as n }
+       having { count(distinct $q) % 2 = 1 or count($q) > 5 } order { n desc, $p.name }""",
+    """match { $p: Person  $p knows $q } with { $p.city as c, count($q) as n } having { count(distinct $q) > 0 }
+       order { n desc } limit 5 return { $c, max($n) as m } having { max($n) > 0 } order { max($n) desc }""",
+    # Walks from what is never found.
+    "match { $p: Person  optional { $q: Person  1 = 2 } optional { $q knows{0,2} $r } } return { $p.name, $r.name }",
+    # Positions below zero, known and computed.
+    "match { $p: Person } return { substring($p.name, -9223372036854775807 - 1) as a, substring($p.name, 0, -5) as b }",
     # Patterns that use what is more than one pattern further out.
     "match { $p: Person  exists { $p knows $q  exists { $q knows $r  $r.name = $p.name } } } return { $p.name }",
     "match { $p: Person  exists { $p knows $q  count { $q knows $r  $r.age >= $p.age } >= 1 } } return { $p.name }",

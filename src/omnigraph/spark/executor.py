@@ -181,6 +181,8 @@ class _Run:
     def relation(self, step: Step) -> DataFrame:
         """The rows of a step, under SQL names."""
         if step.relation.name in self.plan.unread:
+            # Nothing is found, so its variables are bound to nothing, and a walk that begins at one has no start.
+            self.ids |= {variable: {} for variable in _own_variables(step)}
             return self.relations.local(step.relation.schema.empty_table())
         match step:
             case NodeScan():
@@ -224,6 +226,13 @@ class _Run:
         # A variable has no ids of a type that it cannot have.
         found = self.ids[end.variable].get(end.type)
         return Start(frame=self.relations.local(pa.table({ID: pa.array([], pa.string())})) if found is None else found)
+
+
+def _own_variables(step: Step) -> list[str]:
+    """The nodes that a step binds."""
+    if isinstance(step, NodeScan):
+        return [step.variable]
+    return [end.variable for end in (step.source, step.destination) if not end.is_outer]
 
 
 def _ids_of_type(step: NodeScan, frame: DataFrame, type: str) -> DataFrame:
