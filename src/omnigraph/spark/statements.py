@@ -5,6 +5,7 @@ numbers, values that are computed of nested queries, and conditions that refer t
 out.
 """
 
+from datetime import date
 from decimal import Decimal
 from typing import Any
 
@@ -42,12 +43,20 @@ def spark_sql(statement: exp.Select) -> str:
 
 
 def spark_arguments(parameters: dict[str, Value]) -> dict[str, Any]:
-    """Parameters as `SparkSession.sql` takes them; a whole number beyond 64 bits becomes a decimal."""
+    """Parameters as `SparkSession.sql` takes them, which are cast to their type where they are used."""
+    return {name: _spark_argument(value) for name, value in parameters.items()}
+
+
+def _spark_argument(value: Value) -> Any:
+    """A whole number beyond 64 bits as a decimal, and a day or an instant as a text.
+
+    PySpark would make a `java.sql.Date` or `Timestamp` of these. It fails for years before 1000, and they count the
+    days before 1582-10-15 by another calendar than ours.
+    """
     low, high = INTEGER_BOUNDS[Scalar.I64]
-    return {
-        name: Decimal(value) if type(value) is int and not low <= value <= high else value
-        for name, value in parameters.items()
-    }
+    if type(value) is int and not low <= value <= high:
+        return Decimal(value)
+    return value.isoformat() if isinstance(value, date) else value
 
 
 # --- values that are computed of nested queries ---

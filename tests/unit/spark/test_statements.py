@@ -1,5 +1,7 @@
 """How the relational rest of a read is put for Spark."""
 
+from datetime import UTC, date, datetime
+
 from sqlglot import parse_one
 from sqlglot.expressions import Select
 
@@ -48,3 +50,8 @@ def test_a_whole_number_that_java_has_none_for_is_a_decimal() -> None:
         "b": "bool",
         "s": "str",
     }
+
+
+def test_days_and_instants_are_texts_for_java_has_another_calendar() -> None:
+    given = spark_arguments({"d": date(1, 1, 1), "t": datetime(1500, 6, 1, 12, 0, 0, 7000, UTC)})
+    assert given == {"d": "0001-01-01", "t": "1500-06-01T12:00:00.007000+00:00"}
