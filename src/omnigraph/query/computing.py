@@ -5,12 +5,12 @@ the same in both places. Other comparisons become operations on values of one ty
 """
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias, TypeGuard
 
 import pyarrow as pa
 
 from omnigraph.catalog import List, PropertyType, Scalar, arrow_type
-from omnigraph.catalog.types import FLOATS, NUMBERS
+from omnigraph.catalog.types import FLOATS, INTEGERS, NUMBERS
 from omnigraph.compiler import ir
 from omnigraph.compiler.expressions import call
 from omnigraph.dataclass_later import dataclass
@@ -61,10 +61,33 @@ def resolve(expression: ir.Expression, values: "KnownValues") -> Resolved:
         case ir.Comparison():
             return _resolve_comparison(expression, values)
         case ir.Call(operation, arguments, type, nullable):
-            resolved = tuple(resolve(each, values) for each in arguments)
+            resolved = tuple(resolve(_argument_of(operation, each), values) for each in arguments)
             return ir.Call(operation, resolved, type, nullable)  # type: ignore[arg-type]  # tests are values, too
         case _:
             return expression
+
+
+def fit_sum(value: ir.Expression) -> ir.Expression:
+    """A sum of whole numbers as a value of its type, null where this cannot hold it; any other value as it is.
+
+    Engines add up in a type that holds every sum. A sum that does not fit is an error only where it is returned.
+    """
+    return call(_fitting(value.type), value) if is_whole_sum(value) else value
+
+
+def is_whole_sum(value: ir.Expression) -> TypeGuard[ir.Aggregate]:
+    """Whether a value is a sum of whole numbers, which its type may not hold."""
+    return isinstance(value, ir.Aggregate) and value.function is ir.AggregateFunction.SUM and value.type in INTEGERS
+
+
+def _fitting(type: PropertyType) -> str:
+    return f"integer to {type}"
+
+
+def _argument_of(operation: str, value: ir.Expression) -> ir.Expression:
+    """What an operation computes with. Asked whether it is null is the sum itself, as comparisons compare it."""
+    is_exact = is_whole_sum(value) and operation in ("is null", _fitting(value.type))
+    return value if is_exact else fit_sum(value)
 
 
 def _resolve_comparison(comparison: ir.Comparison, values: "KnownValues") -> Resolved:

@@ -13,10 +13,10 @@ from omnigraph.compiler import ir
 from omnigraph.dataclass_later import dataclass
 from omnigraph.query import steps
 from omnigraph.query.answers import COMPUTED, Answer, entity_fields, nulls_first, typed_outputs
-from omnigraph.query.computing import ColumnTest, Resolved, resolve
+from omnigraph.query.computing import ColumnTest, Resolved, fit_sum, resolve
 from omnigraph.query.left_joins import select_rows
 from omnigraph.query.levels import Bound, Page
-from omnigraph.query.relational import Sql, sql_type
+from omnigraph.query.relational import Sql
 from omnigraph.query.sql_text import operation_of
 from omnigraph.query.stages import PlannedStage
 
@@ -81,7 +81,7 @@ class _Columns:
             if bound.origin is not None:
                 self._entity_field(bound.origin, name)
             else:
-                self._select(self._carried_value(column.expression))
+                self._select(self._outer(fit_sum(column.expression)))
         order = self._order()
         kept = []
         for key in order if keeps_order else ():
@@ -90,16 +90,6 @@ class _Columns:
         is_cut = stage.page.end is not None or stage.page.first
         sorting = self._sort_selected(order, "c") if is_cut else []
         return _cut(self._select_rows("c"), sorting, stage.page), kept
-
-    def _carried_value(self, expression: ir.Expression) -> exp.Expr:
-        """A value as one of its type. A sum that its type cannot hold is null, as what is computed of one is."""
-        value = self._outer(expression)
-        if isinstance(expression, ir.Aggregate) and expression.function is ir.AggregateFunction.SUM:
-            if expression.type is Scalar.U64:
-                # The type of SQL that holds all of its values holds larger ones too.
-                return operation_of("integer to U64", [value])
-            return exp.TryCast(this=value, to=sql_type(expression.type), safe=True)
-        return value
 
     def _order(self) -> list[exp.Ordered]:
         """What the rows are sorted by: where two are equal in all of it, they are equal in what is returned."""

@@ -16,14 +16,16 @@ from pyspark.sql.types import NullType
 from ulid import ULID
 
 from omnigraph.api.data import QueryResult, no_frame
-from omnigraph.catalog import PropertyType, Value
+from omnigraph.catalog import PropertyType, Scalar, Value
 from omnigraph.catalog.model import ID
+from omnigraph.catalog.types import INTEGER_BOUNDS
 from omnigraph.compiler import ir
 from omnigraph.compiler.values import type_of
 from omnigraph.dataclass_later import dataclass
-from omnigraph.errors import UsageError
+from omnigraph.errors import SumOutOfRange, UsageError
 from omnigraph.query.answers import TYPE_FIELD
 from omnigraph.query.cancelling import NEVER, Cancellation
+from omnigraph.query.computing import is_whole_sum
 from omnigraph.query.leaves import Embed, Ids
 from omnigraph.query.levels import Page
 from omnigraph.query.path_tables import TablePaths, search_tables
@@ -52,6 +54,7 @@ from omnigraph.spark.paths import Paths, Start
 from omnigraph.spark.relations import STAGE, PinnedTables, Relations, known_ids
 from omnigraph.spark.sessions import session
 from omnigraph.spark.statements import spark_arguments, spark_sql
+from omnigraph.spark.tasks import message_with
 from omnigraph.spark.types import local_frame, spark_type
 
 _LAST_ROW = 2**31 - 1
@@ -249,8 +252,8 @@ def _merge_results(parts: Sequence[SparkResult], union: ir.Union, page: Page) ->
     rows: DataFrame | None = None
     outputs: tuple[Output, ...] = ()
     identities: list[list[str]] = []
-    for part in parts:
-        columns, outputs, identities = _number_columns(part._outputs, union)
+    for part, read in zip(parts, union.parts, strict=True):
+        columns, outputs, identities = _number_columns(part._outputs, read, union)
         frame = part._rows.select(columns)
         rows = frame if rows is None else rows.unionAll(frame)
     assert rows is not None
@@ -278,7 +281,7 @@ def _merge_results(parts: Sequence[SparkResult], union: ir.Union, page: Page) ->
 
 
 def _number_columns(
-    outputs: Sequence[Output], union: ir.Union
+    outputs: Sequence[Output], read: ir.Read, union: ir.Union
 ) -> tuple[list[Column], tuple[Output, ...], list[list[str]]]:
     """The columns of a part as all parts have them: what selects them, what they are, and which tell rows apart."""
     selected: list[Column] = []
@@ -291,7 +294,7 @@ def _number_columns(
         return len(selected) - 1
 
     types = [type_of(column.expression) for column in union.parts[0].columns]
-    for output, type in zip(outputs, types, strict=True):
+    for output, column, type in zip(outputs, read.columns, types, strict=True):
         match output:
             case EntityOutput(name, fields):
                 made = [replace(each, index=select(sql.col(f"o{each.index}"), each.type)) for each in fields]
@@ -300,12 +303,21 @@ def _number_columns(
                 identities.append([f"o{each.index}" for each in labels])
                 continue
             case ValueOutput(name, index):
-                at = select(sql.col(f"o{index}"), type)
+                value = sql.col(f"o{index}")
+                at = select(_sum_in_range(value, output) if is_whole_sum(column.expression) else value, type)
             case ConstantOutput(name, value):
                 at = select(_literal(value), type)
         numbered.append(ConstantOutput(name, None, None) if type is None else ValueOutput(name, at, type))
         identities.append([f"o{at}"])
     return selected, tuple(numbered), identities
+
+
+def _sum_in_range(value: Column, output: ValueOutput) -> Column:
+    """A sum that fits its type; of any other, Spark fails with the error that reading one raises."""
+    assert isinstance(output.type, Scalar)
+    low, high = (_literal(each) for each in INTEGER_BOUNDS[output.type])
+    error = sql.raise_error(sql.lit(message_with(SumOutOfRange(output.name, str(output.type)))))
+    return sql.when(value.isNull() | value.between(low, high), value).otherwise(error)
 
 
 def _may_be_missing(output: Output) -> bool:

@@ -37,7 +37,7 @@ class _TaskFailed(Exception):
         pickled = pickle.dumps(error if isinstance(error, OmnigraphError) else summary)
         if len(pickled) > _MAX_ERROR_BYTES:
             pickled = pickle.dumps(summary)
-        super().__init__(f"{_MARK}{base64.b64encode(pickled).decode()};")
+        super().__init__(_mark(pickled))
 
 
 def task_of_parts(stage: str, work: Callable[[Any], Any], parts: Sequence[Any]) -> Callable[[Batches], Batches]:
@@ -89,8 +89,17 @@ def task_of_rows(stage: str) -> Iterator[None]:
         raise _TaskFailed(stage, error) from error
 
 
+def message_with(error: OmnigraphError) -> str:
+    """What Spark is to fail with instead of an error, so that `error_in` finds it."""
+    return f"{error} {_mark(pickle.dumps(error))}"
+
+
+def _mark(pickled: bytes) -> str:
+    return f"{_MARK}{base64.b64encode(pickled).decode()};"
+
+
 def error_in(message: str) -> OmnigraphError | None:
-    """The error that a task has written into the message of its failure, if any."""
+    """The error that a task or an expression has written into the message of its failure, if any."""
     found = _MARKED.search(message)
     if found is None:
         return None
