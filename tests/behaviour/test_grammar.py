@@ -29,8 +29,8 @@ WITHOUT_A_GRAPH = {
     "version": "it is about the program",
 }
 SEVERAL_GRAPHS = {"serve"}
-ONLY_FILES_BEFORE = {"lint"}
-"""Its graph is the last of any number of files, so it is not an argument of its own."""
+ONLY_FILES_BEFORE = {"lint", "queries add", "queries remove", "queries validate"}
+"""Their graph is the last of any number of files or names, so it is not an argument of its own."""
 NO_SERVER = {"init": "no server creates graphs", "serve": "it is the server"}
 
 each_command = pytest.mark.parametrize("name", ALL_COMMANDS)
