@@ -95,7 +95,7 @@ subprocess.run([sys.executable, "-c", load], check=True)
 assert len(Path("events.jsonl").read_text().splitlines()) == 2
 """
 MCP = """
-import asyncio
+import asyncio, sys
 from mcp import Client, StdioServerParameters
 
 async def list_tools():
